@@ -1,0 +1,58 @@
+# make demo    set everything up and see the sandbox work
+# make test    set everything up and pass every test: this is what CI runs
+# make check   what to run while working: lint, types, architecture and unit tests
+# All paths are relative, so that the tree may stand in a directory with spaces in its name.
+
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+MAKEFLAGS += --no-print-directory
+
+BIN := .venv/bin
+PYTEST := $(BIN)/python -m pytest
+LINUX := enforce/(disk|enact|enactor|linux|process|streams).py
+UNIT := $(wildcard tests/test_*.py tests/model tests/policy tests/plan)
+
+.PHONY: help demo check test lint types unit format bench fuzz setup setup-test clean
+
+help:
+	@sed -n 's/^# //p' Makefile | head -n 3
+
+setup:
+	@sh scripts/setup run
+
+setup-test:
+	@sh scripts/setup test
+
+demo: setup
+	@$(BIN)/python examples/demo.py
+
+check: lint types unit
+
+test: lint types
+	$(PYTEST)
+
+lint: setup-test
+	$(BIN)/python -m ruff check .
+	$(BIN)/python -m ruff format --check .
+
+types: setup-test
+	$(BIN)/python -m mypy --platform linux --cache-dir .mypy_cache/linux
+	$(BIN)/python -m mypy --platform darwin --cache-dir .mypy_cache/darwin --exclude '$(LINUX)' src
+
+unit: setup-test
+	$(PYTEST) -m "not slow" $(UNIT)
+
+format: setup-test
+	$(BIN)/python -m ruff check --fix .
+	$(BIN)/python -m ruff format .
+
+bench: setup-test
+	$(BIN)/python bench/run.py
+
+# Every property test, with many more examples than usual.
+fuzz: setup-test
+	$(PYTEST) -m hypothesis --hypothesis-profile=fuzz --timeout=3600
+
+clean:
+	rm -rf .venv build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -f src/ringfence/enforce/enact src/ringfence/enforce/enact.sha256

@@ -1,0 +1,95 @@
+"""What a test needs, found by trying; and in CI, no skip that this machine need not make.
+
+A need is met, or it cannot be met here (an older kernel, not root), or somebody forgot to install something. The
+second is a skip. The third is a skip for a person and a failure in CI, and so is every skip without a marker.
+"""
+
+import ctypes
+import functools
+import os
+import shutil
+import subprocess
+from collections.abc import Callable, Generator
+from typing import NamedTuple
+
+import hypothesis
+import pytest
+
+IN_CI = os.environ.get("CI") == "true"
+LANDLOCK_CREATE_RULESET, VERSION_FLAG = 444, 1
+
+hypothesis.settings.register_profile("default", deadline=None)  # a loaded machine is not a failing test
+hypothesis.settings.register_profile("fuzz", deadline=None, max_examples=20_000)
+hypothesis.settings.load_profile("default")
+
+
+class Unmet(NamedTuple):
+    """Why a test cannot run here."""
+
+    reason: str
+    excused: bool  # nobody could change it on this machine
+
+
+@functools.cache
+def landlock_abi() -> int:
+    """The kernel's Landlock ABI, 0 when there is none."""
+    return max(0, int(ctypes.CDLL(None).syscall(LANDLOCK_CREATE_RULESET, None, 0, VERSION_FLAG)))
+
+
+@functools.cache
+def tried(*command: str) -> Unmet | None:
+    """Whether a command that does nothing works."""
+    if shutil.which(command[0]) is None:
+        return Unmet(f"{command[0]} is not installed", excused=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=20)
+    return Unmet(f"{' '.join(command)}: {done.stderr.strip()}", excused=True) if done.returncode else None
+
+
+def needs_landlock(abi: int) -> Unmet | None:
+    return None if landlock_abi() >= abi else Unmet(f"Landlock ABI {landlock_abi()}, needs {abi}", excused=True)
+
+
+def needs_userns() -> Unmet | None:
+    return tried("unshare", "--user", "--map-root-user", "--mount", "--ipc", "--net", "true")
+
+
+def needs_root() -> Unmet | None:
+    return None if os.geteuid() == 0 else Unmet("not started by root", excused=True)
+
+
+def needs_bwrap() -> Unmet | None:
+    return tried("bwrap", "--ro-bind", "/", "/", "true")
+
+
+NEEDS: tuple[Callable[..., Unmet | None], ...] = (needs_landlock, needs_userns, needs_root, needs_bwrap)
+EXCUSED = pytest.StashKey[bool]()
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    for need in NEEDS:
+        for mark in item.iter_markers(need.__name__):
+            unmet = need(*mark.args)
+            if unmet:
+                item.stash[EXCUSED] = unmet.excused
+                pytest.skip(unmet.reason)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    if IN_CI and report.skipped and not hasattr(report, "wasxfail") and not item.stash.get(EXCUSED, False):
+        _forbid(report)
+    return report
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report() -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    report = yield
+    if IN_CI and report.skipped:
+        _forbid(report)
+    return report
+
+
+def _forbid(report: pytest.TestReport | pytest.CollectReport) -> None:
+    report.outcome = "failed"
+    report.longrepr = f"a skip that this machine need not make: {report.longrepr}"

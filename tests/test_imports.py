@@ -1,0 +1,79 @@
+"""What `ringfence run` imports: it starts hundreds of times an hour, and every module costs it milliseconds.
+
+Asked of a fresh interpreter through -X importtime, which also sees what a process imports that ends by exec or _exit.
+What msgspec imports by itself is not ours to choose, so it is left out of the count.
+"""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+RUN = "import sys; from ringfence.cli import main; sys.exit(main())"
+
+# Modules that must not be on the way, and why: milliseconds are what importing them after msgspec took (CPython 3.11,
+# two cores); the whole budget over a bare process is 50.
+FORBIDDEN = {
+    "argparse": "1.5 ms, with gettext; the run door reads its few flags by hand",
+    "asyncio": "24 ms; nothing here waits for two things at once",
+    "ctypes": "1.8 ms; the enactor makes the system calls",
+    "dataclasses": "1.4 ms, and each class is compiled anew; msgspec.Struct does the same",
+    "difflib": "0.9 ms; only wanted for the hint of an error",
+    "email": "comes with importlib.metadata",
+    "hashlib": "2.5 ms, loads OpenSSL; _sha256 (_sha2 from 3.12 on) is in the interpreter",
+    "http": "20 ms; nothing here speaks HTTP",
+    "importlib.metadata": "28 ms; the version is a constant under test",
+    "json": "1.3 ms; msgspec.json does the same",
+    "logging": "3.8 ms; what happened is a value, not a log line",
+    "multiprocessing": "6.4 ms",
+    "pathlib": "3.7 ms; posixpath is there already",
+    "random": "0.8 ms, and hashlib with it",
+    "shutil": "2.1 ms, with every archive format",
+    "ssl": "8 ms; nothing here speaks TLS",
+    "tempfile": "3.8 ms, through random and shutil",
+    "tomllib": "2.1 ms; only when a policy is TOML",
+    "unittest": "8.4 ms",
+    "urllib": "2 ms; nothing here reads addresses",
+}
+
+
+def imports(code: str, *argv: str, cwd: Path, expect: int = 0) -> set[str]:
+    """The modules that a fresh interpreter imports for `code`."""
+    command = [sys.executable, "-I", "-X", "importtime", "-c", code, *argv]
+    done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=30)
+    assert done.returncode == expect, done.stderr
+    rows = [line for line in done.stderr.splitlines() if line.startswith("import time:")]
+    return {row.rpartition("|")[2].strip() for row in rows}
+
+
+@pytest.fixture(scope="module")
+def ours(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
+    """What `run -- true` imports beyond the interpreter itself and msgspec."""
+    workspace = tmp_path_factory.mktemp("workspace")
+    as_root = ["--as-root"] if os.geteuid() == 0 else []
+    taken = imports(RUN, "run", *as_root, "--", "true", cwd=workspace)
+    return taken - imports("import msgspec", cwd=workspace)
+
+
+def test_the_run_door_needs_nothing_but_the_standard_library_and_msgspec(ours: set[str]) -> None:
+    strangers = {name.partition(".")[0] for name in ours} - sys.stdlib_module_names - {"ringfence", "msgspec"}
+
+    assert strangers == set()
+
+
+def test_the_run_door_imports_nothing_dear(ours: set[str]) -> None:
+    dear = {name: FORBIDDEN[name] for name in ours & FORBIDDEN.keys()}
+
+    assert dear == {}
+
+
+def test_the_run_door_imports_no_other_verb(ours: set[str]) -> None:
+    verbs = {"doctor", "plan", "policy", "trust", "why"}
+
+    assert {name for name in ours if name in {f"ringfence.cli.{verb}" for verb in verbs}} == set()
+
+
+def test_the_probe_sees_an_import_that_is_there(tmp_path: Path) -> None:
+    assert "argparse" in imports("import argparse", cwd=tmp_path)
