@@ -1,0 +1,60 @@
+"""What can go wrong, as one tree; a class is a stage, and its `code` is stable.
+
+    RingfenceError
+    ├── UsageError        USAGE          the request itself makes no sense                exit 2
+    ├── PolicyError       POLICY         a policy cannot be read, understood or trusted   exit 125
+    ├── PlanError         PLAN           the command cannot be planned as asked           exit 125
+    ├── Unenforceable     UNENFORCEABLE  something required cannot be enforced here       exit 125
+    └── LaunchError       LAUNCH         the enactor is missing, was swapped, or died     exit 125
+
+An error says *place: what*, and a hint gives the way out. Only doors print it.
+"""
+
+
+class RingfenceError(Exception):
+    """The base of every error ringfence raises on purpose."""
+
+    code = "ERROR"
+    exit_code = 125
+
+    def __init__(self, place: object, what: str, hint: str = "") -> None:
+        super().__init__(f"{place}: {what}")
+        self.place = str(place)
+        self.what = what
+        self.hint = hint
+
+    def render(self) -> str:
+        """The error as a person reads it: one line, and one more for the way out."""
+        first = f"ringfence: {self.place}: {self.what}"
+        return f"{first}\n  hint: {self.hint}" if self.hint else first
+
+
+class UsageError(RingfenceError):
+    """The request itself makes no sense."""
+
+    code = "USAGE"
+    exit_code = 2
+
+
+class PolicyError(RingfenceError):
+    """A policy cannot be read, understood or trusted."""
+
+    code = "POLICY"
+
+
+class PlanError(RingfenceError):
+    """The command cannot be planned as asked."""
+
+    code = "PLAN"
+
+
+class Unenforceable(RingfenceError):
+    """Something required cannot be enforced here, so nothing ran."""
+
+    code = "UNENFORCEABLE"
+
+
+class LaunchError(RingfenceError):
+    """The enactor is missing, was swapped, or died before the command started."""
+
+    code = "LAUNCH"

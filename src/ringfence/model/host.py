@@ -1,0 +1,85 @@
+"""Facts about the machine and the disk, probed once and passed in, so that planning stays pure."""
+
+import enum
+
+import msgspec
+
+
+class Enactor(enum.Enum):
+    """Which program applies the plan."""
+
+    NATIVE = "native"
+    PYTHON = "python"  # specification and fallback: Landlock and seccomp only
+
+
+class Host(msgspec.Struct, frozen=True):
+    """What this machine can enforce, found by trying."""
+
+    system: str
+    arch: str
+    landlock_abi: int = 0
+    seccomp: bool = False
+    namespaces: bool = False  # user, mount, ipc, network and pid namespaces with working id maps
+    namespaces_why: str = ""  # the step and errno that failed
+    detached_mounts: bool = False  # move_mount into a detached tree (about 6.15 on)
+    fresh_proc: bool = False  # a /proc of its own pid namespace
+    enactor: Enactor = Enactor.NATIVE
+    kernel: str = ""
+    uid: int = 1000
+    gid: int = 1000
+
+    @classmethod
+    def linux(cls, landlock_abi: int = 7, namespaces: bool = True, **facts: object) -> "Host":
+        """A Linux machine as tests want it."""
+        base = cls(
+            "linux",
+            "x86_64",
+            landlock_abi=landlock_abi,
+            seccomp=True,
+            namespaces=namespaces,
+            detached_mounts=namespaces,
+            fresh_proc=namespaces,
+            kernel="test",
+        )
+        return msgspec.structs.replace(base, **facts)
+
+
+class Kind(enum.Enum):
+    """What stands at a path."""
+
+    DIRECTORY = "directory"
+    FILE = "file"
+    OTHER = "other"  # device, socket, fifo
+    MISSING = "missing"
+
+
+class Place(msgspec.Struct, frozen=True):
+    """A path as it was asked, and what the disk says of it."""
+
+    asked: str
+    path: str  # canonical: the deepest existing ancestor resolved, the missing rest as written
+    kind: Kind
+    device: int = 0
+    inode: int = 0
+    writable: bool = True  # False where the host mounted its file system read-only
+    readable: bool = True  # False where the file's own mode already closes it
+    links: tuple[str, ...] = ()  # where each symbolic link on the way stands
+    closed: str = ""  # the directory on the way that lets nobody look further; what is below it is not known
+
+
+class Mount(msgspec.Struct, frozen=True):
+    """One line of the table of mounts."""
+
+    point: str
+    device: str
+    root: str  # which part of its file system is shown
+
+
+class Disk(msgspec.Struct, frozen=True):
+    """What the planner must know of the disk: a place for every path it will be asked about."""
+
+    places: dict[str, Place]
+    children: dict[str, tuple[Place, ...]] = {}  # directories listed for planning without a view
+
+    def __getitem__(self, asked: str) -> Place:
+        return self.places[asked]

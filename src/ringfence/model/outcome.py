@@ -1,0 +1,94 @@
+"""What happened: how it ended, what was in force, and what was refused."""
+
+import signal
+
+import msgspec
+
+from .plan import Gap
+
+
+class Exited(msgspec.Struct, frozen=True, tag="exited"):
+    """The command ended by itself."""
+
+    code: int
+
+    @property
+    def exit_code(self) -> int:
+        return self.code
+
+    def __str__(self) -> str:
+        return f"exited with {self.code}"
+
+
+class Signalled(msgspec.Struct, frozen=True, tag="signalled"):
+    """A signal ended the command."""
+
+    signal: int
+
+    @property
+    def exit_code(self) -> int:
+        return 128 + self.signal
+
+    def __str__(self) -> str:
+        return f"ended by {signal.Signals(self.signal).name}" if self.signal < 32 else f"ended by signal {self.signal}"
+
+
+class TimedOut(msgspec.Struct, frozen=True, tag="timed-out"):
+    """The wall clock ended the command."""
+
+    seconds: float
+
+    @property
+    def exit_code(self) -> int:
+        return 124
+
+    def __str__(self) -> str:
+        return f"timed out after {self.seconds:g} s"
+
+
+class Refused(msgspec.Struct, frozen=True, tag="refused"):
+    """A step failed before "ready", or the program could not be executed: the command did not start."""
+
+    step: int
+    kind: str
+    errno: int
+    text: str
+    exit_code: int = 125
+
+    def __str__(self) -> str:
+        return f"refused at step {self.step} ({self.kind}): {self.text}"
+
+
+Ending = Exited | Signalled | TimedOut | Refused
+
+
+class Denial(msgspec.Struct, frozen=True):
+    """One access that the command's own words ask for and the policy refuses: concluded afterwards, not seen."""
+
+    access: str
+    target: str
+    reason: str
+    grant: str = ""
+
+
+class Outcome(msgspec.Struct, frozen=True):
+    """How a run ended, beside what was asked of it and what held it."""
+
+    ending: Ending
+    in_force: tuple[str, ...]
+    gaps: tuple[Gap, ...]
+    seconds: float
+    stdout: bytes | None = None
+    stderr: bytes | None = None
+    denials: tuple[Denial, ...] = ()
+    ignored: tuple[str, ...] = ()  # what an untrusted policy asked for and did not get
+    planted: tuple[str, ...] = ()  # protected names that appeared during the run: they run code later
+
+    @property
+    def exit_code(self) -> int:
+        """The code a shell would see: the command's own, 128+n, 124, 125, 126 or 127."""
+        return self.ending.exit_code
+
+    @property
+    def ok(self) -> bool:
+        return self.ending == Exited(0)

@@ -1,0 +1,94 @@
+"""What will be done: ordered steps, each of which can describe itself, and the gaps.
+
+The kinds are numbered in the only safe order; a plan that goes backwards is refused by the enactor. The bytes are
+made by `enforce/wire.py`; docs/plan-format.md has the layout and the reason for each neighbour.
+"""
+
+import enum
+
+import msgspec
+
+from .policy import Enforcement, Need, Origin
+
+
+class StepKind(enum.IntEnum):
+    """The kinds of step. The number is the order; gaps between the numbers are room for what is to come."""
+
+    NAMESPACES = 20
+    ID_MAP = 21
+    LOOPBACK = 30
+    VIEW = 40
+    MOUNT = 41
+    ATTACH = 50
+    WARDEN = 60
+    PROC = 70
+    NO_NEW_PRIVS = 80
+    COMMAND = 100
+    SESSION = 110
+    LIMIT = 120
+    STREAM = 130
+    STREAMS = 131
+    DIRECTORY = 132
+    RULESET = 140
+    BENEATH = 141
+    PORT = 142
+    TERMINALS = 143
+    RESTRICT = 149
+    CAPABILITIES = 150
+    SECCOMP = 160
+    AWAIT = 165
+    EXEC = 170
+
+    @property
+    def word(self) -> str:
+        return self.name.lower().replace("_", "-")
+
+
+class Step(msgspec.Struct, frozen=True):
+    """One thing the enactor does. `numbers` and `strings` are its whole payload."""
+
+    kind: StepKind
+    text: str  # what it does, in words
+    numbers: tuple[int, ...] = ()
+    strings: tuple[bytes, ...] = ()
+
+    def describe(self) -> str:
+        return f"{self.kind.word:14} {self.text}"
+
+
+class Gap(msgspec.Struct, frozen=True):
+    """What was asked and cannot be given here, and why."""
+
+    what: str
+    why: str
+    need: Need
+    origin: Origin
+    way_out: str = ""
+
+    def describe(self) -> str:
+        out = f"; {self.way_out}" if self.way_out else ""
+        return f"{self.need.value}: {self.what}: {self.why}{out} ({self.origin})"
+
+
+class Plan(msgspec.Struct, frozen=True):
+    """What will be done, in order, and what cannot be."""
+
+    steps: tuple[Step, ...]
+    gaps: tuple[Gap, ...]
+    enforcement: Enforcement
+    argv: tuple[str, ...]
+    workspace: str
+    in_force: tuple[str, ...]  # what holds once the steps are done, as sentences
+    ids: tuple[int, int] | None = None  # the uid and gid the enactor takes on before it reads the plan
+    detached: bool = False  # the command leads a session of its own
+    has_warden: bool = False
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether nothing that was required is missing."""
+        return all(gap.need is Need.WANTED for gap in self.gaps)
+
+    def describe(self) -> str:
+        lines = [f"{number:3} {step.describe()}" for number, step in enumerate(self.steps)]
+        lines += [f"gap {gap.describe()}" for gap in self.gaps]
+        return "\n".join(lines)
