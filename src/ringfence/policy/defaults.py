@@ -1,0 +1,94 @@
+"""The built-in policy: what holds before anybody has said anything.
+
+Reads: the system is readable, people's things are not. A home is closed but for a list of toolchains, caches and the
+git identity, because a list of what to hide leaks every secret nobody thought of. Credential stores are denied by
+name besides, so that a wider allowRead (`~`) does not open them; naming one itself does.
+Writes: the workspace, private temporary directories and a few devices; not the names in it that run code later.
+Pure: the workspace, the homes and our own files are handed in. The names are in `tables` and `stores`.
+"""
+
+from ..model import BUILT_IN, Access, Need, PolicyError, Rule, Verdict
+from .layer import Layer, Tier
+from .stores import SECRETS, SYSTEM_SECRETS
+from .tables import CLOSED, OPENED, PROTECTED, STARTUP, TOOLS
+from .words import shown
+
+PRIVATE = ("/tmp", "/var/tmp", "/dev/shm")
+"""Directories that are the sandbox's own: writable without showing what the host has there."""
+
+DEVICES = (
+    "/dev/null",
+    "/dev/zero",
+    "/dev/full",
+    "/dev/random",
+    "/dev/urandom",
+    "/dev/tty",
+    "/dev/ptmx",
+    "/dev/pts",
+)
+
+_SYSTEM = ("/bin", "/boot", "/dev", "/etc", "/lib", "/lib32", "/lib64", "/proc", "/sbin", "/sys", "/usr")
+_SHARED = ("/", "/home", "/media", "/mnt", "/opt", "/root", "/run", "/srv", "/tmp", "/var", "/var/tmp", *_SYSTEM)
+_KERNEL = ("/dev", "/proc", "/sys")
+_ELSEWHERE = "start ringfence in the project's directory, or name one with --workspace"
+
+
+def built_in(workspace: str, homes: tuple[str, ...] = (), own: tuple[str, ...] = ()) -> Layer:
+    """The built-in layer. `homes`: the one in use first, then any other of the same person; `own`: our program."""
+    check_workspace(workspace, homes)
+    return Layer(Tier.BUILT_IN, rules=(*_reads(workspace, homes), *_writes(workspace, homes, own)))
+
+
+def check_workspace(workspace: str, homes: tuple[str, ...]) -> None:
+    """Refuse a workspace that would give a command the machine, a whole home, or a store of secrets."""
+    place = "workspace"
+    if workspace in _SHARED or (_inside(workspace, _KERNEL) and not _inside(workspace, ("/dev/shm/",))):
+        raise PolicyError(place, f"{shown(workspace)} belongs to the whole system", _ELSEWHERE)
+    for home in homes:
+        if _inside(home, (workspace,)):
+            what = "is a home directory" if home == workspace else f"holds the home directory {shown(home)}"
+            raise PolicyError(place, f"{shown(workspace)} {what}", _ELSEWHERE)
+        for name, why in SECRETS:
+            if _inside(workspace, (_below(home, name),)):
+                raise PolicyError(place, f"{shown(workspace)} lies in a store of secrets ({why})", _ELSEWHERE)
+
+
+def _inside(path: str, places: tuple[str, ...]) -> bool:
+    return any(path == place or path.startswith(place.rstrip("/") + "/") for place in places)
+
+
+def _below(home: str, name: str) -> str:
+    return f"{home.rstrip('/')}/{name}"
+
+
+def _reads(workspace: str, homes: tuple[str, ...]) -> list[Rule]:
+    rules = [_rule(Access.READ, Verdict.ALLOW, "/", "the system")]
+    rules += [_rule(Access.READ, Verdict.DENY, path, why) for path, why in CLOSED]
+    rules += [_rule(Access.READ, Verdict.ALLOW, path, why) for path, why in OPENED]
+    rules += [_rule(Access.READ, Verdict.DENY, path, why) for path, why in SYSTEM_SECRETS]
+    for home in homes:
+        if home != "/" and not _inside(home, _SYSTEM):  # a service's home may be /usr/sbin, which stays the system's
+            rules.append(_rule(Access.READ, Verdict.DENY, home, "a home"))
+        rules += [_rule(Access.READ, Verdict.DENY, _below(home, name), why) for name, why in SECRETS]
+    for home in homes[:1]:
+        rules += [_rule(Access.READ, Verdict.ALLOW, _below(home, name), why) for name, why in TOOLS]
+    rules.append(_rule(Access.READ, Verdict.ALLOW, workspace, "the workspace"))
+    return rules
+
+
+def _writes(workspace: str, homes: tuple[str, ...], own: tuple[str, ...]) -> list[Rule]:
+    rules = [_rule(Access.WRITE, Verdict.ALLOW, workspace, "the workspace")]
+    rules += [_rule(Access.WRITE, Verdict.ALLOW, path, "private to the command") for path in PRIVATE]
+    rules += [_rule(Access.WRITE, Verdict.ALLOW, path, "a device without memory") for path in DEVICES]
+    # Wanted only: a name that does not exist yet cannot be held on every machine, and then that is said.
+    rules += [_rule(Access.WRITE, Verdict.DENY, _below(workspace, name), why, Need.WANTED) for name, why in PROTECTED]
+    for home in homes:
+        rules += [_rule(Access.WRITE, Verdict.DENY, _below(home, name), why, Need.WANTED) for name, why in STARTUP]
+    rules += [
+        _rule(Access.WRITE, Verdict.DENY, path, "ringfence itself") for path in own if _inside(path, (workspace,))
+    ]
+    return rules
+
+
+def _rule(access: Access, verdict: Verdict, path: str, why: str, need: Need = Need.REQUIRED) -> Rule:
+    return Rule(access, verdict, path, BUILT_IN, need=need, why=why)

@@ -1,0 +1,95 @@
+"""The policy format as JSON Schema, and a policy as people and programs read it.
+
+Both come from the values themselves: the schema from the table of keys, so that it cannot say something else than
+what is parsed.
+"""
+
+from ..model import Policy, Rule
+from .keys import GROUPS, KEYS, Key, Support
+from .words import shown
+
+_DIALECT = "https://json-schema.org/draft/2020-12/schema"
+
+
+def schema() -> dict[str, object]:
+    """The JSON Schema (2020-12) of a policy file."""
+    properties: dict[str, object] = {}
+    for name, row in KEYS.items():
+        if "." not in name:
+            properties[name] = _described(row)
+    for group in GROUPS:
+        inner = {name.split(".", 1)[1]: _described(row) for name, row in KEYS.items() if name.startswith(f"{group}.")}
+        properties[group] = {"type": "object", "properties": inner, "additionalProperties": False}
+    return {
+        "$schema": _DIALECT,
+        "title": "ringfence policy",
+        "type": "object",
+        "properties": properties,
+        "additionalProperties": False,
+    }
+
+
+def _described(row: Key) -> dict[str, object]:
+    held = row.support in (Support.HELD, Support.NOTED)
+    return {"description": row.why if held else f"Not enforced yet: {row.why}.", **row.kind.schema()}
+
+
+def as_document(policy: Policy, origin: bool = True) -> dict[str, object]:
+    """A policy as plain values, ready to become JSON; with `origin`, where each rule comes from."""
+    return {
+        "workspace": policy.workspace,
+        "enforcement": policy.enforcement.value,
+        "network": {
+            "open": policy.network.open,
+            "localBinding": policy.network.local_binding,
+            "allUnixSockets": policy.network.all_unix_sockets,
+        },
+        "environment": {"allow": list(policy.environment.allow), "set": dict(policy.environment.set)},
+        "rules": [_rule_value(rule, origin) for rule in policy.rules],
+        "injections": [
+            {"source": one.source, "target": one.target, **({"origin": str(one.origin)} if origin else {})}
+            for one in policy.injections
+        ],
+        "asks": [
+            {"key": ask.key, "why": ask.why, "need": ask.need.value, **({"origin": str(ask.origin)} if origin else {})}
+            for ask in policy.asks
+        ],
+        "ignored": list(policy.ignored),
+        "sources": list(policy.sources),
+    }
+
+
+def _rule_value(rule: Rule, origin: bool) -> dict[str, object]:
+    value: dict[str, object] = {"access": rule.access.value, "verdict": rule.verdict.word, "path": rule.path}
+    value |= {name: True for name in ("always", "glob", "implied") if getattr(rule, name)}
+    value |= {"why": rule.why} if rule.why else {}
+    return value | {"need": rule.need.value, "origin": str(rule.origin)} if origin else value
+
+
+def as_text(policy: Policy, origin: bool = False) -> str:
+    """A policy as people read it, a line for each thing it says."""
+    network = "open" if policy.network.open else "closed"
+    lines = [f"workspace    {shown(policy.workspace)}", f"enforcement  {policy.enforcement.value}"]
+    lines += [f"network      {network}"]
+    lines += ["             listening on loopback"] if policy.network.local_binding else []
+    lines += ["             all unix sockets"] if policy.network.all_unix_sockets else []
+    lines += [f"environment  {' '.join(policy.environment.allow)}"]
+    lines += [f"             {name}={shown(value)}" for name, value in policy.environment.set.items()]
+    lines += [_rule_line(rule, origin) for rule in policy.rules]
+    for injection in policy.injections:
+        place = f"  [{injection.origin}]" if origin else ""
+        lines.append(f"inject       {shown(injection.source)} at {shown(injection.target)}{place}")
+    for ask in policy.asks:
+        place = f"  [{ask.origin}]" if origin else ""
+        lines.append(f"not enforced {ask.key} ({ask.need.value}): {ask.why}{place}")
+    lines += [f"ignored      {sentence}" for sentence in policy.ignored]
+    lines += [f"from         {shown(source)}" for source in policy.sources]
+    return "\n".join(lines)
+
+
+def _rule_line(rule: Rule, origin: bool) -> str:
+    marks = [name for name in ("always", "implied") if getattr(rule, name)]
+    marks += ["pattern"] if rule.glob else []
+    notes = f"  ({', '.join(marks)})" if marks else ""
+    place = f"  [{rule.origin}]" if origin else ""
+    return f"{rule.verdict.word:6}{rule.access.value:7}{shown(rule.path)}{notes}{place}"

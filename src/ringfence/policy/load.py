@@ -1,0 +1,281 @@
+"""Find the layers, read them, and hand back one policy; remembered until a file it came from changes.
+
+`load` is called for every run, so what it found is kept, and the next call only compares the identities of every
+file that is or could be a layer. Which of them may be believed is checked here too: who owns them, who can write
+them, and whether the command itself could.
+"""
+
+import os
+import stat
+from collections.abc import Mapping
+
+import msgspec
+
+from ..model import Access, Policy, PolicyError, Verdict
+from .decide import canonical_policy, writer
+from .defaults import built_in
+from .flags import Flags, flags_layer
+from .layer import Layer, Tier, merge
+from .paths import Base
+from .trust import (
+    candidates,
+    digest_of,
+    directory_of,
+    home_of,
+    passwd_home,
+    policy_file,
+    read_regular,
+    store_of,
+    trusted_digest,
+)
+
+MANAGED = "/etc/ringfence/policy.d"
+_REMEMBERED = 64
+_SETTLED = 50_000_000  # ns. A file changed twice within one tick of the kernel's clock looks unchanged the second time.
+
+_Identity = tuple[int, ...] | None
+_Memory = tuple[tuple[str, ...], tuple[_Identity, ...], Policy]
+_memory: dict[object, _Memory] = {}
+
+
+class Sources(msgspec.Struct, frozen=True):
+    """Where layers are looked for."""
+
+    workspace: str
+    environ: dict[str, str]
+    home: str = ""  # the command's, where that is not the caller's
+    managed: str = MANAGED
+    managed_owner: int = 0
+    own: tuple[str, ...] = ()  # our program's directories, unwritable inside the workspace
+
+    @property
+    def user(self) -> str:
+        return directory_of(self.environ, "XDG_CONFIG_HOME", ".config")
+
+    @property
+    def project(self) -> str:
+        return f"{self.workspace}/.ringfence"
+
+
+def load(
+    workspace: str,
+    flags: Flags = Flags(),  # noqa: B008 - frozen
+    *,
+    home: str = "",
+    environ: Mapping[str, str] | None = None,
+    managed: str = MANAGED,
+    managed_owner: int = 0,
+    own: tuple[str, ...] = (),
+) -> Policy:
+    """The policy for a workspace: all layers, merged and checked.
+
+    `home` is the command's home, where it runs as somebody else than the caller; `environ` says where the caller's
+    own files are; `own` are our program's directories.
+    """
+    environ = os.environ if environ is None else environ
+    chosen = {name: environ.get(name, "") for name in ("HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME")}
+    key = (workspace, flags, *chosen.values(), home, managed, managed_owner, own, os.getuid())
+    known = _memory.get(key)
+    if known is not None and _stamp(workspace, known[0]) == known[1]:
+        return known[2]
+    sources = Sources(_directory(workspace), chosen, home, managed, managed_owner, own)
+    watched = _watched(sources, flags)
+    stamp = _stamp(workspace, watched)
+    policy = _load(sources, flags)
+    if _is_settled(stamp):
+        if len(_memory) >= _REMEMBERED:
+            _memory.clear()
+        _memory[key] = (watched, stamp, policy)
+    return policy
+
+
+def _load(sources: Sources, flags: Flags) -> Policy:
+    homes = _homes(sources)
+    base = Base(sources.workspace, homes[0] if homes else "")
+    layers = (
+        built_in(sources.workspace, homes, sources.own),
+        *_managed_layers(sources, base),
+        *_user_layer(sources, base),
+        *_project_layer(sources, base),
+        *_explicit_layers(flags, base),
+        flags_layer(flags, msgspec.structs.replace(base, directory=flags.cwd or base.directory)),
+    )
+    guarded = _guarded(sources, layers)
+    policy = merge(sources.workspace, layers, guarded)
+    _refuse_exposed(policy, guarded)
+    return policy
+
+
+def _directory(workspace: str) -> str:
+    """The workspace, canonical."""
+    real = os.path.realpath(workspace)
+    if not os.path.isdir(real):
+        raise PolicyError("workspace", f"{workspace} is not a directory", "name one with --workspace")
+    return real
+
+
+def _homes(sources: Sources) -> tuple[str, ...]:
+    """The command's home, the caller's, and the one on record, canonical: naming another must not open the real one."""
+    homes = (sources.home, home_of(sources.environ), passwd_home())
+    return tuple(dict.fromkeys(os.path.realpath(home) for home in homes if home.startswith("/")))
+
+
+# --- what is remembered -----------------------------------------------------------------------------------------
+
+
+def _watched(sources: Sources, flags: Flags) -> tuple[str, ...]:
+    """Every file that is a layer or could become one. Of a directory that is missing, its own coming is enough."""
+    watched: list[str] = []
+    for directory in (sources.user, sources.project):
+        if directory:
+            watched += candidates(directory) if os.path.lexists(directory) else (directory,)
+    watched += [sources.managed, *_managed_files(sources.managed)]
+    watched += [_explicit_path(name, flags, sources.workspace) for name in flags.policy_files]
+    store = store_of(sources.environ)
+    return (*watched, store) if store else tuple(watched)
+
+
+def _stamp(workspace: str, watched: tuple[str, ...]) -> tuple[_Identity, ...]:
+    try:
+        facts = os.stat(workspace)
+    except (OSError, ValueError):
+        return (None,)
+    return ((facts.st_dev, facts.st_ino), *map(_identity, watched))
+
+
+def _identity(path: str) -> _Identity:
+    """What changes when a file does; None when there is none."""
+    try:
+        facts = os.lstat(path)
+        if not stat.S_ISLNK(facts.st_mode):
+            return facts.st_dev, facts.st_ino, facts.st_mtime_ns, facts.st_ctime_ns, facts.st_size
+        there = os.stat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except (OSError, ValueError) as error:
+        raise PolicyError(path, f"cannot be looked at: {error}") from None
+    changes = (facts.st_ino, facts.st_ctime_ns)
+    return there.st_dev, there.st_ino, there.st_mtime_ns, there.st_ctime_ns, there.st_size, *changes
+
+
+def _is_settled(stamp: tuple[_Identity, ...]) -> bool:
+    newest = max((max(identity[2], identity[3]) for identity in stamp[1:] if identity), default=0)
+    return _file_clock() - newest > _SETTLED
+
+
+def _file_clock() -> int:
+    """The time by the clock that stamps files: a new pipe has it."""
+    ends = os.pipe()
+    try:
+        return os.fstat(ends[0]).st_ctime_ns
+    finally:
+        for end in ends:
+            os.close(end)
+
+
+# --- the layers -------------------------------------------------------------------------------------------------
+
+
+def _layer(path: str, base: Base, tier: Tier, content: bytes, trusted: bool = True) -> Layer:
+    from .parse import parse  # the table of keys is needed only where there is a file
+
+    return parse(content, path, base, tier, trusted)
+
+
+def _managed_files(directory: str) -> list[str]:
+    try:
+        names = os.listdir(directory)
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    except OSError as error:
+        raise PolicyError(directory, f"cannot be listed: {error.strerror}") from None
+    kept = [name for name in names if name.endswith((".json", ".toml")) and not name.startswith(".")]
+    return [f"{directory}/{name}" for name in sorted(kept)]
+
+
+def _managed_layers(sources: Sources, base: Base) -> list[Layer]:
+    layers: list[Layer] = []
+    for path in _managed_files(sources.managed):
+        if not layers:
+            _check_managed(sources.managed, os.stat(sources.managed), sources.managed_owner)
+        content, facts = read_regular(path)
+        _check_managed(path, facts, sources.managed_owner)
+        layers.append(_layer(path, base, Tier.MANAGED, content))
+    return layers
+
+
+def _check_managed(path: str, facts: os.stat_result, owner: int) -> None:
+    # In a user namespace without root everything of root's has the overflow id; /etc shows which that is.
+    owners = (0, os.stat("/etc").st_uid) if owner == 0 else (owner,)
+    if facts.st_uid not in owners:
+        raise PolicyError(path, f"belongs to uid {facts.st_uid}, not to root", f"chown root {path}")
+    if facts.st_mode & 0o022:
+        raise PolicyError(path, "can be written by others than root", f"chmod go-w {path}")
+
+
+def _user_layer(sources: Sources, base: Base) -> list[Layer]:
+    path = policy_file(sources.user) if sources.user else ""
+    if not path:
+        return []
+    content, facts = read_regular(path)
+    if facts.st_mode & 0o022:
+        raise PolicyError(path, "can be written by others", f"chmod go-w {path}")
+    return [_layer(path, base, Tier.USER, content)]
+
+
+def _project_layer(sources: Sources, base: Base) -> list[Layer]:
+    path = policy_file(sources.project)
+    if not path:
+        return []
+    if os.path.realpath(path) != path:  # else its errors would tell of a file that only we may read
+        raise PolicyError(path, "is reached through a link", "a project's policy is a file of the project itself")
+    content, _ = read_regular(path)
+    known = trusted_digest(path, store_of(sources.environ))
+    trusted = bool(known) and known == digest_of(content)
+    return [_layer(path, base, Tier.PROJECT, content, trusted)]
+
+
+def _explicit_layers(flags: Flags, base: Base) -> list[Layer]:
+    layers = []
+    for name in flags.policy_files:
+        path = _explicit_path(name, flags, base.directory)
+        content, facts = read_regular(path, name)
+        if facts.st_mode & stat.S_IWOTH:
+            raise PolicyError(name, "can be written by everyone", f"chmod o-w {name}")
+        layers.append(_layer(path, base, Tier.EXPLICIT, content))
+    return layers
+
+
+def _explicit_path(name: str, flags: Flags, workspace: str) -> str:
+    return os.path.join(flags.cwd or workspace, name)
+
+
+# --- who could change them --------------------------------------------------------------------------------------
+
+
+def _guarded(sources: Sources, layers: tuple[Layer, ...]) -> tuple[str, ...]:
+    """Every place whose content can widen a policy, as it is reached and as it really is."""
+    places = [sources.managed, *(candidates(sources.user) if sources.user else ())]
+    store = store_of(sources.environ)
+    places += [store] if store else []
+    places += [layer.source for layer in layers if layer.source and layer.trusted]
+    reached = [f"{os.path.realpath(os.path.dirname(place))}/{os.path.basename(place)}" for place in places]
+    return tuple(dict.fromkeys([*reached, *(os.path.realpath(place) for place in places)]))
+
+
+def _refuse_exposed(policy: Policy, guarded: tuple[str, ...]) -> None:
+    """Refuse a policy that lets the command write what a later policy is read from."""
+    writes = tuple(rule for rule in policy.rules if rule.access is Access.WRITE)
+    allowed = tuple(rule for rule in writes if rule.verdict is Verdict.ALLOW)
+    # Denials are many and cost a look at the disk each, so they are asked only when an allowance is there.
+    for rules in (allowed, writes):
+        only = canonical_policy(msgspec.structs.replace(policy, rules=rules, injections=()), os.path.realpath)
+        exposed = [(path, rule) for path in guarded if (rule := writer(only, path))]
+        if not exposed:
+            return
+    path, rule = exposed[0]
+    raise PolicyError(
+        path,
+        f"the command could write this file, for {rule.origin} lets it write {rule.path}",
+        "policies are read from here: keep it out of what may be written, or add it to denyWrite",
+    )

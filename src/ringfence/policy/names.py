@@ -1,0 +1,130 @@
+"""The forms that hosts, addresses and paths take in a policy file, as kinds.
+
+Pure. Hosts are accepted and refused as srt does it (SRT 0.0.83): strict subdomains for `*.host`, an optional port,
+IPv6 in brackets.
+"""
+
+from .kinds import Kind, Schema, Spot
+from .words import named
+
+_FORBIDDEN = frozenset(" \t\r\n\f\v/\\?#[]*,;\"'`<>{}|^")
+
+
+class Domain(Kind):
+    """A host, a `*.host`, each with an optional port; `any_host` also takes `*`, `with_port` demands a port."""
+
+    wants = "a host like example.com, *.example.com or example.com:443"
+
+    def __init__(self, any_host: bool = False, with_port: bool = False) -> None:
+        self.any_host, self.with_port = any_host, with_port
+
+    def read(self, value: object, at: Spot) -> object:
+        if not isinstance(value, str):
+            raise at.wrong(value, self.wants)
+        host, port = _split_port(value)
+        reason = _port_fault(port, self.with_port)
+        if not reason and not (self.any_host and host == "*"):
+            reason = _host_fault(host)
+        if reason:
+            raise at.error(f"{at.name} is {named(value)}: {reason}", f"it takes {self.wants}")
+        return value
+
+    def schema(self) -> Schema:
+        return {"type": "string", "minLength": 1}
+
+
+def _split_port(text: str) -> tuple[str, str | None]:
+    host, colon, port = text.rpartition(":")
+    if not colon or text.endswith("]") or (":" in host and not host.endswith("]")):
+        return text, None
+    return host, port
+
+
+def _port_fault(port: str | None, wanted: bool) -> str:
+    if port is None:
+        return "it has no port" if wanted else ""
+    in_range = port.isascii() and port.isdigit() and len(port) <= 5 and 1 <= int(port) <= 65535
+    return "" if in_range else "a port is a number from 1 to 65535"
+
+
+def _host_fault(host: str) -> str:
+    if host.startswith("[") and host.endswith("]"):
+        return "" if _is_address(host[1:-1], 6) else "no IPv6 address in its brackets"
+    name = host.removeprefix("*.")
+    if "://" in host or "/" in host:
+        return "a host is not a URL, and no network"
+    if ":" in name:
+        return "an IPv6 address stands in brackets"
+    if not name or not name.isprintable() or not _FORBIDDEN.isdisjoint(name):
+        return "a star stands alone before the first dot" if "*" in host else "not a host"
+    if len(name) > 253 or "" in name.split("."):
+        return "a name between its dots is missing, or it is too long"
+    if host == "localhost":
+        return ""
+    return "" if "." in name else "it needs a dot, or everything would match"
+
+
+class Address(Kind):
+    """An IP address or network."""
+
+    wants = "an address or network like 10.0.0.0/8 or fd00::/8"
+
+    def read(self, value: object, at: Spot) -> object:
+        if not isinstance(value, str) or not _is_address(value, 0):
+            raise at.wrong(value, self.wants)
+        return value
+
+    def schema(self) -> Schema:
+        return {"type": "string", "minLength": 1}
+
+
+def _is_address(text: str, version: int) -> bool:
+    import ipaddress
+
+    try:
+        if version == 6:
+            ipaddress.IPv6Address(text)
+        else:
+            ipaddress.ip_network(text, strict=False)
+    except ValueError:
+        return False
+    return True
+
+
+class Paths(Kind):
+    """A list of paths, each text or {path, literal: true}; or one text with a path on each line.
+
+    Read as pairs (text, literal) with their places, so that each keeps its own line.
+    """
+
+    wants = 'a list of paths, each text or {"path": "…", "literal": true}'
+
+    def read(self, value: object, at: Spot) -> object:
+        if isinstance(value, str):
+            lines = tuple(line.strip() for line in value.split("\n"))
+            kept = [line for line in lines if line]
+            if not kept:
+                raise at.error(f"{at.name} is an empty path", "name a path, or use an empty list")
+            return tuple((line, False, at) for line in kept)
+        if not isinstance(value, list):
+            raise at.wrong(value, self.wants)
+        return tuple(self._entry(entry, at[index]) for index, entry in enumerate(value))
+
+    def _entry(self, entry: object, at: Spot) -> tuple[str, bool, Spot]:
+        if isinstance(entry, str):
+            return entry, False, at
+        if isinstance(entry, dict) and set(entry) == {"path", "literal"} and entry["literal"] is True:
+            path = entry["path"]
+            if isinstance(path, str):
+                return path, True, at
+        raise at.wrong(entry, 'text or {"path": "…", "literal": true}')
+
+    def schema(self) -> Schema:
+        text: Schema = {"type": "string", "minLength": 1}
+        exact: Schema = {
+            "type": "object",
+            "properties": {"path": text, "literal": {"const": True}},
+            "required": ["path", "literal"],
+            "additionalProperties": False,
+        }
+        return {"anyOf": [{"type": "array", "items": {"anyOf": [text, exact]}}, text]}
