@@ -1,0 +1,103 @@
+"""Lower regions to Landlock alone: what is allowed, minus what is denied, by traversal.
+
+Pure. Landlock adds rights along a path and cannot take one away below, so a directory that holds something denied is
+replaced by its children, one by one, down to the denied one. That is a snapshot: a name created later directly in such
+a directory is closed, and such a directory cannot be listed. Both are said as a gap.
+"""
+
+from collections.abc import Callable
+
+from ..model import BUILT_IN, Disk, Gap, Kind, Need, Place, Step, StepKind
+from . import landlock
+from .regions import Region, State, between, is_below
+
+Holds = Callable[[State], bool]
+
+
+def readable(state: State) -> bool:
+    return state is not State.HIDDEN
+
+
+def writable(state: State) -> bool:
+    return state is State.WRITE
+
+
+def holes(found: list[Region], holds: Holds) -> dict[str, list[str]]:
+    """For each place where a right begins, the places below it where it ends again."""
+    begun: dict[str, list[str]] = {}
+    stack: list[tuple[str, bool]] = []
+    for region in found:
+        if region.place.kind is Kind.MISSING:
+            continue
+        while stack and not is_below(region.path, stack[-1][0]):
+            stack.pop()
+        before = bool(stack) and stack[-1][1]
+        now = holds(region.state)
+        if now and not before:
+            begun[region.path] = []
+        elif before and not now:
+            begun[next(path for path, held in reversed(stack) if path in begun)].append(region.path)
+        stack.append((region.path, now))
+    return begun
+
+
+def spines(found: list[Region]) -> set[str]:
+    """The directories whose children the planner must know: those on the way from a grant to a denial inside it."""
+    return {
+        path
+        for holds in (readable, writable)
+        for begin, ends in holes(found, holds).items()
+        for end in ends
+        for path in (begin, *between(end, begin))
+    }
+
+
+def beneath(place: Place, rights: int, text: str) -> Step:
+    if place.kind is not Kind.DIRECTORY:
+        rights &= landlock.ON_A_FILE
+    name = place.path.encode("utf-8", "surrogateescape")
+    return Step(StepKind.BENEATH, f"{text} {place.path}", (rights, place.device, place.inode), (name,))
+
+
+def grant(place: Place, ends: list[str], rights: int, text: str, disk: Disk) -> list[Step]:
+    """One grant, cut around its holes."""
+    inside = [end for end in ends if is_below(end, place.path)]
+    if place.path in ends:
+        return []
+    if not inside:
+        return [beneath(place, rights, text)]
+    return [step for child in disk.children[place.path] for step in grant(child, inside, rights, text, disk)]
+
+
+def united(steps: list[Step]) -> list[Step]:
+    """Rules for one object as one rule: each costs the launch a few microseconds."""
+    kept: dict[tuple[bytes, ...], Step] = {}
+    for step in steps:
+        other = kept.get(step.strings)
+        kept[step.strings] = step if other is None else both(other, step)
+    return list(kept.values())
+
+
+def both(one: Step, other: Step) -> Step:
+    """The rights of both."""
+    text = f"{one.text.split(' ')[0]} and {other.text}"
+    return Step(other.kind, text, (one.numbers[0] | other.numbers[0], *other.numbers[1:]), other.strings)
+
+
+def lower(found: list[Region], abi: int, disk: Disk) -> tuple[list[Step], list[Gap]]:
+    """The rules that make the regions true, and what they cannot make true."""
+    steps: list[Step] = []
+    places = {region.path: region.place for region in found}
+    cut = spines(found)
+    for holds, wanted, text in ((readable, landlock.READ, "read"), (writable, landlock.GRANTED_WRITE, "write")):
+        rights = landlock.known(wanted, abi)
+        for begin, ends in holes(found, holds).items():
+            steps += grant(places[begin], ends, rights, text, disk)
+    steps = united(steps)
+    if not cut:
+        return steps, []
+    names = ", ".join(sorted(cut)[:6]) + (", …" if len(cut) > 6 else "")
+    why = (
+        "without a view they are granted child by child: they cannot be listed, and names made in them later are closed"
+    )
+    return steps, [Gap(f"{names} as a whole", why, Need.WANTED, BUILT_IN)]

@@ -1,0 +1,152 @@
+"""Lower regions to a view: a copy of the mount tree in which each region is what the policy says.
+
+Pure. The tree starts read-only as a whole; writable regions are bound into it from the host, hidden ones are covered,
+private ones are fresh. Sources are always paths of the host, because the view is built detached from it; so parents
+can simply come first. What stands inside a hidden directory and is shown all the same gets a place to be mounted on in
+the file system that hides it.
+"""
+
+from ..model import Disk, Gap, Kind, Need, Origin, Place, Step, StepKind
+from .regions import Region, State, between, is_below, parts
+
+BIND, TMPFS, MASK_DIRECTORY, MASK_FILE, DEVPTS = 1, 2, 3, 4, 5  # view.h, enum operation
+READ_ONLY, DEVICES = 1, 2  # view.h
+
+# What programs expect of /dev. The nodes are the host's own, bound one by one: nobody can make nodes in a namespace.
+NODES = ("null", "zero", "full", "random", "urandom", "tty")
+LINKS = (("fd", "/proc/self/fd"), ("stdin", "fd/0"), ("stdout", "fd/1"), ("stderr", "fd/2"), ("ptmx", "pts/ptmx"))
+DEV = "/dev"
+SHM = "/dev/shm"
+
+
+def mount(
+    operation: int, text: str, target: str, *strings: str, flags: int = 0, mode: int = 0, place: Place | None = None
+) -> Step:
+    identity = (place.device, place.inode) if place else (0, 0)
+    names = tuple(name.encode("utf-8", "surrogateescape") for name in (target, *strings))
+    return Step(StepKind.MOUNT, text, (operation, flags, mode, 0, *identity), names)
+
+
+def bind(place: Place, read_only: bool, text: str) -> Step:
+    return mount(BIND, text, place.path, place.path, flags=READ_ONLY if read_only else 0, place=place)
+
+
+def dev(disk: Disk) -> list[Step]:
+    """A private /dev: the few nodes, its own terminals, and room for its own shared memory."""
+    present = [disk[f"{DEV}/{name}"] for name in NODES]
+    names = [place.asked.removeprefix(f"{DEV}/") for place in present if place.kind is not Kind.MISSING]
+    entries = [f"f{name}" for name in names] + ["dpts", "dshm"]
+    for name, target in LINKS:
+        entries += [f"l{name}", target]
+    steps = [
+        mount(TMPFS, f"{DEV} private, with {', '.join(names)}, pts, shm", DEV, *entries, flags=READ_ONLY, mode=0o755)
+    ]
+    steps += [
+        mount(BIND, f"{place.path} as on the host", f"{DEV}/{place.asked.removeprefix(f'{DEV}/')}", place.path,
+              flags=READ_ONLY | DEVICES, place=place)
+        for place in present
+        if place.kind is not Kind.MISSING
+    ]  # fmt: skip
+    steps.append(mount(DEVPTS, f"{DEV}/pts private", f"{DEV}/pts"))
+    return steps
+
+
+def is_device(path: str) -> bool:
+    """Whether a path lies in what `dev` makes."""
+    return path == DEV or (is_below(path, DEV) and path != SHM and not is_below(path, SHM))
+
+
+def skeleton(above: Region, shown: list[Region]) -> list[str]:
+    """The entries that a covering file system needs, so that what is shown inside it has something to stand on."""
+    entries: dict[str, None] = {}
+    depth = len(parts(above.path))
+    for region in shown:
+        for step in between(region.path, above.path):
+            entries["d" + "/".join(parts(step)[depth:])] = None
+        kind = "d" if region.place.kind is Kind.DIRECTORY else "f"
+        entries[kind + "/".join(parts(region.path)[depth:])] = None
+    return list(entries)
+
+
+def cover(region: Region, shown: list[Region]) -> Step:
+    """Hide a region, or make it private, leaving a place for what is shown inside it all the same."""
+    path, rule = region.path, region.rule
+    entries = skeleton(region, shown)
+    if region.state is State.PRIVATE:
+        return mount(TMPFS, f"{path} private", path, *entries, mode=0o1777)
+    if region.place.kind is not Kind.DIRECTORY:
+        return mount(MASK_FILE, f"{path} hidden ({rule.origin})", path)
+    if not entries:
+        return mount(MASK_DIRECTORY, f"{path} hidden ({rule.origin})", path)
+    text = f"{path} hidden ({rule.origin}) but for {len(shown)} inside"
+    return mount(TMPFS, text, path, *entries, flags=READ_ONLY, mode=0o755)
+
+
+def lower(changed: list[tuple[Region, Region | None]], disk: Disk) -> tuple[list[Step], list[Gap]]:
+    """The mounts that make the regions true, parents first, and what they cannot make true."""
+    steps = dev(disk)
+    gaps: list[Gap] = []
+    shown: dict[str, list[Region]] = {}
+    present = [(region, above) for region, above in changed if region.place.kind is not Kind.MISSING]
+    for region, above in present:
+        if above is not None and above.state in (State.HIDDEN, State.PRIVATE):
+            shown.setdefault(above.path, []).append(region)
+    pinned: set[str] = set()
+    for region, _ in present:
+        gaps += unfit(region)
+    gaps += uncreated([region for region, above in changed if is_creatable(region, above)])
+    for region, above in present:
+        if above is None or is_device(region.path):
+            continue  # the root is the tree itself; /dev is made already
+        for path in pins(region, above):
+            if path not in pinned:
+                pinned.add(path)
+                steps.append(bind(disk[path], False, f"{path} pinned, so that it cannot be renamed"))
+        if region.state in (State.HIDDEN, State.PRIVATE):
+            steps.append(cover(region, shown.get(region.path, [])))
+        else:
+            text = f"{region.path} {region.state.value} ({region.rule.origin})"
+            steps.append(bind(region.place, region.state is State.READ, text))
+    return steps, gaps
+
+
+def pins(region: Region, above: Region | None) -> list[str]:
+    """The writable directories on the way to something denied: renaming one would carry it away from its cover."""
+    if above is None or above.state is not State.WRITE or region.state not in (State.READ, State.HIDDEN):
+        return []
+    return between(region.path, above.path)
+
+
+def is_creatable(region: Region, above: Region | None) -> bool:
+    """Whether a denied name does not exist yet, inside a tree where the command may create it."""
+    return (
+        region.place.kind is Kind.MISSING
+        and above is not None
+        and above.state is State.WRITE
+        and region.state is not State.WRITE
+    )
+
+
+def uncreated(regions: list[Region]) -> list[Gap]:
+    """Denied names that the command could still create; those of one origin are said together."""
+    together: dict[tuple[Need, Origin], list[str]] = {}
+    for region in regions:
+        together.setdefault((region.rule.need, region.rule.origin), []).append(region.path)
+    return [
+        Gap(
+            f"not to be created: {', '.join(paths)}",
+            "the names do not exist yet, and mounts hold only what exists",
+            need,
+            origin,
+            "create them before the run",
+        )
+        for (need, origin), paths in together.items()
+    ]
+
+
+def unfit(region: Region) -> list[Gap]:
+    """A writable region that the host itself mounted read-only."""
+    if region.state is not State.WRITE or region.place.writable:
+        return []
+    need = Need.REQUIRED
+    return [Gap(f"{region.path} writable", "the host mounted its file system read-only", need, region.rule.origin)]

@@ -1,0 +1,360 @@
+"""Planning: for each thing asked, steps or a gap, on every kernel, without touching one."""
+
+import pytest
+
+from ringfence.model import (
+    BUILT_IN,
+    Access,
+    Ask,
+    Command,
+    Disk,
+    Enactor,
+    Enforcement,
+    Host,
+    Injection,
+    Kind,
+    Need,
+    Network,
+    Origin,
+    Place,
+    Plan,
+    PlanError,
+    Policy,
+    Rule,
+    StepKind,
+    Verdict,
+)
+from ringfence.plan import further_paths, lay_out, make_plan, named_paths
+from ringfence.plan.rules import PRIVATE
+
+WS = "/home/u/ws"
+TRUE = Command(("true",), WS, {"PATH": "/bin", "AWS_SECRET_ACCESS_KEY": "s", "LC_ALL": "C"}, "/bin/true")
+FILES = frozenset({"/etc/shadow", f"{WS}/.git/config", "/home/u/.gitconfig"})
+MISSING = frozenset({f"{WS}/.mcp.json", "/home/u/.aws"})
+
+
+def rule(access: str, verdict: str, path: str, need: Need = Need.REQUIRED, origin: Origin = BUILT_IN) -> Rule:
+    return Rule(Access(access), Verdict[verdict.upper()], path, origin, need=need)
+
+
+RULES = (
+    rule("read", "allow", "/"),
+    rule("read", "deny", "/home"),
+    rule("read", "deny", "/etc/shadow"),
+    rule("read", "allow", "/home/u/.gitconfig"),
+    rule("read", "deny", "/home/u/.aws"),
+    rule("read", "allow", WS),
+    rule("write", "allow", WS),
+    rule("write", "deny", f"{WS}/.git/hooks", Need.WANTED),
+    rule("write", "deny", f"{WS}/.git/config", Need.WANTED),
+    rule("write", "deny", f"{WS}/.mcp.json", Need.WANTED),
+)
+POLICY = Policy(WS, RULES)
+
+
+def place(path: str) -> Place:
+    kind = Kind.MISSING if path in MISSING else Kind.FILE if path in FILES else Kind.DIRECTORY
+    if path.startswith("/dev/") and path not in ("/dev/shm", "/dev/pts"):
+        kind = Kind.OTHER
+    return Place(path, path, kind, 1, abs(hash(path)) % 1000 + 1)
+
+
+def disk_for(policy: Policy, host: Host) -> Disk:
+    """A disk on which every named path is what `place` says, and every directory listed has two more children."""
+    disk = Disk({path: place(path) for path in named_paths(policy)})
+    pins, spines = further_paths(lay_out(policy, host, disk, ""), host)
+    known = {**disk.places, **{path: place(path) for path in pins}}
+    children = {}
+    for spine in spines:
+        below = {path for path in known if path.rpartition("/")[0] == spine.rstrip("/")} - {spine}
+        also = {f"{spine.rstrip('/')}/{name}" for name in ("one", "two")}
+        also |= {path for path in spines if path.rpartition("/")[0] == spine.rstrip("/") and path != spine}
+        children[spine] = tuple(place(path) for path in sorted(below | also) if path not in MISSING)
+    return Disk(known, children)
+
+
+def planned(host: Host, policy: Policy = POLICY, command: Command = TRUE) -> Plan:
+    return make_plan(policy, command, host, disk_for(policy, host))
+
+
+def texts(plan: Plan, kind: StepKind) -> list[str]:
+    return [step.text for step in plan.steps if step.kind is kind]
+
+
+HOSTS = [Host.linux(abi, namespaces) for abi in range(8) for namespaces in (True, False)]
+
+
+@pytest.mark.parametrize("host", HOSTS, ids=lambda h: f"abi{h.landlock_abi}-{'view' if h.namespaces else 'plain'}")
+def test_the_steps_of_every_plan_are_in_the_only_safe_order(host: Host) -> None:
+    kinds = [step.kind for step in planned(host).steps]
+
+    assert kinds == sorted(kinds)
+    assert kinds[-1] is StepKind.EXEC
+
+
+@pytest.mark.parametrize("host", HOSTS, ids=lambda h: f"abi{h.landlock_abi}-{'view' if h.namespaces else 'plain'}")
+def test_no_plan_ever_goes_without_no_new_privs_capabilities_and_seccomp(host: Host) -> None:
+    kinds = {step.kind for step in planned(host).steps}
+
+    assert {StepKind.NO_NEW_PRIVS, StepKind.CAPABILITIES, StepKind.SECCOMP, StepKind.STREAMS} <= kinds
+
+
+REQUIRED_GAPS = {
+    (True, 0): set(),
+    (True, 5): set(),
+    (True, 6): set(),
+    (True, 7): set(),
+    (False, 0): {"files", "truncation outside the workspace", "signals to other processes"},
+    (False, 2): {"truncation outside the workspace", "signals to other processes"},
+    (False, 3): {"signals to other processes"},
+    (False, 6): set(),
+    (False, 7): set(),
+}
+
+
+@pytest.mark.parametrize(("case", "gaps"), REQUIRED_GAPS.items(), ids=str)
+def test_what_a_kernel_cannot_hold_is_a_required_gap(case: tuple[bool, int], gaps: set[str]) -> None:
+    namespaces, abi = case
+
+    plan = planned(Host.linux(abi, namespaces))
+
+    assert {gap.what for gap in plan.gaps if gap.need is Need.REQUIRED} == gaps
+    assert plan.is_sound is (not gaps)
+
+
+@pytest.mark.parametrize(
+    ("abi", "handled"),
+    [(1, 0x1FFF), (2, 0x3FFF), (3, 0x7FFF), (4, 0x7FFF), (5, 0xFFFF), (6, 0xFFFF), (7, 0xFFFF)],
+)
+def test_without_a_view_landlock_handles_every_right_it_knows(abi: int, handled: int) -> None:
+    (ruleset,) = [s for s in planned(Host.linux(abi, False)).steps if s.kind is StepKind.RULESET]
+
+    assert ruleset.numbers == (handled, 3 if abi >= 4 else 0, 3 if abi >= 6 else 0)
+
+
+@pytest.mark.parametrize("abi", range(1, 8))
+def test_no_rule_grants_a_right_that_is_not_handled(abi: int) -> None:
+    # The kernel refuses such a rule with EINVAL, and then nothing runs.
+    for namespaces in (True, False):
+        steps = planned(Host.linux(abi, namespaces)).steps
+        (ruleset,) = [step for step in steps if step.kind is StepKind.RULESET]
+        rules = [step for step in steps if step.kind is StepKind.BENEATH]
+        assert rules
+        assert [step.text for step in rules if step.numbers[0] & ~ruleset.numbers[0] or not step.numbers[0]] == []
+
+
+def test_with_a_view_reading_and_truncation_are_left_to_the_mounts() -> None:
+    (ruleset,) = [s for s in planned(Host.linux(7)).steps if s.kind is StepKind.RULESET]
+
+    assert ruleset.numbers == (0xBFF2, 0, 3)
+
+
+def test_the_view_hides_shows_pins_and_protects_parents_first() -> None:
+    mounts = texts(planned(Host.linux()), StepKind.MOUNT)
+
+    assert [text for text in mounts if not text.startswith("/dev")] == [
+        "/etc/shadow hidden (built-in)",
+        "/home hidden (built-in) but for 2 inside",
+        "/home/u/.gitconfig read-only (built-in)",
+        f"{WS} writable (built-in)",
+        f"{WS}/.git pinned, so that it cannot be renamed",
+        f"{WS}/.git/config read-only (built-in)",
+        f"{WS}/.git/hooks read-only (built-in)",
+        "/tmp private",
+        "/var/tmp private",
+    ]
+
+
+def test_what_is_shown_inside_a_hidden_directory_gets_a_place_to_stand_on() -> None:
+    (home,) = [step for step in planned(Host.linux()).steps if step.text.startswith("/home hidden")]
+
+    assert home.strings == (b"/home", b"du", b"fu/.gitconfig", b"du/ws")
+
+
+def test_a_workspace_in_tmp_is_shown_inside_the_private_tmp() -> None:
+    policy = Policy(
+        "/tmp/ws", (rule("read", "allow", "/"), rule("read", "allow", "/tmp/ws"), rule("write", "allow", "/tmp/ws"))
+    )
+
+    steps = [step for step in planned(Host.linux(), policy).steps if step.kind is StepKind.MOUNT]
+
+    assert [(step.text, step.strings[1:]) for step in steps if step.strings[0].startswith(b"/tmp")] == [
+        ("/tmp private", (b"dws",)),
+        ("/tmp/ws writable (built-in)", (b"/tmp/ws",)),
+    ]
+
+
+def test_a_home_in_tmp_is_hidden_inside_the_private_tmp() -> None:
+    policy = Policy(WS, (*RULES, rule("read", "deny", "/tmp/home")))
+
+    steps = [step for step in planned(Host.linux(), policy).steps if step.kind is StepKind.MOUNT]
+
+    assert [(step.text, step.strings[1:]) for step in steps if step.strings[0].startswith(b"/tmp")] == [
+        ("/tmp private", (b"dhome",)),
+        ("/tmp/home hidden (built-in)", ()),
+    ]
+
+
+def test_with_a_view_the_warden_is_pid_1_and_shows_a_proc_of_its_own_where_it_can() -> None:
+    def kinds(host: Host) -> list[StepKind]:
+        return [step.kind for step in planned(host).steps if StepKind.ATTACH < step.kind < StepKind.SESSION]
+
+    assert kinds(Host.linux()) == [StepKind.WARDEN, StepKind.PROC, StepKind.NO_NEW_PRIVS, StepKind.COMMAND]
+    assert kinds(Host.linux(fresh_proc=False)) == [StepKind.WARDEN, StepKind.NO_NEW_PRIVS, StepKind.COMMAND]
+    assert "other processes invisible" in {gap.what for gap in planned(Host.linux(fresh_proc=False)).gaps}
+    assert "other processes invisible" not in {gap.what for gap in planned(Host.linux()).gaps}
+
+
+def test_reading_a_path_in_tmp_does_not_make_it_writable() -> None:
+    policy = Policy(WS, (*RULES, rule("read", "allow", "/tmp/data", origin=Origin("--allow-read"))))
+
+    mounts = texts(planned(Host.linux(), policy), StepKind.MOUNT)
+
+    assert "/tmp/data read-only (--allow-read)" in mounts
+
+
+def test_the_hosts_own_tmp_is_given_when_somebody_asks_for_it_by_name() -> None:
+    flag = Origin("--allow-write")
+    policy = Policy(
+        WS, (*RULES, rule("write", "allow", "/tmp", origin=flag), rule("read", "allow", "/tmp", origin=flag))
+    )
+
+    mounts = texts(planned(Host.linux(), policy), StepKind.MOUNT)
+
+    assert "/tmp writable (--allow-write)" in mounts
+    assert "/tmp private" not in mounts
+
+
+def test_a_protected_name_that_does_not_exist_yet_is_a_gap() -> None:
+    gaps = [gap.what for gap in planned(Host.linux()).gaps]
+
+    assert f"not to be created: {WS}/.mcp.json" in gaps
+
+
+def test_a_denial_somebody_wrote_refuses_when_its_name_does_not_exist_yet() -> None:
+    policy = Policy(WS, (*RULES, rule("write", "deny", f"{WS}/.mcp.json", origin=Origin("p.toml", 3))))
+
+    (gap,) = [gap for gap in planned(Host.linux(), policy).gaps if gap.need is Need.REQUIRED]
+
+    assert (gap.what, str(gap.origin)) == (f"not to be created: {WS}/.mcp.json", "p.toml:3")
+
+
+def test_without_a_view_a_directory_with_something_denied_inside_is_granted_child_by_child() -> None:
+    grants = texts(planned(Host.linux(7, False, uid=0)), StepKind.BENEATH)
+
+    assert "read /etc/one" in grants
+    assert "read /etc/shadow" not in grants
+    assert "read /etc" not in grants
+    assert f"read and write {WS}" in grants
+    assert not any(grant.startswith(("read /tmp", "write /tmp", "read /dev")) for grant in grants)
+
+
+def test_the_systems_secrets_are_left_to_their_modes_without_a_view_unless_one_is_root() -> None:
+    grants = texts(planned(Host.linux(7, False)), StepKind.BENEATH)
+
+    assert "read /etc/one" not in grants
+    assert "read /etc/one" in texts(planned(Host.linux(7, False, uid=0)), StepKind.BENEATH)
+
+
+def test_a_file_whose_own_mode_closes_it_needs_no_rule() -> None:
+    host = Host.linux(7, False, uid=0)
+    disk = disk_for(POLICY, host)
+    shadow = Place("/etc/shadow", "/etc/shadow", Kind.FILE, 1, 1, readable=False)
+    disk = Disk({**disk.places, "/etc/shadow": shadow}, disk.children)
+
+    grants = texts(make_plan(POLICY, TRUE, host, disk), StepKind.BENEATH)
+
+    assert "read /etc" in grants
+    assert further_paths(lay_out(POLICY, host, disk, ""), host)[1] == ["/", "/var"]
+
+
+def test_as_uid_0_without_a_view_metadata_outside_is_a_required_gap() -> None:
+    plan = planned(Host.linux(7, False, uid=0))
+
+    assert [gap.what for gap in plan.gaps if gap.need is Need.REQUIRED] == [
+        "chmod, chown, utime and xattr outside the workspace"
+    ]
+
+
+def test_the_python_enactor_cannot_build_a_view() -> None:
+    plan = planned(Host.linux(enactor=Enactor.PYTHON))
+
+    assert not any(step.kind < StepKind.NO_NEW_PRIVS for step in plan.steps)
+    assert any("python enactor cannot build one" in gap.why for gap in plan.gaps)
+
+
+@pytest.mark.parametrize(
+    ("network", "namespaces", "has_netns", "sockets"),
+    [
+        (Network(), True, True, "UNIX, INET, NETLINK_ROUTE"),
+        (Network(), False, False, "none"),
+        (Network(open=True), True, False, "UNIX, INET, NETLINK_ROUTE"),
+        (Network(open=True), False, False, "UNIX, INET, NETLINK_ROUTE"),
+        (Network(all_unix_sockets=True), False, False, "UNIX"),
+    ],
+)
+def test_the_network_is_closed_by_a_namespace_or_by_the_filter(
+    network: Network, namespaces: bool, has_netns: bool, sockets: str
+) -> None:
+    plan = planned(Host.linux(7, namespaces), Policy(WS, RULES, network))
+
+    assert any(step.kind is StepKind.LOOPBACK for step in plan.steps) is has_netns
+    assert texts(plan, StepKind.SECCOMP)[0].endswith(f"sockets: {sockets}")
+
+
+def test_a_key_that_is_not_carried_out_is_a_gap_with_its_own_need() -> None:
+    asks = (
+        Ask("network.tlsTerminate", Origin("p", 1), "not yet", Need.REQUIRED),
+        Ask("ripgrep", Origin("p", 2), "no", Need.WANTED),
+    )
+
+    plan = planned(Host.linux(), Policy(WS, RULES, asks=asks))
+
+    assert [(gap.what, gap.need) for gap in plan.gaps if str(gap.origin).startswith("p:")] == [
+        ("network.tlsTerminate", Need.REQUIRED),
+        ("ripgrep", Need.WANTED),
+    ]
+
+
+@pytest.mark.parametrize(("verdict", "need"), [("allow", Need.WANTED), ("deny", Need.REQUIRED)])
+def test_a_pattern_is_a_gap_that_refuses_when_it_denies(verdict: str, need: Need) -> None:
+    pattern = Rule(Access.READ, Verdict[verdict.upper()], f"{WS}/*.pem", Origin("p", 1), glob=True)
+
+    (gap,) = [gap for gap in planned(Host.linux(), Policy(WS, (*RULES, pattern))).gaps if str(gap.origin) == "p:1"]
+
+    assert gap.need is need
+
+
+def test_an_injection_is_a_read_only_mount_and_a_gap_where_it_cannot_be() -> None:
+    injection = Injection("/etc/shadow", f"{WS}/.git/config", Origin("p", 1))
+    missing = Injection("/etc/shadow", f"{WS}/.mcp.json", Origin("p", 2))
+    policy = Policy(WS, RULES, injections=(injection, missing))
+
+    plan = planned(Host.linux(), policy)
+
+    assert f"{WS}/.git/config shows /etc/shadow, read-only (p:1)" in texts(plan, StepKind.MOUNT)
+    assert [str(gap.origin) for gap in plan.gaps if gap.need is Need.REQUIRED] == ["p:2"]
+
+
+def test_off_means_off_and_says_so() -> None:
+    plan = planned(Host.linux(), Policy(WS, RULES, enforcement=Enforcement.OFF))
+
+    assert [step.kind for step in plan.steps] == [StepKind.STREAMS, StepKind.DIRECTORY, StepKind.EXEC]
+    assert plan.in_force == ("nothing: enforcement is off",)
+
+
+def test_only_allowed_variables_reach_the_command() -> None:
+    (last,) = [step for step in planned(Host.linux()).steps if step.kind is StepKind.EXEC]
+
+    assert b"LC_ALL=C" in last.strings
+    assert not any(text.startswith(b"AWS_") for text in last.strings)
+
+
+@pytest.mark.parametrize("argv", [("a\0b",), ("\ud800",)])
+def test_an_argument_that_no_program_can_be_given_is_refused(argv: tuple[str, ...]) -> None:
+    with pytest.raises(PlanError):
+        planned(Host.linux(), command=Command(argv, WS, {}, "/bin/true"))
+
+
+def test_private_directories_are_named_for_the_disk() -> None:
+    assert set(PRIVATE) <= set(named_paths(POLICY))
