@@ -1,0 +1,547 @@
+/* The enactor: reads a plan, does its steps in order, stops at the first failure, and says which.
+ *
+ *   enact PLAN STATUS [UID GID]   the plan is a sealed memfd on descriptor PLAN; records go to descriptor STATUS
+ *   enact STATUS [UID GID]        probes what this kernel allows and writes one record
+ *
+ * UID and GID are taken on before a byte of the plan is read: root interprets no plan.
+ *
+ * It has no opinions, no configuration, no environment and no allocation. All sentences are rendered in Python;
+ * docs/plan-format.md has the layout and the reason for the order. The whole plan is checked before its first step is
+ * done, and the same check is written a second time in enact.py; the tests hold the two against each other.
+ */
+#include "view.h"
+
+static long ruleset = -1; /* Landlock's, while it is being filled */
+static const char *vector[MOST_VECTOR + 2]; /* arguments, then environment; more than the kernel would take */
+
+/* ---- The command's own process ---- */
+
+static long do_limit(const uint64_t *numbers)
+{
+	uint64_t limit[2] = {numbers[1], numbers[2]};
+
+	return CALL(prlimit64, 0, numbers[0], P(limit), 0, 0);
+}
+
+/* A regular file on 0 to 2 stands on the host's mounts, where no view reaches: open it again by its path, here. It is
+ * opened before it is compared, so without waiting: a FIFO put in its place would hold us for ever. */
+static long do_stream(struct reader reader)
+{
+	const uint64_t *numbers = reader.numbers;
+	const char *path = string(&reader, NULL);
+	long answer, fd = open_planned(AT_FDCWD, path, numbers[1] | O_NONBLOCK, numbers[2], numbers[3]);
+
+	if (fd < 0)
+		return fd;
+	answer = CALL(fcntl, fd, F_SETFL, numbers[1] & ~(uint64_t)O_NONBLOCK, 0, 0);
+	if (answer >= 0)
+		answer = CALL(lseek, fd, numbers[4], 0, 0, 0);
+	if (answer >= 0)
+		answer = CALL(dup3, fd, numbers[0], 0, 0, 0);
+	close_fd(fd);
+	return answer < 0 ? answer : 0;
+}
+
+static int is_terminal(long fd)
+{
+	uint8_t settings[64];
+
+	return !CALL(ioctl, fd, 0x5401 /* TCGETS */, P(settings), 0, 0);
+}
+
+/* /dev/null and its kin are opened again on the view's own nodes; terminals pass. */
+static long check_device(long fd, const struct facts *facts, uint64_t flags)
+{
+	static const struct {
+		uint32_t minor;
+		const char *path;
+	} nodes[] = {{3, "/dev/null"}, {5, "/dev/zero"}, {7, "/dev/full"}, {8, "/dev/random"}, {9, "/dev/urandom"}};
+	long answer, again;
+
+	if (is_terminal(fd))
+		return 0;
+	for (size_t i = 0; facts->rdev_major == 1 && i < sizeof(nodes) / sizeof(nodes[0]); i++) {
+		if (nodes[i].minor != facts->rdev_minor)
+			continue;
+		again = CALL(openat, AT_FDCWD, P(nodes[i].path), (flags & O_ACCMODE) | O_CLOEXEC, 0, 0);
+		if (again < 0)
+			return again;
+		answer = CALL(dup3, again, fd, 0, 0, 0);
+		close_fd(again);
+		return answer < 0 ? answer : 0;
+	}
+	return -E_FTYPE;
+}
+
+/* A unix socket passes; any other belongs to the host's network, and connected anew it would lead out there. */
+static long check_socket(long fd)
+{
+	int family = 0, size = sizeof(family);
+	long answer = CALL(getsockopt, fd, 1 /* SOL_SOCKET */, 39 /* SO_DOMAIN */, P(&family), P(&size));
+
+	return answer ? answer : family == 1 /* AF_UNIX */ ? 0 : -E_FTYPE;
+}
+
+static long check_stream(long fd, int reopened)
+{
+	struct facts facts;
+	long answer, flags = CALL(fcntl, fd, F_GETFL, 0, 0, 0);
+
+	if (flags == -E_BADF) {
+		/* A closed descriptor would be taken by the first file the command opens. */
+		answer = CALL(openat, AT_FDCWD, P("/dev/null"), O_RDWR, 0, 0);
+		return answer < 0 || answer == fd ? (answer < 0 ? answer : 0) : -E_BADF;
+	}
+	if (flags < 0)
+		return flags;
+	answer = facts_of(fd, &facts);
+	if (answer)
+		return answer;
+	if (flags & O_PATH)
+		return -E_FTYPE;
+	if ((facts.mode & TYPE_MASK) == FIFO)
+		return 0;
+	if ((facts.mode & TYPE_MASK) == SOCKET_)
+		return check_socket(fd);
+	if ((facts.mode & TYPE_MASK) == CHARACTER)
+		return check_device(fd, &facts, (uint64_t)flags);
+	return (facts.mode & TYPE_MASK) == 0100000 && reopened ? 0 : -E_FTYPE;
+}
+
+static long do_directory(struct reader reader)
+{
+	const uint64_t *numbers = reader.numbers;
+	long answer, fd = open_planned(AT_FDCWD, string(&reader, NULL), O_PATH | O_DIRECTORY, numbers[0], numbers[1]);
+
+	if (fd < 0)
+		return fd;
+	answer = CALL(fchdir, fd, 0, 0, 0, 0);
+	close_fd(fd);
+	return answer;
+}
+
+/* ---- Landlock, capabilities, seccomp ---- */
+
+static long do_ruleset(const uint64_t *numbers)
+{
+	struct {
+		uint64_t files, network, scopes;
+	} attributes = {numbers[0], numbers[1], numbers[2]};
+
+	ruleset = CALL(landlock_create_ruleset, P(&attributes), sizeof(attributes), 0, 0, 0);
+	return ruleset < 0 ? ruleset : 0;
+}
+
+static long do_beneath(struct reader reader)
+{
+	const uint64_t *numbers = reader.numbers;
+	struct landlock_path_beneath_attr rule = {.allowed_access = numbers[0]};
+	long answer, fd = open_planned(AT_FDCWD, string(&reader, NULL), O_PATH, numbers[1], numbers[2]);
+
+	if (fd < 0)
+		return fd;
+	rule.parent_fd = (int)fd;
+	answer = CALL(landlock_add_rule, ruleset, LANDLOCK_RULE_PATH_BENEATH, P(&rule), 0, 0);
+	close_fd(fd);
+	return answer;
+}
+
+/* The terminals among 0 to 2 may be opened again, as `> /dev/stderr` does: the command holds them anyway. */
+static long do_terminals(uint64_t rights)
+{
+	struct landlock_path_beneath_attr rule = {.allowed_access = rights};
+	long answer = 0;
+
+	for (rule.parent_fd = 0; rule.parent_fd <= 2 && !answer; rule.parent_fd++)
+		if (is_terminal(rule.parent_fd))
+			answer = CALL(landlock_add_rule, ruleset, LANDLOCK_RULE_PATH_BENEATH, P(&rule), 0, 0);
+	return answer;
+}
+
+static long do_port(const uint64_t *numbers)
+{
+	struct {
+		uint64_t access, port;
+	} rule = {numbers[0], numbers[1]};
+
+	return CALL(landlock_add_rule, ruleset, 2 /* LANDLOCK_RULE_NET_PORT */, P(&rule), 0, 0);
+}
+
+/* No capability is left, and none can come back: the bounding set is what an exec by uid 0 would be given. */
+static long do_capabilities(void)
+{
+	struct __user_cap_header_struct header = {_LINUX_CAPABILITY_VERSION_3, 0};
+	struct __user_cap_data_struct none[2] = {{0, 0, 0}, {0, 0, 0}};
+	long answer = 0;
+
+	/* With no_new_privs nobody but uid 0 is given anything at exec, so the bounding set matters to it alone. */
+	for (long capability = 0; !CALL(geteuid, 0, 0, 0, 0, 0) && capability < 64 && !answer; capability++) {
+		answer = CALL(prctl, PR_CAPBSET_DROP, capability, 0, 0, 0);
+		if (answer == -E_INVAL && capability > 0) {
+			answer = 0;
+			break; /* the kernel knows no more */
+		}
+		if (answer == -E_PERM && CALL(prctl, PR_CAPBSET_READ, capability, 0, 0, 0) != 1)
+			answer = 0; /* root inside another sandbox, which dropped it already */
+	}
+	if (!answer)
+		answer = CALL(prctl, PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
+	if (!answer)
+		answer = CALL(capset, P(&header), P(none), 0, 0, 0);
+	return answer;
+}
+
+static long do_seccomp(struct reader reader)
+{
+	static struct sock_filter filter[FILTER_MOST];
+	struct sock_fprog program = {.filter = filter};
+	uint32_t length;
+	const char *bytes = string(&reader, &length);
+	char *into = (char *)filter;
+
+	for (uint32_t i = 0; i < length; i++)
+		into[i] = bytes[i];
+	program.len = (unsigned short)(length / sizeof(struct sock_filter));
+	return CALL(seccomp, SECCOMP_SET_MODE_FILTER, 0, P(&program), 0, 0);
+}
+
+/* ---- The end ---- */
+
+static long tell(long status, uint32_t tag, uint32_t step, uint32_t kind, long error)
+{
+	struct record record = {tag, step, kind, (uint32_t)error};
+
+	return CALL(write, status, P(&record), sizeof(record), 0, 0);
+}
+
+#include "warden.c"
+
+static long do_exec(struct reader reader, long status, uint32_t number)
+{
+	uint64_t arguments = reader.numbers[0];
+	const char *path = string(&reader, NULL);
+	uint32_t count = reader.step->strings - 1;
+
+	/* The array is zero: leaving one slot free ends the arguments, and the last the environment. */
+	for (uint32_t i = 0; i < count; i++)
+		vector[i + (i >= arguments)] = string(&reader, NULL);
+	if (tell(status, READY, number, EXEC, 0) != sizeof(struct record))
+		return -E_PIPE; /* nobody waits for us any more */
+	return CALL(execve, P(path), P(vector), P(vector + arguments + 1), 0, 0);
+}
+
+/* Nothing but 0 to 2 goes on; the status pipe ends by itself, at exec. */
+static long close_rest(long status)
+{
+	long answer = 0;
+
+	if (status > 3)
+		answer = CALL(close_range, 3, status - 1, 0, 0, 0);
+	if (!answer)
+		answer = CALL(close_range, status + 1, ~0U, 0, 0, 0);
+	return answer;
+}
+
+static long do_restrict(void)
+{
+	long answer = CALL(landlock_restrict_self, ruleset, 0, 0, 0, 0);
+
+	close_fd(ruleset);
+	return answer;
+}
+
+static int run_plan(long plan, long status);
+
+/* AWAIT: behind the walls, wait for what to run: one message with four descriptors, a plan and what 0 to 2 become.
+ * Nobody there, or nothing in time: end, for nothing was begun. */
+static long do_await(uint64_t request, uint64_t milliseconds, long status)
+{
+	struct polled watched = {(int)request, POLLIN_, 0};
+	int64_t time[2] = {(int64_t)milliseconds / 1000, (int64_t)milliseconds % 1000 * 1000000};
+	uint8_t byte;
+	struct {
+		void *base;
+		size_t size;
+	} part = {&byte, 1};
+	struct {
+		size_t size;
+		int32_t level, type, fds[4];
+	} given = {0, 0, 0, {-1, -1, -1, -1}};
+	struct {
+		void *name;
+		uint32_t name_size;
+		void *parts;
+		size_t count;
+		void *control;
+		size_t control_size;
+		int32_t flags;
+	} message = {NULL, 0, &part, 1, &given, sizeof(given), 0};
+	long answer = CALL(ppoll, P(&watched), 1, P(time), 0, 8);
+
+	if (answer == 1)
+		answer = CALL(recvmsg, request, P(&message), 0x40000000 /* MSG_CMSG_CLOEXEC */, 0, 0);
+	if (answer != 1 || message.flags & 8 /* MSG_CTRUNC */ || given.size != sizeof(given) || given.level != 1 || given.type != 1)
+		CALL(exit_group, 125, 0, 0, 0, 0);
+	for (int fd = 0; fd <= 2; fd++) {
+		answer = CALL(dup3, given.fds[fd + 1], fd, 0, 0, 0);
+		if (answer < 0)
+			return answer;
+	}
+	CALL(exit_group, run_plan(given.fds[0], status), 0, 0, 0, 0);
+	return -E_PROTO;
+}
+
+static long do_step(const struct step *step, long status, uint32_t number, uint32_t *reopened)
+{
+	struct reader reader = read_step(step);
+	const uint64_t *numbers = reader.numbers;
+	long answer = 0;
+
+	switch ((enum kind)step->kind) {
+	case NAMESPACES: return do_namespaces(numbers[0]);
+	case ID_MAP: return do_id_map(numbers);
+	case LOOPBACK: return do_loopback();
+	case VIEW: return do_view(numbers[0]);
+	case MOUNT: return do_mount(reader);
+	case ATTACH: return do_attach();
+	case WARDEN: return do_warden(status);
+	case PROC: return do_proc();
+	case COMMAND: return do_command(status, number);
+	case NO_NEW_PRIVS: return CALL(prctl, PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+	case SESSION: answer = CALL(setsid, 0, 0, 0, 0, 0); return answer < 0 ? answer : 0;
+	case LIMIT: return do_limit(numbers);
+	case STREAM: *reopened |= 1U << numbers[0]; return do_stream(reader);
+	case STREAMS:
+		for (int fd = 0; fd <= 2 && !answer; fd++)
+			answer = check_stream(fd, *reopened >> fd & 1);
+		return answer ? answer : close_rest(status);
+	case DIRECTORY: return do_directory(reader);
+	case RULESET: return do_ruleset(numbers);
+	case BENEATH: return do_beneath(reader);
+	case PORT: return do_port(numbers);
+	case TERMINALS: return do_terminals(numbers[0]);
+	case RESTRICT: return do_restrict();
+	case CAPABILITIES: return do_capabilities();
+	case SECCOMP: return do_seccomp(reader);
+	case AWAIT: return do_await(numbers[0], numbers[1], status);
+	case EXEC: return do_exec(reader, status, number);
+	}
+	return -E_PROTO;
+}
+
+#ifdef FAULT
+static long fault_at = -1; /* the tests' build fails the step it is told to */
+#endif
+
+static int enact(const uint8_t *plan, size_t size, long status)
+{
+	const struct header *header = (const struct header *)(const void *)plan;
+	size_t at = sizeof(*header);
+	uint32_t reopened = 0;
+	long answer, fault = first_fault(plan, size);
+
+	if (fault >= 0) {
+		tell(status, FAILED, (uint32_t)fault, 0, E_PROTO);
+		return 125;
+	}
+	for (uint32_t i = 0; i < header->count; i++) {
+		const struct step *step = (const struct step *)(const void *)(plan + at);
+
+#ifdef FAULT
+		answer = i == fault_at ? -5 /* EIO */ : do_step(step, status, i, &reopened);
+#else
+		answer = do_step(step, status, i, &reopened);
+#endif
+		if (answer) {
+			tell(status, FAILED, i, step->kind, -answer);
+			return step->kind != EXEC ? 125 : answer == -E_NOENT ? 127 : 126;
+		}
+		at += step->size;
+	}
+	return 125;
+}
+
+/* Map a sealed plan and do it. */
+static int run_plan(long plan, long status)
+{
+	const long seals = 2 | 4 | 8; /* F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE: nobody changes it under us */
+	struct facts facts;
+	long at = CALL(fcntl, plan, 1034 /* F_GET_SEALS */, 0, 0, 0);
+
+	if (at < 0 || (at & seals) != seals || facts_of(plan, &facts) || !facts.size) {
+		tell(status, FAILED, 0, 0, E_PROTO);
+		return 125;
+	}
+	at = call6(__NR_mmap, 0, (long)facts.size, PROT_READ, MAP_PRIVATE, plan, 0);
+	if (at < 0 && at > -4096) {
+		tell(status, FAILED, 0, 0, -at);
+		return 125;
+	}
+	close_fd(plan);
+	return enact((const uint8_t *)at, facts.size, status);
+}
+
+/* A pid namespace, and a fresh /proc for it: where parts of the host's /proc are masked, as in a container, the kernel
+ * refuses to show them again. */
+static long probe_pids(int32_t *proc)
+{
+	struct ended ended = {.status = 0};
+	long pid, answer = CALL(unshare, CLONE_NEWPID, 0, 0, 0, 0);
+
+	*proc = (int32_t)answer;
+	if (answer)
+		return answer;
+	pid = fork_();
+	if (!pid)
+		CALL(exit_group, -do_proc(), 0, 0, 0, 0);
+	if (pid < 0)
+		return pid;
+	answer = CALL(waitid, P_PID_, pid, P(&ended), WEXITED_, 0);
+	*proc = ended.code == CLD_EXITED_ ? -ended.status : -E_PROTO;
+	return answer;
+}
+
+/* What this kernel and this machine allow, found by doing it, in the order a plan would. Nothing of it survives us. */
+static int probe(long status)
+{
+	static const char *const none[] = {NULL};
+	struct {
+		uint32_t tag;
+		int32_t landlock, seccomp, namespaces, id_map, loopback, tree, tmpfs, detached, devpts, pids, proc;
+	} found = {.tag = PROBED};
+	uint64_t ids[4];
+	uint32_t notify = SECCOMP_RET_USER_NOTIF;
+	long mount;
+
+	found.landlock = (int32_t)CALL(landlock_create_ruleset, 0, 0, LANDLOCK_CREATE_RULESET_VERSION, 0, 0);
+	found.seccomp = (int32_t)CALL(seccomp, SECCOMP_GET_ACTION_AVAIL, 0, P(&notify), 0, 0);
+	ids[0] = ids[1] = (uint64_t)CALL(geteuid, 0, 0, 0, 0, 0);
+	ids[2] = ids[3] = (uint64_t)CALL(getegid, 0, 0, 0, 0, 0);
+	found.namespaces = (int32_t)do_namespaces(CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWIPC | CLONE_NEWNET);
+	if (found.namespaces) { /* the rest would be tried on the host's own */
+		found.id_map = found.loopback = found.tree = found.tmpfs = found.detached = found.devpts = found.namespaces;
+		found.pids = found.proc = found.namespaces;
+	} else {
+		found.id_map = (int32_t)do_id_map(ids);
+		found.loopback = (int32_t)do_loopback();
+		found.tree = (int32_t)do_view(0);
+		mount = new_filesystem("tmpfs", none, 0);
+		found.tmpfs = (int32_t)(mount < 0 ? mount : 0);
+		found.detached = (int32_t)place(mount, "/proc");
+		mount = new_filesystem("devpts", none, 0);
+		found.devpts = (int32_t)(mount < 0 ? mount : 0);
+		found.pids = (int32_t)probe_pids(&found.proc);
+	}
+	CALL(write, status, P(&found), sizeof(found), 0, 0);
+	return 0;
+}
+
+/* A number: digits and nothing else. */
+static long decimal_value(const char *text)
+{
+	long number = 0;
+
+	if (!*text)
+		return -1;
+	for (; *text; text++) {
+		if (*text < '0' || *text > '9' || number > 0xffffffffL)
+			return -1;
+		number = number * 10 + (*text - '0');
+	}
+	return number;
+}
+
+static long descriptor(const char *text)
+{
+	long number = decimal_value(text);
+
+	return number > 2 && number < 1 << 24 ? number : -1;
+}
+
+/* Become somebody else for good: no groups, and all three ids, looked at afterwards. Never root. */
+static long become(const char *uid_text, const char *gid_text)
+{
+	long uid = decimal_value(uid_text), gid = decimal_value(gid_text), answer;
+	uint32_t ids[3];
+
+	if (uid <= 0 || uid >= 0xffffffffL || gid <= 0 || gid >= 0xffffffffL)
+		return -E_INVAL;
+	answer = CALL(setgroups, 0, 0, 0, 0, 0);
+	if (!answer)
+		answer = CALL(setresgid, gid, gid, gid, 0, 0);
+	if (!answer)
+		answer = CALL(setresuid, uid, uid, uid, 0, 0);
+	if (!answer)
+		answer = CALL(getresuid, P(&ids[0]), P(&ids[1]), P(&ids[2]), 0, 0);
+	if (!answer && (ids[0] != uid || ids[1] != uid || ids[2] != uid || !CALL(setresuid, 0, 0, 0, 0, 0)))
+		answer = -E_PERM;
+	return answer;
+}
+
+static int start(int argc, char **argv)
+{
+	long plan = -1, status, at;
+	int probing;
+
+#ifdef FAULT
+	if (argc == 4 || argc == 6)
+		fault_at = decimal_value(argv[--argc]) - 3;
+#endif
+	probing = argc == 2 || argc == 4;
+	if (argc < 2 || argc > 5)
+		return 125;
+	status = descriptor(argv[probing ? 1 : 2]);
+	if (!probing)
+		plan = descriptor(argv[1]);
+	if (status < 0 || (!probing && (plan < 0 || plan == status)))
+		return 125;
+	if (CALL(fcntl, status, F_SETFD, FD_CLOEXEC, 0, 0))
+		return 125; /* there would be nobody to tell, and its number would be given to the next file */
+	if (argc >= 4 && (at = become(argv[argc - 2], argv[argc - 1]))) {
+		tell(status, FAILED, 0, 0, -at);
+		return 125;
+	}
+	if (probing)
+		return probe(status);
+	return run_plan(plan, status);
+}
+
+#ifdef HOSTED
+int main(int argc, char **argv) { return start(argc, argv); }
+#else
+/* gcc turns loops and initialisers into calls of these, whatever it is told. */
+void *memset(void *into, int byte, size_t size);
+void *memset(void *into, int byte, size_t size)
+{
+	volatile char *at = into;
+
+	while (size--)
+		*at++ = (char)byte;
+	return into;
+}
+
+void *memcpy(void *restrict into, const void *restrict from, size_t size);
+void *memcpy(void *restrict into, const void *restrict from, size_t size)
+{
+	volatile char *at = into;
+	const char *source = from;
+
+	while (size--)
+		*at++ = *source++;
+	return into;
+}
+
+__attribute__((noreturn, used)) void begin(long *stack)
+{
+	int code = start((int)stack[0], (char **)(stack + 1));
+
+	for (;;)
+		CALL(exit_group, code, 0, 0, 0, 0);
+}
+
+#if defined(__x86_64__)
+__asm__(".globl _start\n_start:\n\txor %ebp,%ebp\n\tmov %rsp,%rdi\n\tand $-16,%rsp\n\tcall begin\n");
+#else
+__asm__(".globl _start\n_start:\n\tmov x29,#0\n\tmov x0,sp\n\tbl begin\n");
+#endif
+#endif

@@ -1,0 +1,237 @@
+/* The plan format: what a step looks like, and the check of a whole plan before its first step is done.
+ *
+ * Written a second time in enact.py; the tests hold the two against each other. Nothing here makes a system call.
+ */
+#ifndef RINGFENCE_FORMAT_H
+#define RINGFENCE_FORMAT_H
+
+#include "kernel.h"
+
+enum kind {
+	NAMESPACES = 20,
+	ID_MAP = 21,
+	LOOPBACK = 30,
+	VIEW = 40,
+	MOUNT = 41,
+	ATTACH = 50,
+	WARDEN = 60,
+	PROC = 70,
+	NO_NEW_PRIVS = 80,
+	COMMAND = 100,
+	SESSION = 110,
+	LIMIT = 120,
+	STREAM = 130,
+	STREAMS = 131,
+	DIRECTORY = 132,
+	RULESET = 140,
+	BENEATH = 141,
+	PORT = 142,
+	TERMINALS = 143,
+	RESTRICT = 149,
+	CAPABILITIES = 150,
+	SECCOMP = 160,
+	AWAIT = 165,
+	EXEC = 170,
+};
+
+enum { MOST_VECTOR = 262144, MOST_STEPS = 65536, FILTER_MOST = 4096 };
+enum { OWN_MOUNTS = CLONE_NEWUSER | CLONE_NEWNS }; /* what mounts and interfaces of our own need, even as root */
+
+struct header {
+	char magic[8];
+	uint32_t version, size, count, zero;
+};
+
+/* One step: `numbers` 64-bit numbers, then `strings` strings (32-bit length, bytes, NUL), padded to 8 bytes. */
+struct step {
+	uint16_t kind, numbers;
+	uint32_t strings, size, zero;
+};
+
+struct record {
+	uint32_t tag, step, kind, error;
+};
+enum { READY = 1, FAILED = 2, PROBED = 3, ENDED = 4 };
+
+/* What each kind of step carries, whether it may come more than once, and what must have come before it. */
+static const struct shape {
+	uint16_t kind, numbers;
+	uint32_t least_strings, most_strings;
+	uint16_t repeats, after;
+} SHAPES[] = {
+	{NAMESPACES, 1, 0, 0, 0, 0},
+	{ID_MAP, 4, 0, 0, 0, NAMESPACES},
+	{LOOPBACK, 0, 0, 0, 0, NAMESPACES},
+	{VIEW, 1, 0, 0, 0, NAMESPACES}, /* or it would be the host's own mounts */
+	{MOUNT, 6, 1, 65535, 1, VIEW},
+	{ATTACH, 0, 0, 0, 0, VIEW},
+	{WARDEN, 0, 0, 0, 0, NAMESPACES},
+	{PROC, 0, 0, 0, 0, WARDEN},
+	{NO_NEW_PRIVS, 0, 0, 0, 0, 0},
+	{COMMAND, 0, 0, 0, 0, WARDEN},
+	{SESSION, 0, 0, 0, 0, 0},
+	{LIMIT, 3, 0, 0, 1, 0},
+	{STREAM, 5, 1, 1, 1, 0},
+	{STREAMS, 0, 0, 0, 0, 0},
+	{DIRECTORY, 2, 1, 1, 0, 0},
+	{RULESET, 3, 0, 0, 0, 0},
+	{BENEATH, 3, 1, 1, 1, RULESET},
+	{PORT, 2, 0, 0, 1, RULESET},
+	{TERMINALS, 1, 0, 0, 0, RULESET},
+	{RESTRICT, 0, 0, 0, 0, RULESET},
+	{CAPABILITIES, 0, 0, 0, 0, 0},
+	{SECCOMP, 0, 1, 1, 0, 0},
+	{AWAIT, 2, 0, 0, 0, SECCOMP}, /* a standby stands behind all its walls */
+	{EXEC, 1, 2, MOST_VECTOR, 0, STREAMS},
+};
+
+struct reader {
+	const struct step *step;
+	const uint64_t *numbers;
+	const uint8_t *next; /* the next string's length */
+};
+
+static uint32_t load32(const uint8_t *at)
+{
+	return (uint32_t)at[0] | (uint32_t)at[1] << 8 | (uint32_t)at[2] << 16 | (uint32_t)at[3] << 24;
+}
+
+static struct reader read_step(const struct step *step)
+{
+	const uint64_t *numbers = (const uint64_t *)(const void *)(step + 1);
+
+	return (struct reader){step, numbers, (const uint8_t *)(numbers + step->numbers)};
+}
+
+/* The next string; the caller has checked that there is one. */
+static const char *string(struct reader *reader, uint32_t *length)
+{
+	uint32_t size = load32(reader->next);
+	const char *text = (const char *)reader->next + 4;
+
+	reader->next += 4 + (size_t)size + 1;
+	if (length)
+		*length = size;
+	return text;
+}
+
+static const struct shape *shape_of(uint16_t kind)
+{
+	for (size_t i = 0; i < sizeof(SHAPES) / sizeof(SHAPES[0]); i++)
+		if (SHAPES[i].kind == kind)
+			return &SHAPES[i];
+	return NULL;
+}
+
+/* Whether the strings of a step fill exactly its room, are NUL terminated, and (but for a filter) hold no other NUL. */
+static int strings_fit(const struct step *step, const uint8_t *at, const uint8_t *end)
+{
+	for (uint32_t i = 0; i < step->strings; i++) {
+		uint32_t length;
+
+		if (end - at < 5)
+			return 0;
+		length = load32(at);
+		at += 4;
+		if ((uint64_t)(end - at) < (uint64_t)length + 1 || at[length])
+			return 0;
+		for (uint32_t n = 0; step->kind != SECCOMP && n < length; n++)
+			if (!at[n])
+				return 0;
+		at += (size_t)length + 1;
+	}
+	if (end - at >= 8)
+		return 0;
+	while (at < end)
+		if (*at++)
+			return 0;
+	return 1;
+}
+
+/* What only one kind must keep. */
+static int detail_fits(const struct step *step)
+{
+	struct reader reader = read_step(step);
+	uint32_t length;
+
+	if (step->kind == EXEC)
+		return reader.numbers[0] >= 1 && reader.numbers[0] < step->strings;
+	if (step->kind == SECCOMP) {
+		string(&reader, &length);
+		return length && length % sizeof(struct sock_filter) == 0 && length / sizeof(struct sock_filter) <= FILTER_MOST;
+	}
+	if (step->kind == STREAM)
+		return reader.numbers[0] <= 2;
+	if (step->kind == AWAIT)
+		return reader.numbers[0] > 2 && reader.numbers[0] < 1 << 24 && reader.numbers[1] < 1 << 24;
+	if (step->kind == NAMESPACES)
+		return (reader.numbers[0] & OWN_MOUNTS) == OWN_MOUNTS;
+	return 1;
+}
+
+/* Whether one step has the shape of its kind and fits in the bytes that are left. */
+static int step_fits(const struct step *step, size_t left)
+{
+	const struct shape *shape;
+
+	if (left < sizeof(*step) || step->zero || step->size < sizeof(*step) || step->size > left || step->size % 8)
+		return 0;
+	shape = shape_of(step->kind);
+	if (!shape || step->numbers != shape->numbers)
+		return 0;
+	if (step->strings < shape->least_strings || step->strings > shape->most_strings)
+		return 0;
+	if ((step->size - sizeof(*step)) / 8 < step->numbers)
+		return 0;
+	if (!strings_fit(step, read_step(step).next, (const uint8_t *)step + step->size))
+		return 0;
+	return detail_fits(step);
+}
+
+/* A plan ends by becoming the command, or by waiting for the plan that does. */
+static int is_last(uint16_t kind)
+{
+	return kind == EXEC || kind == AWAIT;
+}
+
+/* Whether a step may follow those seen: forwards, once unless it repeats, after what it builds on, and nothing left
+ * half done at the end: a view not attached, a ruleset not in force, a warden without a command would hold nobody. */
+static int step_follows(const struct step *step, uint16_t before, const uint8_t *seen)
+{
+	const struct shape *shape = shape_of(step->kind);
+
+	if (step->kind < before || (step->kind == before && !shape->repeats) || (shape->after && !seen[shape->after]))
+		return 0;
+	if (!is_last(step->kind))
+		return 1;
+	return seen[VIEW] == seen[ATTACH] && seen[WARDEN] == seen[COMMAND] && seen[RULESET] == seen[RESTRICT];
+}
+
+/* Check a whole plan. The answer is -1 when it is well formed, and otherwise the number of the first bad step (0 for a
+ * bad header). The kinds may not go backwards: their numbers are the safe order. EXEC or AWAIT is last, and only last. */
+static long first_fault(const uint8_t *plan, size_t size)
+{
+	const struct header *header = (const struct header *)(const void *)plan;
+	size_t at = sizeof(*header);
+	uint16_t before = 0;
+	uint8_t seen[EXEC + 1] = {0};
+
+	if (size < sizeof(*header) || load32(plan) != 0x4c504652U || load32(plan + 4) != 0x314e41U)
+		return 0; /* the magic is "RFPLAN1\0" */
+	if (header->version != 1 || header->size != size || header->zero || !header->count || header->count > MOST_STEPS)
+		return 0;
+	for (uint32_t i = 0; i < header->count; i++) {
+		const struct step *step = (const struct step *)(const void *)(plan + at);
+
+		if (!step_fits(step, size - at) || !step_follows(step, before, seen))
+			return (long)i;
+		if (is_last(step->kind) != (i + 1 == header->count))
+			return (long)i;
+		before = step->kind;
+		seen[before] = 1;
+		at += step->size;
+	}
+	return at == size ? -1 : (long)header->count - 1;
+}
+
+#endif

@@ -1,0 +1,312 @@
+/* The steps that build a view: namespaces, and a copy of the mount tree in which each place is what the plan says. */
+#ifndef RINGFENCE_VIEW_H
+#define RINGFENCE_VIEW_H
+
+#include "format.h"
+
+/* What the steps leave for one another while the view is built. */
+static struct {
+	long root;  /* the copy */
+	long empty; /* a read-only file system with one empty directory and one empty file, for masks */
+	long umask;
+	int attached;
+} state = {.root = -1, .empty = -1};
+
+static size_t length_of(const char *text)
+{
+	size_t length = 0;
+
+	while (text[length])
+		length++;
+	return length;
+}
+
+/* Write a text into a file of /proc. */
+static long write_file(const char *path, const char *text)
+{
+	long fd = CALL(openat, AT_FDCWD, P(path), O_WRONLY | O_CLOEXEC, 0, 0);
+	long wrote;
+
+	if (fd < 0)
+		return fd;
+	wrote = CALL(write, fd, P(text), length_of(text), 0, 0);
+	/* A file of ours left open for writing would make the recursive read-only remount fail with EBUSY. */
+	close_fd(fd);
+	return wrote < 0 ? wrote : 0;
+}
+
+static char *decimal(char *at, uint64_t number)
+{
+	char digits[20];
+	int count = 0;
+
+	do
+		digits[count++] = (char)('0' + number % 10);
+	while (number /= 10);
+	while (count)
+		*at++ = digits[--count];
+	return at;
+}
+
+static void map_line(char *line, uint64_t inside, uint64_t outside)
+{
+	char *at = decimal(line, inside);
+
+	*at++ = ' ';
+	at = decimal(at, outside);
+	*at++ = ' ';
+	*at++ = '1';
+	*at++ = '\n';
+	*at = 0;
+}
+
+/* Open what stands at a path and make sure it is what was planned for; (0, 0) is what we made ourselves. */
+static long open_planned(long at, const char *path, uint64_t flags, uint64_t device, uint64_t inode)
+{
+	struct facts facts;
+	long answer, fd = open_exact(at, path, flags);
+
+	if (fd < 0 || (!device && !inode))
+		return fd;
+	answer = facts_of(fd, &facts);
+	if (!answer && (device_number(facts.dev_major, facts.dev_minor) != device || facts.inode != inode))
+		answer = -E_STALE;
+	if (!answer)
+		return fd;
+	close_fd(fd);
+	return answer;
+}
+
+static long set_mount(long fd, uint64_t set)
+{
+	struct mount_attr attr = {.attr_set = set, .propagation = MS_PRIVATE_};
+
+	return CALL(mount_setattr, fd, P(""), AT_EMPTY_PATH | AT_RECURSIVE_, P(&attr), sizeof(attr));
+}
+
+static long do_namespaces(uint64_t flags)
+{
+	/* After a change of ids the process is not dumpable, and then its own map files are not writable. */
+	CALL(prctl, PR_SET_DUMPABLE, 1, 0, 0, 0);
+	return CALL(unshare, flags, 0, 0, 0, 0);
+}
+
+static long do_id_map(const uint64_t *ids)
+{
+	char line[64];
+	long answer;
+
+	map_line(line, ids[0], ids[1]);
+	answer = write_file("/proc/self/uid_map", line);
+	if (answer)
+		return answer;
+	answer = write_file("/proc/self/setgroups", "deny");
+	if (answer)
+		return answer;
+	map_line(line, ids[2], ids[3]);
+	return write_file("/proc/self/gid_map", line);
+}
+
+static long do_loopback(void)
+{
+	struct ifreq request = {.ifr_name = "lo"};
+	long answer, fd = CALL(socket, 2, 2 | O_CLOEXEC, 0, 0, 0);
+
+	if (fd < 0)
+		return fd;
+	request.ifr_flags = IFF_UP | IFF_RUNNING;
+	answer = CALL(ioctl, fd, SIOCSIFFLAGS, P(&request), 0, 0);
+	close_fd(fd);
+	return answer;
+}
+
+static long attach(void)
+{
+	state.attached = 1;
+	return CALL(move_mount, state.root, P(""), AT_FDCWD, P("/"), MOVE_MOUNT_F_EMPTY_PATH);
+}
+
+static long do_view(uint64_t attach_first)
+{
+	long answer;
+
+	state.umask = CALL(umask, 0, 0, 0, 0, 0);
+	state.root = CALL(open_tree, AT_FDCWD, P("/"), OPEN_TREE_CLONE | AT_RECURSIVE_ | OPEN_TREE_CLOEXEC_, 0, 0);
+	if (state.root < 0)
+		return state.root;
+	answer = set_mount(state.root, MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID);
+	if (answer)
+		return answer;
+	return attach_first ? attach() : 0;
+}
+
+/* Put a detached mount on a path of the view. The path is canonical: a symbolic link on it is a swap, and refused. */
+static long place(long mount, const char *target)
+{
+	long answer, fd;
+
+	while (*target == '/')
+		target++;
+	fd = open_exact(state.root, *target ? target : ".", O_PATH);
+	if (fd < 0)
+		return fd;
+	answer = CALL(move_mount, mount, P(""), fd, P(""), MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH);
+	close_fd(fd);
+	return answer;
+}
+
+static long new_filesystem(const char *type, const char *const *options, uint64_t attributes)
+{
+	long mount, answer = 0, fd = CALL(fsopen, P(type), FSOPEN_CLOEXEC, 0, 0, 0);
+
+	if (fd < 0)
+		return fd;
+	for (; !answer && *options; options += 2)
+		answer = CALL(fsconfig, fd, FSCONFIG_SET_STRING, P(options[0]), P(options[1]), 0);
+	if (!answer)
+		answer = CALL(fsconfig, fd, FSCONFIG_CMD_CREATE, 0, 0, 0);
+	mount = answer ? answer : CALL(fsmount, fd, FSMOUNT_CLOEXEC, attributes, 0, 0);
+	close_fd(fd);
+	return mount;
+}
+
+static long new_file(long at, const char *name, uint64_t mode)
+{
+	long fd = CALL(openat, at, P(name), O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC | O_NOFOLLOW, mode, 0);
+
+	return fd < 0 ? fd : close_fd(fd);
+}
+
+/* The first byte of an entry says what to make: a directory, a file, or a link whose target is the next string. */
+static long furnish(long mount, struct reader *reader, uint32_t entries)
+{
+	long answer = 0;
+
+	while (!answer && entries--) {
+		const char *entry = string(reader, NULL);
+
+		if (*entry == 'd')
+			answer = CALL(mkdirat, mount, P(entry + 1), 0755, 0, 0);
+		else if (*entry == 'f')
+			answer = new_file(mount, entry + 1, 0444);
+		else if (*entry == 'l' && entries--)
+			answer = CALL(symlinkat, P(string(reader, NULL)), mount, P(entry + 1), 0, 0);
+		else
+			return -E_PROTO;
+	}
+	return answer;
+}
+
+enum operation { BIND = 1, TMPFS = 2, MASK_DIRECTORY = 3, MASK_FILE = 4, DEVPTS = 5 };
+enum { READ_ONLY = 1, DEVICES = 2 };
+
+static long mount_tmpfs(const uint64_t *numbers, struct reader *reader, uint32_t entries)
+{
+	char mode[24] = "0", size[24];
+	const char *options[] = {"mode", mode, numbers[3] ? "size" : NULL, size, NULL};
+	uint64_t octal = 0;
+	long answer, mount;
+
+	for (int shift = 9; shift >= 0; shift -= 3)
+		octal = octal * 10 + (numbers[2] >> shift & 7);
+	*decimal(mode + 1, octal) = 0;
+	*decimal(size, numbers[3]) = 0;
+	mount = new_filesystem("tmpfs", options, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
+	if (mount < 0)
+		return mount;
+	answer = furnish(mount, reader, entries);
+	if (!answer && numbers[1] & READ_ONLY)
+		answer = set_mount(mount, MOUNT_ATTR_RDONLY);
+	if (!answer)
+		return mount;
+	close_fd(mount);
+	return answer;
+}
+
+/* All masks are clones of one empty file system: its directory and its file are mode 0 and read-only. */
+static long mount_mask(int directory)
+{
+	static const char *const options[] = {"mode", "0555", "size", "4096", NULL};
+	long answer;
+
+	if (state.empty < 0) {
+		state.empty = new_filesystem("tmpfs", options, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC);
+		if (state.empty < 0)
+			return state.empty;
+		answer = CALL(mkdirat, state.empty, P("d"), 0, 0, 0);
+		if (!answer)
+			answer = new_file(state.empty, "f", 0);
+		if (!answer)
+			answer = set_mount(state.empty, MOUNT_ATTR_RDONLY);
+		if (answer)
+			return answer;
+	}
+	return CALL(open_tree, state.empty, P(directory ? "d" : "f"), OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC_, 0, 0);
+}
+
+static long mount_bind(const uint64_t *numbers, const char *source)
+{
+	uint64_t set = MOUNT_ATTR_NOSUID;
+	long answer, mount, fd = open_planned(AT_FDCWD, source, O_PATH, numbers[4], numbers[5]);
+
+	if (fd < 0)
+		return fd;
+	/* Recursive always: a tree that has locked mounts below it cannot be cloned without them. */
+	mount = CALL(open_tree, fd, P(""), AT_EMPTY_PATH | OPEN_TREE_CLONE | AT_RECURSIVE_ | OPEN_TREE_CLOEXEC_, 0, 0);
+	close_fd(fd);
+	if (mount < 0)
+		return mount;
+	set |= numbers[1] & READ_ONLY ? MOUNT_ATTR_RDONLY : 0;
+	set |= numbers[1] & DEVICES ? 0 : MOUNT_ATTR_NODEV;
+	answer = set_mount(mount, set);
+	if (!answer)
+		return mount;
+	close_fd(mount);
+	return answer;
+}
+
+/* Numbers: operation, flags, mode, size, device, inode. Strings: target, then what the operation needs. */
+static long do_mount(struct reader reader)
+{
+	static const char *const pty[] = {"ptmxmode", "0666", "mode", "0620", NULL};
+	const uint64_t *numbers = reader.numbers;
+	const char *target = string(&reader, NULL);
+	uint32_t rest = reader.step->strings - 1;
+	long answer, mount = -E_PROTO;
+
+	if (numbers[0] == BIND && rest == 1)
+		mount = mount_bind(numbers, string(&reader, NULL));
+	else if (numbers[0] == TMPFS)
+		mount = mount_tmpfs(numbers, &reader, rest);
+	else if (numbers[0] == MASK_DIRECTORY || numbers[0] == MASK_FILE)
+		mount = mount_mask(numbers[0] == MASK_DIRECTORY);
+	else if (numbers[0] == DEVPTS)
+		mount = new_filesystem("devpts", pty, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC);
+	if (mount < 0)
+		return mount;
+	answer = place(mount, target);
+	close_fd(mount);
+	return answer;
+}
+
+/* Make the view the root, and let go of the old one for good. */
+static long do_attach(void)
+{
+	long answer = state.attached ? 0 : attach();
+
+	if (!answer)
+		answer = CALL(fchdir, state.root, 0, 0, 0, 0);
+	if (!answer)
+		answer = CALL(pivot_root, P("."), P("."), 0, 0, 0);
+	if (!answer)
+		answer = CALL(umount2, P("."), MNT_DETACH_, 0, 0, 0);
+	if (!answer)
+		answer = CALL(chdir, P("/"), 0, 0, 0, 0);
+	CALL(umask, state.umask, 0, 0, 0, 0);
+	close_fd(state.root);
+	if (state.empty >= 0)
+		close_fd(state.empty);
+	return answer;
+}
+
+#endif

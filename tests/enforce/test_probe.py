@@ -1,0 +1,160 @@
+"""What probe() says is what the kernel does."""
+
+import concurrent.futures
+import ctypes
+import json
+import os
+import resource
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tests.enforce.conftest import NO_NEW_PRIVS, STREAMS, Site, Walls, execute, launched, plan_of, step
+
+from ringfence import enforce
+from ringfence.enforce import enactor
+from ringfence.enforce.enactor import Opened
+from ringfence.model import Enactor, Exited, Host, StepKind
+
+assert sys.platform == "linux"
+
+NAMESPACES = ("--user", "--map-root-user", "--mount", "--ipc", "--net")
+SEE = """
+import json, fcntl, socket, struct, sys
+from ringfence import enforce
+host = enforce.probe()
+with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as lo:
+    flags, = struct.unpack_from("<H", fcntl.ioctl(lo, 0x8913, struct.pack("16sH22x", b"lo", 0)), 16)
+print(json.dumps([host.landlock_abi, host.namespaces, host.namespaces_why, host.detached_mounts, flags & 1]))
+"""
+
+
+def landlock_abi() -> int:
+    return max(0, int(ctypes.CDLL(None).syscall(444, None, 0, 1)))
+
+
+def may_make_namespaces() -> bool:
+    assert shutil.which("unshare")
+    return subprocess.run(["unshare", *NAMESPACES, "true"], capture_output=True).returncode == 0
+
+
+def test_probe_finds_what_the_kernel_has() -> None:
+    host = enforce.probe()
+
+    assert host == Host(
+        "linux",
+        os.uname().machine,
+        landlock_abi=landlock_abi(),
+        seccomp=True,
+        namespaces=may_make_namespaces(),
+        namespaces_why=host.namespaces_why,
+        detached_mounts=host.detached_mounts,
+        fresh_proc=host.fresh_proc,
+        enactor=Enactor.NATIVE,
+        kernel=os.uname().release,
+        uid=os.geteuid(),
+        gid=os.getegid(),
+    )
+    assert host.namespaces == (not host.namespaces_why)
+
+
+@pytest.mark.needs_userns
+def test_detached_mounts_are_said_to_work_where_a_view_is_built_with_them(site: Site) -> None:
+    host = enforce.probe()
+
+    ending, _ = launched(site.plan(Walls(view=True, detached=host.detached_mounts)))
+
+    assert ending == Exited(0)
+
+
+def test_the_python_enactor_finds_the_same_but_no_view(python: Opened) -> None:
+    found = enactor._answer(None, *enactor._start_probe(python, None))
+
+    assert (found.landlock_abi, found.seccomp, found.namespaces) == (landlock_abi(), True, False)
+    assert (found.namespaces_why, found.detached_mounts) == ("namespaces: Function not implemented", False)
+
+
+def inside(prelude: str, *unshared: str) -> list[object]:
+    """What probe says in namespaces where a line of shell was run first."""
+    script = f'{prelude}\nexec "$@"'
+    command = ["unshare", *unshared, "sh", "-euc", script, "sh", sys.executable, "-c", SEE]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=30)
+    assert done.returncode == 0, done.stderr
+    found: list[object] = json.loads(done.stdout)
+    return found
+
+
+@pytest.mark.needs_userns
+def test_where_no_user_namespace_may_be_made_the_reason_is_said_and_nothing_is_touched() -> None:
+    found = inside("echo 0 > /proc/sys/user/max_user_namespaces", *NAMESPACES)
+
+    # The last is the loopback of whoever asked: it was down, and a probe leaves it so.
+    assert found == [landlock_abi(), False, "namespaces: No space left on device", False, 0]
+
+
+@pytest.mark.needs_userns
+def test_in_a_namespace_where_others_may_be_made_there_is_no_reason() -> None:
+    abi, namespaces, why, _, loopback = inside(":", *NAMESPACES)
+
+    assert (abi, namespaces, why, loopback) == (landlock_abi(), True, "", 0)
+
+
+@pytest.mark.needs_bwrap
+def test_bubblewrap_without_user_namespaces_leaves_none_to_us() -> None:
+    command = ["bwrap", "--unshare-user", "--disable-userns", "--dev-bind", "/", "/", sys.executable, "-c", SEE]
+
+    done = subprocess.run(command, capture_output=True, text=True, timeout=30)
+
+    assert (done.returncode, json.loads(done.stdout)[1:4]) == (0, [False, "namespaces: No space left on device", False])
+
+
+@pytest.mark.parametrize(
+    "walls",
+    [
+        pytest.param(Walls(view=True), id="view", marks=pytest.mark.needs_userns),
+        pytest.param(Walls(view=False), id="no view", marks=pytest.mark.needs_landlock(1)),
+    ],
+)
+def test_sixty_four_launches_at_once_do_not_disturb_one_another(walls: Walls, site: Site) -> None:
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # 64 surveys hold some thousands of objects
+    plans = [site.plan(walls, f"echo {number}; exit {number}") for number in range(64)]
+
+    with concurrent.futures.ThreadPoolExecutor(64) as pool:
+        found = [*pool.map(launched, plans)]
+
+    assert found == [(Exited(number), f"{number}\n".encode()) for number in range(64)]
+
+
+INNER = """
+import sys
+from ringfence import enforce
+from ringfence.model import Enforcement, Plan, Step, StepKind
+words = (b"/bin/echo", b"/bin/echo", b"inner")
+steps = [Step(StepKind(kind), "") for kind in (80, 131, 150)] + [Step(StepKind.EXEC, "", (2,), words)]
+plan = Plan(tuple(steps), (), Enforcement.REQUIRED, ("echo",), "/", ())
+with enforce.start(plan, enforce.encode(steps), capture=True, feed=True) as launch:
+    print(launch.wait(20, b"")[:2])
+"""
+
+
+def test_inside_itself_there_is_no_capability_left_to_drop_and_that_is_no_failure() -> None:
+    capabilities = step(StepKind.CAPABILITIES)
+    outer = plan_of(NO_NEW_PRIVS, STREAMS, capabilities, execute(sys.executable, "-c", INNER))
+
+    assert launched(outer) == (Exited(0), b"(Exited(code=0), b'inner\\n')\n")
+
+
+def test_a_launch_leaves_no_descriptor_behind(site: Site) -> None:
+    def count() -> int:
+        return len([*Path("/proc/self/fd").iterdir()])
+
+    plan = plan_of(STREAMS, execute("/bin/true"))
+    launched(plan)
+    before = count()
+    for _ in range(10):
+        launched(plan)
+
+    assert count() == before
