@@ -1,0 +1,138 @@
+"""A small reader of command lines: one table serves parsing, `--help` and the checks of the man page.
+
+Not argparse, because `ringfence run` stands before every command an agent runs, and importing argparse costs it more
+than everything it does here.
+"""
+
+import os
+import sys
+
+import msgspec
+
+from ..model import Enforcement, UsageError
+from ..policy import Flags, Reach
+from ..policy.words import nearest
+
+
+class Option(msgspec.Struct, frozen=True):
+    """One option; `value` names the words that follow it, and "" means that none does."""
+
+    name: str
+    value: str
+    help: str
+    many: bool = False
+
+
+WORKSPACE = (
+    Option("--workspace", "DIR", "the directory to stay in (default: the git top level, or the current directory)"),
+    Option("--as-root", "", "stay root in a workspace that belongs to root"),
+)
+POLICY = (
+    Option("--policy", "FILE", "one more policy file, JSON or TOML", many=True),
+    Option("--allow-read", "PATH", "also readable", many=True),
+    Option("--allow-write", "PATH", "also writable", many=True),
+    Option("--deny-read", "PATH", "hidden", many=True),
+    Option("--deny-write", "PATH", "not writable, whatever else says so", many=True),
+    Option("--inject", "SOURCE TARGET", "a file or directory shown read-only at another place", many=True),
+    Option("--allow-env", "NAME", "a variable that reaches the command; NAME* for a prefix", many=True),
+    Option("--allow-network", "", "the host's network as it is"),
+    Option("--best-effort", "", "run even if something required cannot be enforced here; the gaps are said"),
+    Option("--enforcement", "HOW", "required (default), best-effort, or off"),
+)
+OUTPUT = (
+    Option("--json", "", "one JSON document on standard output"),
+    Option("--help", "", "this text"),
+)
+
+Values = dict[str, list[str]]
+
+
+def printable(text: str) -> str:
+    """A hostile name in a message must not steer a person's terminal."""
+    return "".join(char if char.isprintable() or char == "\n" else repr(char)[1:-1] for char in text)
+
+
+def say(text: str) -> None:
+    """A line for a person, on standard error."""
+    if sys.stderr is not None:  # it was closed before we began
+        sys.stderr.write(printable(text) + "\n")
+
+
+def parse(words: list[str], table: tuple[Option, ...]) -> tuple[Values, list[str]]:
+    """Options and the rest. The first word that is no option ends them, and so does `--`."""
+    known = {option.name: option for option in table}
+    values: Values = {}
+    words = list(words)
+    while words and words[0].startswith("-") and words[0] != "-":
+        word = words.pop(0)
+        if word == "--":
+            break
+        name, equals, value = word.partition("=")
+        option = known.get("--help" if name == "-h" else name)
+        if option is None:
+            raise UsageError(name, "there is no such option", hint=nearest(name, tuple(known)))
+        if equals and not option.value:
+            raise UsageError(name, "takes no value")
+        taken = [value] if equals else []
+        while len(taken) < len(option.value.split()):
+            if not words:
+                raise UsageError(name, f"needs a value: {name} {option.value}")
+            taken.append(words.pop(0))
+        if option.name in values and not option.many:
+            raise UsageError(name, "was given twice")
+        values.setdefault(option.name, []).extend(taken)
+    return values, words
+
+
+def one(values: Values, name: str) -> str | None:
+    """The value of an option that may come once."""
+    return values[name][0] if name in values else None
+
+
+def flags_of(values: Values) -> Flags:
+    """The policy that was given on the command line."""
+    enforcement = None
+    if "--best-effort" in values:
+        enforcement = Enforcement.BEST_EFFORT
+    word = one(values, "--enforcement")
+    if word is not None:
+        try:
+            enforcement = Enforcement(word)
+        except ValueError:
+            raise UsageError("--enforcement", f"does not know {word!r}", "one of: required, best-effort, off") from None
+    return Flags(
+        cwd=os.getcwd(),
+        allow_read=tuple(values.get("--allow-read", ())),
+        allow_write=tuple(values.get("--allow-write", ())),
+        deny_read=tuple(values.get("--deny-read", ())),
+        deny_write=tuple(values.get("--deny-write", ())),
+        allow_env=tuple(values.get("--allow-env", ())),
+        network=Reach.OPEN if "--allow-network" in values else Reach.AS_POLICY,
+        enforcement=enforcement,
+        policy_files=tuple(values.get("--policy", ())),
+        inject=tuple(zip(values.get("--inject", [])[::2], values.get("--inject", [])[1::2], strict=True)),
+    )
+
+
+def seconds(text: str) -> float:
+    """A length of time: 90, 60s, 5m, 1h, 500ms."""
+    units = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+    number = text.rstrip("smh")
+    unit = text[len(number) :]
+    try:
+        value = float(number) * units[unit or "s"]
+    except (ValueError, KeyError):
+        raise UsageError("--timeout", f"does not understand {text!r}", hint="60s, 5m, 500ms") from None
+    if not 0 < value < 1e9:
+        raise UsageError("--timeout", f"{text!r} is no length of time to wait", hint="60s, 5m, 500ms")
+    return value
+
+
+def render_help(usage: str, about: str, table: tuple[Option, ...], examples: tuple[str, ...]) -> str:
+    """The help of one verb."""
+    rows = [(f"{option.name} {option.value}".strip(), option.help) for option in table]
+    width = max(len(left) for left, _ in rows)
+    lines = [f"usage: ringfence {usage}", "", about, "", "options:"]
+    lines += [f"  {left:{width}}  {right}" for left, right in rows]
+    lines += ["", "examples:", *(f"  {example}" for example in examples)]
+    return "\n".join(lines)

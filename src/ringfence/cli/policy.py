@@ -1,0 +1,43 @@
+"""`ringfence policy`: check the files, show what they come to, print their schema."""
+
+import os
+
+from ..keep import load_policy
+from ..model import UsageError
+from ..policy.describe import as_document, as_text, schema
+from ..run import make_request
+from .options import OUTPUT, POLICY, WORKSPACE, Option, flags_of, one, parse, printable, render_help, say
+
+TABLE = (*WORKSPACE, *POLICY, Option("--origin", "", "show: with the file and line of every rule"), *OUTPUT)
+EXAMPLES = ("ringfence policy check", "ringfence policy show --origin", "ringfence policy schema > policy.schema.json")
+
+
+def main(words: list[str]) -> int:
+    """check, show or schema."""
+    values, rest = parse(words, TABLE)
+    if rest and "--help" not in values:
+        more, tail = parse(rest[1:], TABLE)
+        values, rest = values | more, rest[:1] + tail
+    if "--help" in values:
+        print(render_help("policy check|show|schema [options]", "Checks and shows the policy.", TABLE, EXAMPLES))
+        return 0
+    if rest not in (["check"], ["show"], ["schema"]):
+        raise UsageError("policy", "needs one of: check, show, schema", hint="ringfence policy show --origin")
+    from .render import dump
+
+    if rest == ["schema"]:
+        print(dump(schema()))
+        return 0
+    request = make_request(one(values, "--workspace"), os.getcwd(), flags_of(values), "--as-root" in values)
+    found = load_policy(request)
+    if rest == ["check"]:
+        files = list(found.sources)
+        text = f"ok: {len(found.rules)} rules from {', '.join(files) or 'the built-in policy'}"
+        document = {"schema": "ringfence/policy-check@1", "valid": True, "files": files, "ignored": list(found.ignored)}
+    else:
+        text = as_text(found, origin="--origin" in values)
+        document = {"schema": "ringfence/policy@1", **as_document(found)}
+    print(dump(document) if "--json" in values else printable(text))
+    for sentence in found.ignored:
+        say(f"ringfence: {sentence}")
+    return 0

@@ -1,0 +1,107 @@
+"""Values as people and as machines read them. Every document says its schema and version."""
+
+import base64
+import json
+
+import msgspec
+
+from ..model import Decision, Host, Outcome, Plan, RingfenceError
+
+
+def dump(document: object) -> str:
+    """JSON, indented, its keys in the order given; a name that is not UTF-8 keeps its bytes as lone surrogates."""
+    return json.dumps(msgspec.to_builtins(document, enc_hook=str, str_keys=True), indent=2)
+
+
+def error_document(error: RingfenceError) -> str:
+    return dump(
+        {
+            "schema": "ringfence/error@1",
+            "code": error.code,
+            "place": error.place,
+            "what": error.what,
+            "hint": error.hint,
+        }
+    )
+
+
+def _captured(name: str, data: bytes | None) -> dict[str, str]:
+    """Captured bytes: as text, and as base64 too where they are no text."""
+    if data is None:
+        return {}
+    try:
+        return {name: data.decode()}
+    except UnicodeDecodeError:
+        return {name: data.decode("utf-8", "replace"), f"{name}Base64": base64.b64encode(data).decode()}
+
+
+def outcome_document(outcome: Outcome) -> str:
+    return dump(
+        {
+            "schema": "ringfence/outcome@1",
+            "ending": outcome.ending,
+            "exitCode": outcome.exit_code,
+            "seconds": outcome.seconds,
+            "inForce": outcome.in_force,
+            "gaps": _gaps(outcome),
+            "denials": outcome.denials,
+            "ignored": outcome.ignored,
+            "planted": outcome.planted,
+            **_captured("stdout", outcome.stdout),
+            **_captured("stderr", outcome.stderr),
+        }
+    )
+
+
+def _gaps(of: Outcome | Plan) -> list[dict[str, str]]:
+    return [
+        {"what": gap.what, "why": gap.why, "need": gap.need.value, "origin": str(gap.origin), "wayOut": gap.way_out}
+        for gap in of.gaps
+    ]
+
+
+def plan_document(plan: Plan) -> str:
+    steps = [{"kind": step.kind.word, "text": step.text} for step in plan.steps]
+    return dump(
+        {
+            "schema": "ringfence/plan@1",
+            "argv": plan.argv,
+            "workspace": plan.workspace,
+            "enforcement": plan.enforcement.value,
+            "sound": plan.is_sound,
+            "steps": steps,
+            "gaps": _gaps(plan),
+            "inForce": plan.in_force,
+        }
+    )
+
+
+def doctor_document(host: Host, rows: list[tuple[bool, str, str]]) -> str:
+    found = [{"ok": good, "what": what, "wayOut": "" if good else way_out} for good, what, way_out in rows]
+    return dump({"schema": "ringfence/doctor@1", "host": host, "findings": found})
+
+
+def decision_document(decision: Decision, access: str, path: str) -> str:
+    rule = decision.rule
+    return dump(
+        {
+            "schema": "ringfence/decision@1",
+            "verdict": decision.verdict.word,
+            "access": access,
+            "target": path,
+            "rule": rule.path if rule else None,
+            "origin": str(rule.origin) if rule else None,
+            "grant": decision.grant,
+            "reason": decision.reason,
+        }
+    )
+
+
+def explain(outcome: Outcome) -> str:
+    """After a failure: how it ended, and what the command's own words ask for that it may not have."""
+    lines = [f"ringfence: the command {outcome.ending}"]
+    if outcome.denials:
+        lines[0] += "; refused, judging by its arguments:"
+        lines += [f"  {denial.access} {denial.target}: {denial.reason}" + (f"; {denial.grant}" if denial.grant else "")
+                  for denial in outcome.denials]  # fmt: skip
+    return "\n".join(lines)

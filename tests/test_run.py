@@ -1,0 +1,272 @@
+"""From Python: what is kept between calls, and that nothing is kept that should not be."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+
+import ringfence
+from ringfence import enforce, keep, plan
+from ringfence.enforce import enactor, linux
+
+AS_ROOT = os.geteuid() == 0
+
+
+@pytest.fixture(params=["view", "landlock"])
+def workspace(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Path]:
+    """A workspace, on each backend, with nothing prepared before or after."""
+    keep.forget_all()
+    host = enforce.probe()
+    enactor._hosts[os.geteuid()] = msgspec.structs.replace(host, namespaces=request.param == "view")
+    place = tmp_path / "ws"
+    (place / ".git" / "hooks").mkdir(parents=True)
+    (place / ".git" / "config").write_text("[core]\n")
+    yield place
+    enactor._hosts[os.geteuid()] = host
+    keep.forget_all()
+
+
+def run(workspace: Path, script: str, **more: object) -> ringfence.Outcome:
+    flags = ringfence.Flags(cwd=str(workspace), enforcement=ringfence.Enforcement.BEST_EFFORT)
+    options: dict[str, object] = {"flags": flags, "capture": True, "as_root": AS_ROOT, "timeout": 30, **more}
+    return ringfence.run(["sh", "-c", script], workspace=str(workspace), **options)  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def resumed(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Grows by one with every run that a standby served."""
+    seen: list[int] = []
+    real = linux.Standby.resume
+
+    def counted(self: linux.Standby, *given: object) -> linux.Launch:
+        seen.append(1)
+        return real(self, *given)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(linux.Standby, "resume", counted)
+    return seen
+
+
+def test_a_burst_of_runs_is_served_by_standbys_and_each_has_its_own_words(workspace: Path, resumed: list[int]) -> None:
+    for number in range(12):
+        outcome = run(workspace, f"echo {number} $X; cat; pwd; exit {number}", input=b"in\n", env={"LC_X": str(number)})
+        assert outcome.stdout == f"{number}\nin\n{workspace}\n".encode()
+        assert outcome.ending == ringfence.Exited(number)
+
+    assert resumed
+
+
+def test_a_standby_has_the_same_walls(workspace: Path, resumed: list[int]) -> None:
+    outside = workspace.parent / "outside"
+    for _ in range(8):
+        outcome = run(
+            workspace, f"echo x > {outside}; echo x >> .git/config; grep -E 'Seccomp:|NoNewPrivs' /proc/self/status"
+        )
+        assert b"NoNewPrivs:\t1\nSeccomp:\t2\n" in (outcome.stdout or b"")
+        assert not outside.exists()
+
+    assert resumed
+
+
+def test_what_was_replaced_or_appeared_between_two_runs_is_covered(workspace: Path) -> None:
+    if not plan.has_view(enforce.probe()):
+        return  # without a view these names are a stated gap
+    for _ in range(6):
+        run(workspace, "true")
+    fresh = workspace / ".git" / "config.lock"
+    fresh.write_text("[core]\n\tnew = 1\n")
+    fresh.rename(workspace / ".git" / "config")
+    (workspace / ".mcp.json").write_text("{}")
+
+    run(workspace, "echo evil >> .git/config; echo evil >> .mcp.json")
+
+    assert (workspace / ".git" / "config").read_text() == "[core]\n\tnew = 1\n"
+    assert (workspace / ".mcp.json").read_text() == "{}"
+
+
+def test_a_missing_program_and_a_signal_are_told_by_a_standby_too(workspace: Path, resumed: list[int]) -> None:
+    for _ in range(6):
+        run(workspace, "true")
+    before = len(resumed)
+    flags = ringfence.Flags(cwd=str(workspace), enforcement=ringfence.Enforcement.BEST_EFFORT)
+    missing = ringfence.run(["no-such"], workspace=str(workspace), flags=flags, capture=True, as_root=AS_ROOT)
+    killed = run(workspace, "kill -9 $$")
+    slow = run(workspace, "sleep 30", timeout=0.3)
+
+    assert len(resumed) > before
+    assert missing.exit_code == 127
+    assert killed.ending == ringfence.Signalled(signal.SIGKILL)
+    assert slow.ending == ringfence.TimedOut(0.3)
+
+
+def test_a_standby_ends_by_itself(workspace: Path) -> None:
+    for _ in range(4):
+        run(workspace, "true")
+    (kept,) = keep._prepared.values()
+    assert kept._standby is not None
+    process = kept._standby[0]._launch.process
+
+    until = time.monotonic() + 10
+    while not process.poll() and time.monotonic() < until:
+        time.sleep(0.02)
+
+    assert process.returncode is not None
+    assert run(workspace, "echo again").stdout == b"again\n"
+
+
+def test_a_standby_that_dies_just_before_it_has_its_command_is_made_good(
+    workspace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for _ in range(4):
+        run(workspace, "true")
+    (kept,) = keep._prepared.values()
+    assert kept._standby is not None
+    kept._standby[0]._launch.process.wait()
+    monkeypatch.setattr(linux.Standby, "is_ready", lambda _: True)
+
+    assert run(workspace, "echo made good").stdout == b"made good\n"
+
+
+def test_the_callers_umask_of_the_moment_is_the_commands(workspace: Path) -> None:
+    for mask in (0o022, 0o077, 0o027):
+        for _ in range(5):
+            run(workspace, "true")
+        before = os.umask(mask)
+        try:
+            assert run(workspace, "umask").stdout == f"{mask:04o}\n".encode()
+        finally:
+            os.umask(before)
+
+
+def test_a_fork_of_ours_takes_nothing_with_it(workspace: Path) -> None:
+    for _ in range(4):
+        run(workspace, "true")
+    pid = os.fork()
+    if pid == 0:
+        keep.forget_all()
+        os._exit(0)
+    os.waitpid(pid, 0)
+
+    assert run(workspace, "echo x > $TMPDIR/x && cat $TMPDIR/x").stdout == b"x\n"
+
+
+def test_a_forked_bystander_does_not_keep_a_run_alive(workspace: Path) -> None:
+    forked: list[int] = []
+
+    def fork(_: object) -> None:
+        pid = os.fork()
+        if pid == 0:
+            time.sleep(20)
+            os._exit(0)
+        forked.append(pid)
+
+    begin = time.monotonic()
+    outcome = run(workspace, "trap '' TERM; sleep 60 & sleep 60", timeout=0.5, on_start=fork)
+    took = time.monotonic() - begin
+    os.kill(forked[0], signal.SIGKILL)
+    os.waitpid(forked[0], 0)
+
+    assert outcome.ending == ringfence.TimedOut(0.5)
+    assert took < 10
+
+
+def test_a_repository_planted_below_a_project_does_not_shake_off_its_policy(tmp_path: Path) -> None:
+    project, below = tmp_path / "project", tmp_path / "project" / "below"
+    (project / ".ringfence").mkdir(parents=True)
+    (project / ".ringfence" / "policy.json").write_text('{"filesystem": {"denyRead": ["secret"]}}')
+    (project / "secret").write_text("SECRET")
+    (below / ".git").mkdir(parents=True)
+    (below / ".git" / "HEAD").write_text("ref: refs/heads/main\n")
+
+    outcome = ringfence.run(["cat", "../secret"], cwd=str(below), capture=True, as_root=AS_ROOT, timeout=30)
+
+    assert outcome.stdout == b""
+
+
+def test_a_protected_name_that_was_planted_is_reported(workspace: Path) -> None:
+    assert run(workspace, "true").planted == ()
+
+    outcome = run(workspace, "mkdir .vscode; ln -s nowhere .mcp.json; echo x > ordinary")
+
+    assert set(outcome.planted) == {str(workspace / ".vscode"), str(workspace / ".mcp.json")}
+    assert run(workspace, "true").planted == ()
+
+
+def test_many_threads_share_what_is_prepared(workspace: Path) -> None:
+    seen: list[bytes | None] = []
+
+    def work(number: int) -> None:
+        seen.extend(run(workspace, f"echo {number}").stdout for _ in range(5))
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert sorted(seen, key=str) == sorted((f"{number}\n".encode() for number in range(8) for _ in range(5)), key=str)
+
+
+def test_descriptors_and_directories_do_not_grow(workspace: Path) -> None:
+    others = set(os.listdir("/tmp"))  # of tests that killed us before we could remove ours
+
+    def held() -> tuple[int, int]:
+        ours = [name for name in os.listdir("/tmp") if name.startswith("ringfence-") and name not in others]
+        return len(os.listdir("/proc/self/fd")), len(ours)
+
+    for _ in range(5):
+        run(workspace, "true")
+    before = held()
+    for _ in range(40):
+        run(workspace, "true")
+
+    assert abs(held()[0] - before[0]) <= 3  # a standby comes and goes
+    assert held()[1] == before[1]
+    keep.forget_all()
+    assert held()[1] == 0
+
+
+DIES = """
+import os, sys, time, ringfence
+ws = sys.argv[1]
+flags = ringfence.Flags(cwd=ws, enforcement=ringfence.Enforcement.BEST_EFFORT)
+for _ in range(4):
+    ringfence.run(["true"], workspace=ws, flags=flags, capture=True, as_root=os.geteuid() == 0)
+print(os.getpid(), flush=True)
+ringfence.run(["sh", "-c", "echo $$ > started; exec sleep 300"], workspace=ws, flags=flags, capture=True,
+              as_root=os.geteuid() == 0)
+"""
+
+
+def test_with_a_view_nothing_survives_when_we_are_killed(tmp_path: Path) -> None:
+    marker = f"30{os.getpid()}"
+    script = DIES.replace("sleep 300", f"sleep {marker}")
+    with subprocess.Popen([sys.executable, "-c", script, str(tmp_path)], stdout=subprocess.PIPE) as process:
+        until = time.monotonic() + 20
+        while not (tmp_path / "started").exists() and time.monotonic() < until:
+            time.sleep(0.02)
+        assert alive(marker)
+        process.kill()
+    until = time.monotonic() + 5
+    while alive(marker) and time.monotonic() < until:
+        time.sleep(0.02)
+
+    assert not alive(marker)
+
+
+def alive(marker: str) -> bool:
+    """Whether a `sleep` with this argument lives anywhere."""
+    for pid in filter(str.isdecimal, os.listdir("/proc")):
+        try:
+            words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+        except OSError:
+            continue
+        if words[:2] == [b"sleep", marker.encode()]:
+            return True
+    return False
