@@ -1,0 +1,40 @@
+"""F31: mode, owner, times and attributes of files outside, for which Landlock has no right."""
+
+from tests.attacks.conftest import Field, Ground
+
+PROGRAM = """
+canary = OUTSIDE + "/canary"
+def by_descriptor(change):
+    fd = os.open(canary, os.O_RDONLY)
+    try:
+        change(fd)
+    finally:
+        os.close(fd)
+attempt("chmod", lambda: os.chmod(canary, 0o777))
+attempt("chmod a directory", lambda: os.chmod(OUTSIDE, 0o777))
+attempt("chown", lambda: os.chown(canary, os.getuid(), os.getgid()))
+attempt("utime", lambda: os.utime(canary, (1, 1)))
+attempt("setxattr", lambda: os.setxattr(canary, "user.x", b"1"))
+attempt("fchmod", lambda: by_descriptor(lambda fd: os.fchmod(fd, 0o777)))
+attempt("fchown", lambda: by_descriptor(lambda fd: os.fchown(fd, os.getuid(), -1)))
+attempt("futimens", lambda: by_descriptor(lambda fd: os.utime(fd, (1, 1))))
+attempt("fsetxattr", lambda: by_descriptor(lambda fd: os.setxattr(fd, "user.y", b"1")))
+attempt("set flags", lambda: by_descriptor(lambda fd: __import__("fcntl").ioctl(fd, 0x40086602, b"\\x40" + bytes(7))))
+attempt("a protected file of the workspace", lambda: os.chmod("rules", 0o777))
+"""
+CHANGES = ("chmod", "chmod a directory", "chown", "utime", "setxattr", "fchmod", "fchown", "futimens", "fsetxattr")
+
+
+def prepare(ground: Ground) -> list[str]:
+    ground.file("ws/rules")
+    return []
+
+
+def test_metadata_outside_does_not_change(field: Field) -> None:
+    said = "chmod, chown, utime and xattr outside the workspace"
+    field.repels(
+        PROGRAM,
+        prepare,
+        denied=lambda ground: {"deny_write": (str(ground.workspace / "rules"),)},
+        gaps={"landlock": dict.fromkeys((*CHANGES, "set flags", "a protected file of the workspace"), said)},
+    )

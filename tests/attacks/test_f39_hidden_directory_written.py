@@ -1,0 +1,26 @@
+"""F39: a hidden directory turns out to be an empty one that may be written, and what is written there seems to last."""
+
+from tests.attacks.conftest import Field, Ground
+
+PROGRAM = """
+attempt("create in a hidden store", lambda: write(HOME + "/.ssh/config"))
+attempt("create in a hidden home", lambda: write(HOME + "/new"))
+attempt("create in a hidden directory of the workspace", lambda: write("private/new"))
+attempt("a directory there", lambda: os.mkdir("private/d"))
+attempt("open it up", lambda: (os.chmod("private", 0o777), os.listdir("private"), write("private/again")))
+attempt("write what is hidden", lambda: write(".env"))
+"""
+
+
+def prepare(ground: Ground) -> list[str]:
+    ground.file("ws/private/secret.txt")
+    ground.file("ws/.env")
+    return []
+
+
+def test_what_is_hidden_is_not_written(field: Field) -> None:
+    field.repels(
+        PROGRAM,
+        prepare,
+        denied=lambda ground: {"deny_read": (str(ground.workspace / "private"), str(ground.workspace / ".env"))},
+    )

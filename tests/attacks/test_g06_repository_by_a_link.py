@@ -1,0 +1,45 @@
+"""G6, L16: .git is a symbolic link, or one of the directories above a denied name is; the link is replaced."""
+
+import pytest
+from tests.attacks.conftest import Field, Ground, with_git
+
+from ringfence import Unenforceable
+
+REPOSITORY = """
+attempt("replaced", lambda: (os.unlink(".git"), os.makedirs(".git/hooks"), write(".git/hooks/pre-commit")))
+"""
+DENIED = """
+attempt("replaced", lambda: (os.unlink("link"), os.mkdir("link"), write("link/rules")))
+attempt("renamed", lambda: os.rename("link", "link2"))
+"""
+
+
+def linked_repository(ground: Ground) -> list[str]:
+    with_git(ground)
+    (ground.workspace / ".git").rename(ground.workspace / "repository")
+    (ground.workspace / ".git").symlink_to("repository")
+    return []
+
+
+def linked_directory(ground: Ground) -> list[str]:
+    ground.file("ws/decoy/rules")
+    (ground.workspace / "link").symlink_to("decoy")
+    return []
+
+
+def test_of_a_link_to_the_repository_it_is_said_that_it_can_be_replaced(field: Field) -> None:
+    gaps = {"view": "kept through its link", "landlock": "protected names in the workspace unwritable"}
+    field.repels(REPOSITORY, linked_repository, gaps={name: {"replaced": words} for name, words in gaps.items()})
+
+
+def test_a_denial_through_a_link_holds_or_nothing_runs(field: Field) -> None:
+    if field.walls.backend == "landlock":
+        field.repels(
+            DENIED, linked_directory, denied=lambda ground: {"deny_write": (str(ground.workspace / "link/rules"),)}
+        )
+        return
+    ground = field.ground()
+    linked_directory(ground)
+    ground.own()
+    with pytest.raises(Unenforceable, match="kept through its link"):
+        field.program(ground, DENIED, deny_write=(str(ground.workspace / "link/rules"),))

@@ -1,0 +1,23 @@
+"""G7, G8, F22: .git/commondir and config.worktree redirect git, .mcp.json and its kin start programs.
+
+Names that do not exist cannot be held by a mount: until somebody judges creation, the plan says which.
+"""
+
+import pytest
+from tests.attacks.conftest import Field, with_git
+
+NAMES = (
+    ".git/commondir .git/config.worktree .mcp.json .envrc .bashrc .vscode/tasks.json .claude/settings.json"
+    " .cursor/mcp.json .ringfence/policy.json .gitmodules .idea/workspace.xml"
+).split()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_name_that_runs_code_later_is_not_made_or_it_is_said(field: Field, name: str) -> None:
+    program = (
+        f"""attempt("made", lambda: (os.makedirs(os.path.dirname(WS + "/{name}"), exist_ok=True), write("{name}")))"""
+    )
+    top = name.split("/")[0] if not name.startswith(".git/") else name
+    gaps = {"view": {"made": f"/{top}"}, "landlock": {"made": "protected names in the workspace unwritable"}}
+
+    field.repels(program, with_git, gaps=gaps)

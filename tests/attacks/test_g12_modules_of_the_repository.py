@@ -1,0 +1,16 @@
+"""G12: the configuration and hooks of submodules, which lie inside .git."""
+
+from tests.attacks.conftest import Field, with_git
+
+PROGRAM = """
+attempt("a configuration", lambda: write(".git/modules/m/config"))
+attempt("a hook", lambda: (os.mkdir(".git/modules/m/hooks"), write(".git/modules/m/hooks/post-checkout")))
+attempt("another module", lambda: os.mkdir(".git/modules/n"))
+attempt("rebuilt", lambda: sh("mv .git/modules .git/m2 && mkdir -p .git/modules && mv .git/m2/* .git/modules"))
+"""
+
+
+def test_submodules_are_protected(field: Field) -> None:
+    said = "protected names in the workspace unwritable"
+    names = ("a configuration", "a hook", "another module", "rebuilt")
+    field.repels(PROGRAM, with_git, gaps={"landlock": dict.fromkeys(names, said)})

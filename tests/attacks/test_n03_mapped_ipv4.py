@@ -1,0 +1,21 @@
+"""N3: an IPv4 address inside an IPv6 one."""
+
+from tests.attacks.conftest import Field, Ground
+
+PROGRAM = """
+import socket
+s = None
+def connect():
+    s = socket.socket(socket.AF_INET6)
+    s.settimeout(2)
+    s.connect(("::ffff:127.0.0.1", int(EXTRA[0])))
+attempt("connect", connect)
+"""
+
+
+def prepare(ground: Ground) -> list[str]:
+    return [str(ground.listener().getsockname()[1])]
+
+
+def test_a_mapped_address_is_not_reached(field: Field) -> None:
+    field.repels(PROGRAM, prepare)

@@ -1,0 +1,66 @@
+"""K31, K32: a daemon lives on after the run, or after ringfence was killed."""
+
+import contextlib
+import os
+import signal
+import subprocess
+import time
+
+from tests.attacks.conftest import Field, Ground, as_user, ringfence_words, said
+
+BEAT = "echo $$ > pid; for i in $(seq 100); do date +%s%N > beat; sleep 0.05; done"  # an end, should we fail to
+DAEMON = f"setsid sh -c '{BEAT}' >/dev/null 2>&1 </dev/null & sleep 0.2"
+
+
+def beats(ground: Ground) -> bool:
+    """Whether somebody still writes."""
+    beat = ground.workspace / "beat"
+    before = beat.stat().st_mtime_ns
+    time.sleep(0.3)
+    return beat.stat().st_mtime_ns != before
+
+
+def stop(ground: Ground) -> None:
+    """End it by the number it knows itself by, which is the host's where there is no namespace."""
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(int((ground.workspace / "pid").read_text()), signal.SIGKILL)
+
+
+def is_said(field: Field, ground: Ground) -> bool:
+    """Whether the plan says that processes can outlive the run."""
+    return any("outlive" in gap.what for gap in field.run(ground, ["true"]).gaps)
+
+
+def test_a_daemon_ends_with_the_run_or_it_is_said(field: Field) -> None:
+    ground = field.ground()
+    ground.own()
+
+    said([*as_user(ground.uid), "sh", "-c", DAEMON], ground.workspace)
+    assert beats(ground)
+    stop(ground)
+    said([*ringfence_words(field.walls), "sh", "-c", DAEMON], ground.workspace)
+    survived = beats(ground)
+    if survived and field.walls.backend == "landlock":
+        stop(ground)
+    assert not survived or is_said(field, ground)
+
+
+def test_everything_ends_when_ringfence_is_killed_or_it_is_said(field: Field) -> None:
+    ground = field.ground()
+    ground.own()
+    process = subprocess.Popen(
+        [*ringfence_words(field.walls), "sh", "-c", DAEMON + "; sleep 5"],
+        cwd=ground.workspace, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    for _ in range(100):
+        if (ground.workspace / "beat").exists():
+            break
+        time.sleep(0.05)
+    process.kill()
+    process.wait()
+    time.sleep(0.2)
+
+    survived = beats(ground)
+    if survived and field.walls.backend == "landlock":
+        stop(ground)
+    assert not survived or is_said(field, ground)
