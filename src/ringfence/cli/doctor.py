@@ -48,7 +48,7 @@ def findings(host: Host) -> list[tuple[bool, str, str]]:
         (host.seccomp, "seccomp filters with notification", "a kernel with CONFIG_SECCOMP_FILTER, 5.0 or newer"),
         (
             host.namespaces,
-            "views (user, mount, ipc and network namespaces)"
+            "views (user, mount, pid, ipc and network namespaces)"
             + (f": {host.namespaces_why}" if host.namespaces_why else ""),
             namespaces_way_out(native),
         ),
