@@ -189,6 +189,58 @@ def test_a_repository_planted_below_a_project_does_not_shake_off_its_policy(tmp_
     assert outcome.stdout == b""
 
 
+GIT = ["git", "-c", "user.name=n", "-c", "user.email=e@example.org"]
+
+
+def linked(base: Path) -> tuple[Path, Path]:
+    """A repository, and a worktree of it elsewhere."""
+    main, tree = base / "main", base / "tree"
+    main.mkdir()
+    for words in (
+        ["init", "-q"],
+        ["commit", "-q", "--allow-empty", "-m", "first"],
+        ["worktree", "add", "-q", str(tree)],
+    ):
+        subprocess.run([*GIT, *words], cwd=main, check=True, capture_output=True)
+    return main, tree
+
+
+COMMIT = " ".join([*GIT, "commit", "-qm", "second"])
+
+
+def test_a_linked_worktree_can_commit_and_cannot_touch_what_runs_code(workspace: Path) -> None:
+    main, tree = linked(workspace.parent)
+    git = main / ".git"
+    outcome = run(
+        tree,
+        f"""echo x > file && git add file && {COMMIT} && echo done
+        echo evil > {git}/hooks/post-commit; echo evil >> {git}/config; echo evil > {main}/planted
+        echo evil > {git}/worktrees/tree/commondir; echo /evil > {git}/objects/info/alternates""",
+    )
+    log = subprocess.run([*GIT, "log", "--format=%s", "tree"], cwd=main, capture_output=True, check=True).stdout
+
+    assert outcome.stdout == b"done\n", outcome
+    assert log == b"second\nfirst\n"
+    assert not (git / "hooks" / "post-commit").exists()
+    assert "evil" not in (git / "config").read_text()
+    assert not (main / "planted").exists()
+    if plan.has_view(enforce.probe()):  # without one these are a stated gap
+        assert (git / "worktrees" / "tree" / "commondir").read_text() == "../..\n"
+
+
+def test_a_worktree_that_only_says_so_itself_is_not_believed(tmp_path: Path) -> None:
+    main, tree = linked(tmp_path)
+    (tmp_path / "hostile").mkdir()
+    (tmp_path / "hostile" / ".git").write_text((tree / ".git").read_text())
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / ".git").write_text(f"gitdir: {tmp_path}/hostile\n")
+
+    assert enforce.linked_worktree(str(tree)) == (f"{main}/.git/worktrees/tree", f"{main}/.git")
+    assert enforce.linked_worktree(str(tmp_path / "hostile")) is None
+    assert enforce.linked_worktree(str(tmp_path / "elsewhere")) is None
+    assert enforce.linked_worktree(str(main)) is None
+
+
 def test_a_protected_name_that_was_planted_is_reported(workspace: Path) -> None:
     assert run(workspace, "true").planted == ()
 

@@ -60,13 +60,16 @@ class Prepared:
 
     def _plan(self) -> None:
         request = self.request
+        worktree = enforce.linked_worktree(request.workspace)
+        if worktree is not None:
+            self.policy = plan.with_repository(self.policy, *worktree)
         disk = enforce.survey(plan.named_paths(self.policy), self.held, ids=request.ids)
         self.host = enforce.probe(request.ids)
         if self.policy.enforcement is not Enforcement.OFF and not plan.has_view(self.host):
             self.temporary = _new_directory(request.ids, self.held)
             disk = enforce.survey([self.temporary], self.held, disk, request.ids)
         present = {asked: place.path for asked, place in disk.places.items() if place.kind is not Kind.MISSING}
-        self.policy = plan.with_aliases(plan.with_git_file(self.loaded, disk), present, enforce.mounts())
+        self.policy = plan.with_aliases(plan.with_git_file(self.policy, disk), present, enforce.mounts())
         disk = enforce.survey(plan.named_paths(self.policy), self.held, disk, request.ids)
         found = plan.lay_out(self.policy, self.host, disk, self.temporary)
         pins, spines = plan.further_paths(found, self.host)

@@ -8,6 +8,7 @@ from .wire import whole as whole
 
 if sys.platform == "linux":
     from .disk import canonical as canonical
+    from .disk import linked_worktree as linked_worktree
     from .disk import list_children as list_children
     from .disk import mounts as mounts
     from .disk import survey as survey
@@ -30,6 +31,7 @@ else:
     from .unsupported import fill_closed as fill_closed
     from .unsupported import inheritance as inheritance
     from .unsupported import inspect as inspect
+    from .unsupported import linked_worktree as linked_worktree
     from .unsupported import list_children as list_children
     from .unsupported import mounts as mounts
     from .unsupported import open_enactor as open_enactor

@@ -10,6 +10,7 @@ import stat
 
 from ..model import Disk, Kind, Mount, Place, PlanError
 
+NOWHERE = "/nonexistent"
 _ABSENT = (PermissionError, NotADirectoryError, FileNotFoundError)
 
 
@@ -201,3 +202,40 @@ def mounts() -> tuple[Mount, ...]:
     with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as table:
         rows = [line.split(" ", 5) for line in table]
     return tuple(Mount(_plain(point), device, _plain(root)) for _, _, device, root, point, _ in rows)
+
+
+def linked_worktree(workspace: str) -> tuple[str, str] | None:
+    """Where the repository of a linked worktree is: its own git directory, and the common one.
+
+    The workspace only says so in a file, which may be hostile; it is believed when the repository says the same of the
+    workspace, where no command could have written it, and all of it belongs to the workspace's owner.
+    """
+    pointer = _first_line(f"{workspace}/.git")
+    if not pointer.startswith("gitdir: "):
+        return None
+    own = os.path.realpath(os.path.join(workspace, pointer.removeprefix("gitdir: ")))
+    common = os.path.realpath(os.path.join(own, _first_line(f"{own}/commondir") or NOWHERE))
+    back = os.path.realpath(os.path.join(own, _first_line(f"{own}/gitdir") or NOWHERE))
+    inside = workspace.rstrip("/") + "/"
+    if (
+        back != f"{workspace}/.git"
+        or os.path.dirname(own) != f"{common}/worktrees"
+        or (common + "/").startswith(inside)
+    ):
+        return None
+    owner = os.stat(workspace).st_uid
+    is_theirs = all(os.path.isdir(path) and os.stat(path).st_uid == owner for path in (own, common))
+    return (own, common) if is_theirs else None
+
+
+def _first_line(path: str) -> str:
+    """The first line of a small regular file, or nothing."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return ""
+    try:
+        text = os.read(fd, 4096) if stat.S_ISREG(os.fstat(fd).st_mode) else b""
+    finally:
+        os.close(fd)
+    return os.fsdecode(text.partition(b"\n")[0]) if b"\0" not in text else ""

@@ -38,6 +38,10 @@ def survey(paths: list[str], held: list[int], known: Disk = Disk({}), ids: tuple
     return Disk({path: Place(path, os.path.realpath(path), Kind.MISSING) for path in paths} | known.places)
 
 
+def linked_worktree(workspace: str) -> tuple[str, str] | None:
+    return None
+
+
 def list_children(disk: Disk, paths: list[str]) -> Disk:
     return disk
 

@@ -13,4 +13,5 @@ from .make import named_paths as named_paths
 from .make import shows as shows
 from .rules import has_view as has_view
 from .rules import with_git_file as with_git_file
+from .rules import with_repository as with_repository
 from .rules import without_swayed as without_swayed

@@ -95,3 +95,23 @@ def with_git_file(policy: Policy, disk: Disk) -> Policy:
 
 def git_path(policy: Policy) -> str:
     return f"{policy.workspace}/.git"
+
+
+def with_repository(policy: Policy, own: str, common: str) -> Policy:
+    """In a linked worktree: its repository, as far as a commit needs it. Hooks and configuration stay as they are."""
+    why = "the repository of this worktree"
+
+    def rule(access: Access, verdict: Verdict, path: str) -> Rule:
+        return Rule(access, verdict, path, BUILT_IN, need=Need.WANTED, why=why)
+
+    written = (own, *(f"{common}/{name}" for name in ("objects", "refs", "logs")))
+    kept = (
+        *(f"{own}/{name}" for name in ("commondir", "gitdir", "config.worktree")),
+        f"{common}/objects/info/alternates",
+    )
+    added = (
+        rule(Access.READ, Verdict.ALLOW, common),
+        *(rule(Access.WRITE, Verdict.ALLOW, path) for path in written),
+        *(rule(Access.WRITE, Verdict.DENY, path) for path in kept),
+    )
+    return msgspec.structs.replace(policy, rules=policy.rules + added)
