@@ -228,6 +228,19 @@ def test_a_linked_worktree_can_commit_and_cannot_touch_what_runs_code(workspace:
         assert (git / "worktrees" / "tree" / "commondir").read_text() == "../..\n"
 
 
+@pytest.mark.parametrize("name", ["refs", "objects", "logs"])
+def test_a_link_planted_in_the_repository_of_a_worktree_leads_nowhere(workspace: Path, name: str) -> None:
+    main, tree = linked(workspace.parent)
+    secret = workspace.parent / "secret"
+    secret.mkdir()
+    (main / ".git" / name).rename(main / ".git" / "aside")
+    (main / ".git" / name).symlink_to(secret)  # as a command in the main workspace could
+
+    run(tree, f"echo evil > {secret}/planted; echo evil > {main}/.git/{name}/planted")
+
+    assert list(secret.iterdir()) == []
+
+
 def test_a_worktree_that_only_says_so_itself_is_not_believed(tmp_path: Path) -> None:
     main, tree = linked(tmp_path)
     (tmp_path / "hostile").mkdir()

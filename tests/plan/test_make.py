@@ -24,7 +24,7 @@ from ringfence.model import (
     StepKind,
     Verdict,
 )
-from ringfence.plan import further_paths, lay_out, make_plan, named_paths
+from ringfence.plan import further_paths, lay_out, make_plan, named_paths, with_repository
 from ringfence.plan.rules import PRIVATE
 
 WS = "/home/u/ws"
@@ -223,6 +223,23 @@ def test_the_hosts_own_tmp_is_given_when_somebody_asks_for_it_by_name() -> None:
 
     assert "/tmp writable (--allow-write)" in mounts
     assert "/tmp private" not in mounts
+
+
+@pytest.mark.parametrize("namespaces", [True, False])
+def test_a_link_in_the_repository_of_a_worktree_grants_nothing_and_refuses(namespaces: bool) -> None:
+    # Another workspace's command writes there: it must not choose what this one may write.
+    common, secret = "/home/u/main/.git", "/home/u/secret"
+    policy = with_repository(POLICY, f"{common}/worktrees/ws", common)
+    host = Host.linux(7, namespaces)
+    disk = disk_for(policy, host)
+    planted = Place(f"{common}/refs", secret, Kind.DIRECTORY, 1, 7, links=(f"{common}/refs",))
+    disk = Disk({**disk.places, f"{common}/refs": planted}, disk.children)
+
+    plan = make_plan(policy, TRUE, host, disk)
+
+    assert not [step.text for step in plan.steps if secret in step.text]
+    assert [step.text for step in plan.steps if f"{common}/objects" in step.text]
+    assert f"{common}/refs writable" in {gap.what for gap in plan.gaps if gap.need is Need.REQUIRED}
 
 
 def test_a_protected_name_that_does_not_exist_yet_is_a_gap() -> None:

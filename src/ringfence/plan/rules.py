@@ -10,6 +10,7 @@ from . import view
 from .regions import is_below
 
 PRIVATE = ("/tmp", "/var/tmp", view.SHM)
+REPOSITORY = "the repository of this worktree"
 SYSTEM = ("/etc/", "/var/lib/")
 DEVICES = frozenset((*(f"{view.DEV}/{name}" for name in view.NODES), view.SHM, "/dev/ptmx", "/dev/pts"))
 
@@ -20,14 +21,15 @@ def has_view(host: Host) -> bool:
 
 
 def swayed(policy: Policy, disk: Disk) -> tuple[Rule, ...]:
-    """Grants whose path runs through a symbolic link that the command itself may replace: it would choose what is
-    granted at the next run."""
+    """Grants whose path runs through a symbolic link that a command may replace: it would choose what is granted at the
+    next run. The repository of a linked worktree is another workspace's to write, so no link counts there at all."""
     roots = {disk[rule.path].path for rule in policy.rules if is_allow_write(rule) and not disk[rule.path].links}
-    return tuple(
-        rule
-        for rule in policy.rules
-        if rule.verdict is Verdict.ALLOW and not rule.glob and is_any_below(disk[rule.path].links, roots)
-    )
+
+    def is_swayed(rule: Rule) -> bool:
+        links = disk[rule.path].links
+        return bool(links) and (rule.why == REPOSITORY or is_any_below(links, roots))
+
+    return tuple(rule for rule in policy.rules if rule.verdict is Verdict.ALLOW and not rule.glob and is_swayed(rule))
 
 
 def is_allow_write(rule: Rule) -> bool:
@@ -99,10 +101,9 @@ def git_path(policy: Policy) -> str:
 
 def with_repository(policy: Policy, own: str, common: str) -> Policy:
     """In a linked worktree: its repository, as far as a commit needs it. Hooks and configuration stay as they are."""
-    why = "the repository of this worktree"
 
     def rule(access: Access, verdict: Verdict, path: str) -> Rule:
-        return Rule(access, verdict, path, BUILT_IN, need=Need.WANTED, why=why)
+        return Rule(access, verdict, path, BUILT_IN, need=Need.WANTED, why=REPOSITORY)
 
     written = (own, *(f"{common}/{name}" for name in ("objects", "refs", "logs")))
     kept = (
