@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from ringfence import policy as room
-from ringfence.model import Access, Ask, Environment, Injection, Need, Network, Origin, Policy, Rule, Verdict
+from ringfence.model import Access, Ask, Environment, Injection, Limit, Need, Network, Origin, Policy, Rule, Verdict
 from ringfence.policy.describe import as_document, as_text, schema
 from ringfence.policy.keys import KEYS
 
@@ -20,7 +20,8 @@ SHOWN = Policy(
     network=Network(open=True, local_binding=True),
     environment=Environment(("LC_*",), {"A": "1"}),
     injections=(Injection("/s", "/t", Origin("p.json", 4)),),
-    asks=(Ask("limits.cpu", Origin("p.json", 5), "not yet", Need.REQUIRED),),
+    limits=(Limit("memory", 1 << 30, Origin("--memory")),),
+    asks=(Ask("seccomp", Origin("p.json", 5), "not yet", Need.REQUIRED),),
     ignored=("p.json:6: x has no effect",),
     sources=("p.json",),
 )
@@ -38,7 +39,8 @@ def test_a_policy_is_shown_with_the_place_of_every_line() -> None:
         "deny  read   /a/*  (always, pattern)  [p.json:3]",
         "deny  write  /b\\x1b  [--deny-write]",
         "inject       /s at /t  [p.json:4]",
-        "not enforced limits.cpu (required): not yet  [p.json:5]",
+        "limit        memory 1G  [--memory]",
+        "not enforced seccomp (required): not yet  [p.json:5]",
         "ignored      p.json:6: x has no effect",
         "from         p.json",
     ]
@@ -52,7 +54,15 @@ def test_a_policy_is_a_document() -> None:
     assert as_document(SHOWN) == {
         "workspace": "/ws",
         "enforcement": "required",
-        "network": {"open": True, "localBinding": True, "allUnixSockets": False},
+        "network": {
+            "open": True,
+            "localBinding": True,
+            "allUnixSockets": False,
+            "sshAgent": False,
+            "hosts": [],
+            "deniedAddresses": [],
+            "unixSockets": [],
+        },
         "environment": {"allow": ["LC_*"], "set": {"A": "1"}},
         "rules": [
             {
@@ -75,7 +85,8 @@ def test_a_policy_is_a_document() -> None:
             {"access": "write", "verdict": "deny", "path": "/b\x1b", "need": "wanted", "origin": "--deny-write"},
         ],
         "injections": [{"source": "/s", "target": "/t", "origin": "p.json:4"}],
-        "asks": [{"key": "limits.cpu", "why": "not yet", "need": "required", "origin": "p.json:5"}],
+        "limits": [{"name": "memory", "amount": 1 << 30, "origin": "--memory"}],
+        "asks": [{"key": "seccomp", "why": "not yet", "need": "required", "origin": "p.json:5"}],
         "ignored": ["p.json:6: x has no effect"],
         "sources": ["p.json"],
     }
@@ -108,7 +119,7 @@ def test_the_schema_of_a_key_is_what_is_parsed() -> None:
         "enum": ["required", "best-effort", "off"],
     }
     assert properties["network"]["properties"]["httpProxyPort"] == {
-        "description": "Not enforced yet: no proxy is started, and none is reachable from a closed network.",
+        "description": "a filter of somebody else's on this port of loopback, instead of ours",
         "type": "integer",
         "minimum": 1,
         "maximum": 65535,
@@ -116,7 +127,7 @@ def test_the_schema_of_a_key_is_what_is_parsed() -> None:
     assert properties["filesystem"]["additionalProperties"] is False
 
 
-PUBLIC = "Flags Reach canonical_policy decide distrust load trust"
+PUBLIC = "Flags Reach canonical_policy decide decide_address decide_host decide_name distrust load trust"
 
 
 @pytest.mark.parametrize("name", PUBLIC.split())

@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 
 from ringfence.model import (
     Access,
-    Ask,
     Enforcement,
     Environment,
     Injection,
+    Limit,
     Need,
     Network,
     Origin,
@@ -99,7 +99,7 @@ def test_an_untrusted_project_narrows_and_what_it_wants_beyond_that_is_said() ->
     assert merge(WS, (user, project)) == Policy(
         WS,
         deny,
-        asks=(Ask("limits.cpu", at(6, "project"), "limits are not enforced yet", Need.REQUIRED),),
+        limits=(Limit("cpu", 1, at(6, "project")),),
         ignored=(
             f"f:4: the permission to read /d has no effect: {HINT}",
             f"f:5: the permission to write /e has no effect: {HINT}",
@@ -158,18 +158,16 @@ def test_what_a_managed_layer_refuses_nobody_grants() -> None:
         ("network.tlsTerminate", {"maxTunnels": 1}, True, Need.REQUIRED),
         ("network.requireHostMatch", True, True, Need.REQUIRED),
         ("network.requireHostMatch", False, True, None),
-        ("network.allowedDomains", ("x.com",), False, Need.WANTED),
-        ("network.allowUnixSockets", ("/s",), False, Need.WANTED),
-        ("network.httpProxyPort", 80, False, Need.WANTED),
+        ("network.allowedDomains", ("x.com",), False, None),
+        ("network.allowUnixSockets", ("/s",), False, None),
+        ("network.httpProxyPort", 80, False, None),
         ("network.allowMachLookup", ("x",), False, Need.WANTED),
-        ("network.allowTcp", (22,), False, Need.WANTED),
+        ("network.allowTcp", (22,), False, None),
         ("credentials.envVars", ({"name": "A", "mode": "deny"},), False, Need.REQUIRED),
-        ("limits.memory", "1G", False, Need.REQUIRED),
-        ("allowNestedSandbox", True, False, Need.WANTED),
         ("enableWeakerNestedSandbox", True, False, Need.WANTED),
         ("ripgrep", {"command": "rg"}, False, Need.WANTED),
         ("windows", {"allowLoopback": True}, False, Need.WANTED),
-        ("network.allowLocalBinding", True, False, Need.WANTED),
+        ("network.allowLocalBinding", True, False, None),
     ],
 )
 def test_a_key_that_nothing_carries_out_is_asked_for_where_it_matters(
@@ -204,6 +202,8 @@ def test_switching_path_rules_off_leaves_managed_denials_later_layers_and_our_ow
     assert [(rule.access, rule.verdict, rule.path, rule.always) for rule in policy.rules] == [
         (READ, ALLOW, "/", False),
         (WRITE, ALLOW, "/", False),
+        (READ, ALLOW, WS, False),
+        (WRITE, ALLOW, WS, False),
         (WRITE, DENY, "/etc/ours", False),
         (READ, DENY, "/m", True),
         (READ, DENY, "/f", False),

@@ -377,6 +377,7 @@ def test_without_a_home_in_the_environment_the_one_on_record_stays_closed(world:
 
 def test_the_commands_own_home_comes_first(world: World) -> None:
     other = world.root / "other"
+    other.mkdir()
     policy = load(str(world.workspace), home=str(other), environ=world.environ, managed=str(world.managed))
 
     verdicts = {
@@ -384,6 +385,18 @@ def test_the_commands_own_home_comes_first(world: World) -> None:
         for path in (other / "x", other / ".cargo/bin", world.home / "x", world.home / ".cargo/bin")
     }
     assert list(verdicts.values()) == [DENY, ALLOW, DENY, DENY]
+
+
+def test_a_home_that_comes_into_being_is_closed_name_by_name(world: World) -> None:
+    other = world.root / "other"
+
+    def rules() -> set[str]:
+        found = load(str(world.workspace), home=str(other), environ=world.environ, managed=str(world.managed))
+        return {rule.path for rule in found.rules if rule.path.startswith(f"{other}/")}
+
+    assert rules() == set()
+    other.mkdir()
+    assert f"{other}/.ssh" in rules()
 
 
 def test_a_workspace_that_is_a_link_is_the_directory_it_leads_to(world: World) -> None:

@@ -1,21 +1,29 @@
 """Frozen values, and the small questions they answer. Imports nothing else of ours."""
 
 from .command import Command as Command
+from .command import Screen as Screen
+from .command import Shelf as Shelf
 from .command import Stream as Stream
 from .errors import LaunchError as LaunchError
 from .errors import PlanError as PlanError
 from .errors import PolicyError as PolicyError
 from .errors import RingfenceError as RingfenceError
+from .errors import SessionError as SessionError
 from .errors import Unenforceable as Unenforceable
 from .errors import UsageError as UsageError
+from .errors import WorkspaceError as WorkspaceError
 from .host import Disk as Disk
 from .host import Enactor as Enactor
 from .host import Host as Host
 from .host import Kind as Kind
 from .host import Mount as Mount
 from .host import Place as Place
+from .names import BRANCH_PREFIX as BRANCH_PREFIX
+from .names import SCRATCH as SCRATCH
+from .names import SESSION_PREFIX as SESSION_PREFIX
 from .outcome import Denial as Denial
 from .outcome import Ending as Ending
+from .outcome import Exceeded as Exceeded
 from .outcome import Exited as Exited
 from .outcome import Outcome as Outcome
 from .outcome import Refused as Refused
@@ -31,10 +39,14 @@ from .policy import Ask as Ask
 from .policy import Decision as Decision
 from .policy import Enforcement as Enforcement
 from .policy import Environment as Environment
+from .policy import HostRule as HostRule
 from .policy import Injection as Injection
+from .policy import Limit as Limit
 from .policy import Need as Need
 from .policy import Network as Network
 from .policy import Origin as Origin
+from .policy import ParentProxy as ParentProxy
 from .policy import Policy as Policy
 from .policy import Rule as Rule
+from .policy import SocketRule as SocketRule
 from .verdict import Verdict as Verdict

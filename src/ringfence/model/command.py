@@ -14,6 +14,25 @@ class Stream(msgspec.Struct, frozen=True):
     offset: int
 
 
+class Screen(msgspec.Struct, frozen=True):
+    """Where a person's terminal stands on 0 to 2, and the command is to have one of its own instead."""
+
+    mask: int = 0  # which of 0 to 2, as bits
+    unfiltered: bool = False  # also what sets the clipboard or the title is passed on
+
+    @property
+    def is_interactive(self) -> bool:
+        return bool(self.mask & 1)
+
+
+class Shelf(msgspec.Struct, frozen=True):
+    """Where a workspace's own package caches stand on the host; nowhere when there is no home."""
+
+    home: str = ""
+    own: str = ""  # what variables lead to
+    layers: str = ""  # what lies above the host's, a directory for each
+
+
 class Command(msgspec.Struct, frozen=True):
     """A program with its arguments, the directory it starts in, and the environment it was asked with."""
 
@@ -24,4 +43,7 @@ class Command(msgspec.Struct, frozen=True):
     streams: tuple[Stream, ...] = ()  # regular files on 0 to 2, to be opened again inside
     temporary: str = ""  # a private directory for a plan without a view
     detached: bool = False  # its own session: nobody is at its terminal
+    screen: Screen = Screen()
+    shelf: Shelf = Shelf()
     ids: tuple[int, int] | None = None  # the workspace's owner, when root started us
+    variables: tuple[bytes, ...] | None = None  # what the program is given of the environment, where that is known

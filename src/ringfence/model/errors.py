@@ -5,10 +5,17 @@
     ├── PolicyError       POLICY         a policy cannot be read, understood or trusted   exit 125
     ├── PlanError         PLAN           the command cannot be planned as asked           exit 125
     ├── Unenforceable     UNENFORCEABLE  something required cannot be enforced here       exit 125
-    └── LaunchError       LAUNCH         the enactor is missing, was swapped, or died     exit 125
+    ├── LaunchError       LAUNCH         the enactor is missing, was swapped, or died     exit 125
+    ├── WorkspaceError    WORKSPACE      a path leads elsewhere, or is not what it must be exit 125
+    └── SessionError      WORKTREE_*     a session cannot do what was asked; see Fault    exit 125
 
 An error says *place: what*, and a hint gives the way out. Only doors print it.
 """
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:  # sessions are one verb of many, and `run` need not load their words
+    from .session import Fault
 
 
 class RingfenceError(Exception):
@@ -58,3 +65,18 @@ class LaunchError(RingfenceError):
     """The enactor is missing, was swapped, or died before the command started."""
 
     code = "LAUNCH"
+
+
+class WorkspaceError(RingfenceError):
+    """A path leads out of where it must stay, or what stands there is not what it must be."""
+
+    code = "WORKSPACE"
+
+
+class SessionError(RingfenceError):
+    """A session cannot do what was asked; `fault` says which of the known reasons it is, and gives the code."""
+
+    def __init__(self, fault: "Fault", place: object, what: str, hint: str = "") -> None:
+        super().__init__(place, what, hint)
+        self.fault = fault
+        self.code = f"WORKTREE_{fault.name}"

@@ -23,10 +23,23 @@ class Host(msgspec.Struct, frozen=True):
     namespaces_why: str = ""  # the step and errno that failed
     detached_mounts: bool = False  # move_mount into a detached tree (about 6.15 on)
     fresh_proc: bool = False  # a /proc of its own pid namespace
+    layers: int = 16  # Landlock domains that still fit; fewer inside another sandbox
+    loopback_only: bool = False  # inside another sandbox whose network has nothing but a loopback
+    overlays: bool = True  # until one is refused
+    cgroups: tuple[str, ...] = ()  # what a control group of our own could hold: cpu, memory, pids
+    bubblewrap: str = ""  # where it is, if it can build a view that the enactor cannot
+    bubblewrap_setuid: bool = False
+    bubblewrap_why: str = ""  # why it cannot, where the enactor cannot either
+    seatbelt: bool = False  # macOS: sandbox-exec works
     enactor: Enactor = Enactor.NATIVE
     kernel: str = ""
     uid: int = 1000
     gid: int = 1000
+
+    @property
+    def is_inside(self) -> bool:
+        """Whether another sandbox holds us already."""
+        return self.layers < 16
 
     @classmethod
     def linux(cls, landlock_abi: int = 7, namespaces: bool = True, **facts: object) -> "Host":
@@ -64,6 +77,7 @@ class Place(msgspec.Struct, frozen=True):
     writable: bool = True  # False where the host mounted its file system read-only
     readable: bool = True  # False where the file's own mode already closes it
     links: tuple[str, ...] = ()  # where each symbolic link on the way stands
+    names: int = 1  # how many names a file has on its file system
     closed: str = ""  # the directory on the way that lets nobody look further; what is below it is not known
 
 
@@ -73,6 +87,7 @@ class Mount(msgspec.Struct, frozen=True):
     point: str
     device: str
     root: str  # which part of its file system is shown
+    kind: str = ""  # the type of its file system
 
 
 class Disk(msgspec.Struct, frozen=True):
@@ -80,6 +95,8 @@ class Disk(msgspec.Struct, frozen=True):
 
     places: dict[str, Place]
     children: dict[str, tuple[Place, ...]] = {}  # directories listed for planning without a view
+    unsearched: tuple[str, ...] = ()  # directories in which no pattern was looked for
+    cut: tuple[str, ...] = ()  # directories that hold more than was listed
 
     def __getitem__(self, asked: str) -> Place:
         return self.places[asked]

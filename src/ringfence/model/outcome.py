@@ -1,10 +1,9 @@
 """What happened: how it ended, what was in force, and what was refused."""
 
-import signal
-
 import msgspec
 
 from .plan import Gap
+from .policy import shown_amount
 
 
 class Exited(msgspec.Struct, frozen=True, tag="exited"):
@@ -30,6 +29,8 @@ class Signalled(msgspec.Struct, frozen=True, tag="signalled"):
         return 128 + self.signal
 
     def __str__(self) -> str:
+        import signal  # half a millisecond, for a name
+
         return f"ended by {signal.Signals(self.signal).name}" if self.signal < 32 else f"ended by signal {self.signal}"
 
 
@@ -46,6 +47,20 @@ class TimedOut(msgspec.Struct, frozen=True, tag="timed-out"):
         return f"timed out after {self.seconds:g} s"
 
 
+class Exceeded(msgspec.Struct, frozen=True, tag="exceeded"):
+    """A limit other than the wall clock ended the command."""
+
+    limit: str
+    amount: float
+
+    @property
+    def exit_code(self) -> int:
+        return 123
+
+    def __str__(self) -> str:
+        return f"was ended: beyond its limit of {self.limit}, {shown_amount(self.limit, self.amount)}"
+
+
 class Refused(msgspec.Struct, frozen=True, tag="refused"):
     """A step failed before "ready", or the program could not be executed: the command did not start."""
 
@@ -59,16 +74,17 @@ class Refused(msgspec.Struct, frozen=True, tag="refused"):
         return f"refused at step {self.step} ({self.kind}): {self.text}"
 
 
-Ending = Exited | Signalled | TimedOut | Refused
+Ending = Exited | Signalled | TimedOut | Exceeded | Refused
 
 
 class Denial(msgspec.Struct, frozen=True):
-    """One access that the command's own words ask for and the policy refuses: concluded afterwards, not seen."""
+    """One access that was refused: seen, or concluded afterwards from the command's own words."""
 
     access: str
     target: str
     reason: str
     grant: str = ""
+    observed: bool = False
 
 
 class Outcome(msgspec.Struct, frozen=True):
@@ -82,12 +98,18 @@ class Outcome(msgspec.Struct, frozen=True):
     stderr: bytes | None = None
     denials: tuple[Denial, ...] = ()
     ignored: tuple[str, ...] = ()  # what an untrusted policy asked for and did not get
-    planted: tuple[str, ...] = ()  # protected names that appeared during the run: they run code later
+    planted: tuple[str, ...] = ()  # what appeared during the run and runs code later: protected names, repositories
+    quarantined: tuple[str, ...] = ()  # what of it was renamed, by its new names
 
     @property
     def exit_code(self) -> int:
-        """The code a shell would see: the command's own, 128+n, 124, 125, 126 or 127."""
+        """The code a shell would see: the command's own, 128+n, 123 to 127."""
         return self.ending.exit_code
+
+    @property
+    def is_truncated(self) -> bool:
+        """Whether there was more output than its limit; what is here is the beginning."""
+        return isinstance(self.ending, Exceeded) and self.ending.limit == "output"
 
     @property
     def ok(self) -> bool:

@@ -8,32 +8,43 @@ import enum
 
 import msgspec
 
-from .policy import Enforcement, Need, Origin
+from .command import Screen
+from .policy import Enforcement, Limit, Need, Origin
 
 
 class StepKind(enum.IntEnum):
     """The kinds of step. The number is the order; gaps between the numbers are room for what is to come."""
 
+    NURSERY = 2
+    JOIN = 5
+    BUBBLEWRAP = 15
     NAMESPACES = 20
     ID_MAP = 21
     LOOPBACK = 30
+    LISTEN = 31
+    ASK = 32
     VIEW = 40
     MOUNT = 41
     ATTACH = 50
     WARDEN = 60
+    VERIFY = 65
     PROC = 70
     NO_NEW_PRIVS = 80
+    RULESET = 90
+    BENEATH = 91
+    PORT = 92
+    TERMINALS = 93
+    RESTRICT = 94
+    PARENT = 96
+    NAME = 97
     COMMAND = 100
     SESSION = 110
+    TERMINAL = 111
     LIMIT = 120
     STREAM = 130
     STREAMS = 131
     DIRECTORY = 132
-    RULESET = 140
-    BENEATH = 141
-    PORT = 142
-    TERMINALS = 143
-    RESTRICT = 149
+    SCOPE = 140
     CAPABILITIES = 150
     SECCOMP = 160
     AWAIT = 165
@@ -82,6 +93,9 @@ class Plan(msgspec.Struct, frozen=True):
     ids: tuple[int, int] | None = None  # the uid and gid the enactor takes on before it reads the plan
     detached: bool = False  # the command leads a session of its own
     has_warden: bool = False
+    screen: Screen = Screen()
+    limits: tuple[Limit, ...] = ()  # those that whoever started the run holds, or looks after
+    controllers: tuple[str, ...] = ()  # what a control group of the run's own holds
 
     @property
     def is_sound(self) -> bool:

@@ -55,6 +55,7 @@ class Rule(msgspec.Struct, frozen=True):
     origin: Origin
     always: bool = False  # a read denial that no other rule overrides
     glob: bool = False  # the path is a pattern
+    pattern: str = ""  # the pattern that this path was found by
     need: Need = Need.REQUIRED  # built-in protections that cannot be held are said, not fatal
     implied: bool = False  # a read that comes with allowWrite: it yields to a denial of the same place
     why: str = ""  # what a built-in rule is for, in a few words
@@ -69,12 +70,54 @@ class Ask(msgspec.Struct, frozen=True):
     need: Need  # REQUIRED when the key narrows, WANTED when it would only widen
 
 
+class HostRule(msgspec.Struct, frozen=True):
+    """One line of somebody's policy about a host and a port."""
+
+    verdict: Verdict
+    host: str  # canonical: a name, `*.name` for what is strictly below it, `*` for any, or an address or network
+    port: int  # 0 is any
+    origin: Origin
+    text: str = ""  # as it was written
+    why: str = ""  # the reason that deniedDomainReasons gives
+
+
+class SocketRule(msgspec.Struct, frozen=True):
+    """A unix socket of the host that may be reached, by its absolute path."""
+
+    path: str
+    origin: Origin
+
+
+class ParentProxy(msgspec.Struct, frozen=True):
+    """The proxy that our own dials through: `scheme://host:port`, empty for none."""
+
+    http: str = ""
+    https: str = ""
+    no_proxy: tuple[str, ...] = ()  # hosts, and domains with a leading dot, that are dialled directly
+
+
 class Network(msgspec.Struct, frozen=True):
-    """What the command may reach. Names, ports and unix sockets by path are asks until they are enforced."""
+    """What the command may reach."""
 
     open: bool = False  # allowNetwork: the host's network as it is
     local_binding: bool = False  # allowLocalBinding: listen on the host's loopback
     all_unix_sockets: bool = False  # allowAllUnixSockets
+    ssh_agent: bool = False  # allowSshAgent: an agent that lists and signs
+    hosts: tuple[HostRule, ...] = ()  # allowedDomains, deniedDomains, allowTcp
+    denied_addresses: tuple[HostRule, ...] = ()  # deniedResolvedAddresses
+    sockets: tuple[SocketRule, ...] = ()  # allowUnixSockets
+    match_hosts: bool = True  # requireHostMatch: SNI and the Host header must be what the connection was made for
+    http_proxy_port: int = 0  # somebody else's filter on loopback, instead of ours
+    socks_proxy_port: int = 0
+    parent: ParentProxy = ParentProxy()
+    forwards: tuple[int, ...] = ()  # --forward: ports of the host's loopback that lead to the run's
+    proxies: tuple[int, ...] = ()  # without a network namespace: the ports of our HTTP and SOCKS proxy on the loopback
+    credential: str = ""  # the password of those
+
+    @property
+    def allows_hosts(self) -> bool:
+        """Whether some hosts may be reached by name, so that a resolver and proxies are wanted."""
+        return not self.open and any(rule.verdict is Verdict.ALLOW for rule in self.hosts)
 
 
 class Environment(msgspec.Struct, frozen=True):
@@ -82,6 +125,33 @@ class Environment(msgspec.Struct, frozen=True):
 
     allow: tuple[str, ...] = ()
     set: dict[str, str] = {}
+
+
+class Limit(msgspec.Struct, frozen=True):
+    """The most of something that a run may use: seconds, bytes, or a count."""
+
+    name: str  # one of LIMITS
+    amount: float
+    origin: Origin
+
+    def __str__(self) -> str:
+        return f"{self.name} {shown_amount(self.name, self.amount)}"
+
+
+TIMES, SIZES, COUNTS = ("timeout", "cpu"), ("memory", "output", "fileSize", "disk"), ("processes", "files")
+LIMITS = (*TIMES, *SIZES, *COUNTS)
+UNITS = {"T": 1 << 40, "G": 1 << 30, "M": 1 << 20, "K": 1 << 10}
+
+
+def shown_amount(name: str, amount: float) -> str:
+    """An amount as people write it: 1.5s, 2G, 256."""
+    if name in TIMES:
+        return f"{amount:g}s"
+    if name in SIZES:
+        for unit, size in UNITS.items():
+            if amount >= size and amount % size == 0:
+                return f"{amount / size:.0f}{unit}"
+    return f"{amount:.0f}"
 
 
 class Injection(msgspec.Struct, frozen=True):
@@ -101,9 +171,11 @@ class Policy(msgspec.Struct, frozen=True):
     environment: Environment = Environment()
     enforcement: Enforcement = Enforcement.REQUIRED
     injections: tuple[Injection, ...] = ()
+    limits: tuple[Limit, ...] = ()  # one of a name at most
     asks: tuple[Ask, ...] = ()
     ignored: tuple[str, ...] = ()  # what an untrusted layer asked for and did not get, as sentences
     sources: tuple[str, ...] = ()  # the files that were read, in order
+    nested: bool = False  # allowNestedSandbox: programs may make sandboxes of their own
 
 
 class Decision(msgspec.Struct, frozen=True):
@@ -113,3 +185,4 @@ class Decision(msgspec.Struct, frozen=True):
     reason: str
     rule: Rule | None = None
     grant: str = ""
+    host: HostRule | None = None  # the rule, when the judgement was of a host

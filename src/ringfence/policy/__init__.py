@@ -1,7 +1,10 @@
 """What is wanted: policy files read, layered and judged. Pure but for `load` and `trust`, which read files.
 
-What only some doors need (`describe`, `suspect`) is imported by them: it takes a millisecond.
+What only some doors need (`describe`, `suspect`) is imported by them, and the judge of hosts when it is first asked: it
+takes a millisecond.
 """
+
+from typing import TYPE_CHECKING
 
 from .decide import canonical_policy as canonical_policy
 from .decide import decide as decide
@@ -10,3 +13,17 @@ from .flags import Reach as Reach
 from .load import load as load
 from .trust import distrust as distrust
 from .trust import trust as trust
+
+if TYPE_CHECKING:
+    from .connect import decide_address as decide_address
+    from .connect import decide_host as decide_host
+    from .connect import decide_name as decide_name
+
+
+def __getattr__(name: str) -> object:
+    if name not in ("decide_address", "decide_host", "decide_name"):
+        raise AttributeError(name)
+    from . import connect
+
+    found: object = getattr(connect, name)
+    return found

@@ -110,21 +110,25 @@ class _Judge:
         return None
 
 
-_last: tuple[Policy, _Judge] | None = None
+_KEPT = 16
+_judges: list[tuple[Policy, _Judge]] = []
 
 
 def _judge(policy: Policy) -> _Judge:
-    """The judge of a policy; the latest is kept, for a planner asks about one policy many times."""
-    global _last
-    if _last is None or _last[0] is not policy:
-        _last = (policy, _Judge(policy))
-    return _last[1]
+    """The judge of a policy; the latest are kept, for a planner asks about one policy many times, others in turns."""
+    for known, judge in _judges:
+        if known is policy:
+            return judge
+    made = _Judge(policy)
+    _judges.insert(0, (policy, made))
+    del _judges[_KEPT:]
+    return made
 
 
 def _rank(found: tuple[int, Rule]) -> tuple[int, bool, bool, bool, int]:
     """What somebody wrote goes before what is built in, so that denying the root leaves only what is allowed."""
     depth, rule = found
-    return -depth, rule.implied, rule.origin == BUILT_IN, rule.glob, rule.verdict
+    return -depth, rule.implied, rule.origin == BUILT_IN, rule.glob or bool(rule.pattern), rule.verdict
 
 
 def _shows_nothing(rule: Rule) -> bool:
@@ -149,6 +153,7 @@ def _sentence(path: str, rule: Rule, how: str = "") -> str:
     why = f", {rule.why}" if rule.why else ""
     adverb = f" {how}" if how else ""
     place = "" if rule.path == path else f" as part of {shown(rule.path)}"
+    place += f", found by {shown(rule.pattern)}" if rule.pattern else ""
     return f"{shown(path)} {verb} {done}{place}: {rule.origin}{adverb} {_said(rule)}{why}"
 
 

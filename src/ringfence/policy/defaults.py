@@ -33,10 +33,16 @@ _KERNEL = ("/dev", "/proc", "/sys")
 _ELSEWHERE = "start ringfence in the project's directory, or name one with --workspace"
 
 
-def built_in(workspace: str, homes: tuple[str, ...] = (), own: tuple[str, ...] = ()) -> Layer:
-    """The built-in layer. `homes`: the one in use first, then any other of the same person; `own`: our program."""
+def built_in(
+    workspace: str,
+    homes: tuple[str, ...] = (),
+    own: tuple[str, ...] = (),
+    missing: tuple[str, ...] = (),
+) -> Layer:
+    """The built-in layer. `homes`: the one in use first, then any other of the same person; `own`: our program;
+    `missing`: homes that do not exist, as of users who do not log in, so that nothing in them needs a name."""
     check_workspace(workspace, homes)
-    return Layer(Tier.BUILT_IN, rules=(*_reads(workspace, homes), *_writes(workspace, homes, own)))
+    return Layer(Tier.BUILT_IN, rules=(*_reads(workspace, homes, missing), *_writes(workspace, homes, own, missing)))
 
 
 def check_workspace(workspace: str, homes: tuple[str, ...]) -> None:
@@ -61,7 +67,7 @@ def _below(home: str, name: str) -> str:
     return f"{home.rstrip('/')}/{name}"
 
 
-def _reads(workspace: str, homes: tuple[str, ...]) -> list[Rule]:
+def _reads(workspace: str, homes: tuple[str, ...], missing: tuple[str, ...]) -> list[Rule]:
     rules = [_rule(Access.READ, Verdict.ALLOW, "/", "the system")]
     rules += [_rule(Access.READ, Verdict.DENY, path, why) for path, why in CLOSED]
     rules += [_rule(Access.READ, Verdict.ALLOW, path, why) for path, why in OPENED]
@@ -69,20 +75,24 @@ def _reads(workspace: str, homes: tuple[str, ...]) -> list[Rule]:
     for home in homes:
         if home != "/" and not _inside(home, _SYSTEM):  # a service's home may be /usr/sbin, which stays the system's
             rules.append(_rule(Access.READ, Verdict.DENY, home, "a home"))
-        rules += [_rule(Access.READ, Verdict.DENY, _below(home, name), why) for name, why in SECRETS]
-    for home in homes[:1]:
+        if home not in missing:
+            rules += [_rule(Access.READ, Verdict.DENY, _below(home, name), why) for name, why in SECRETS]
+    if homes and homes[0] not in missing:
+        home = homes[0]
         rules += [_rule(Access.READ, Verdict.ALLOW, _below(home, name), why) for name, why in TOOLS]
     rules.append(_rule(Access.READ, Verdict.ALLOW, workspace, "the workspace"))
     return rules
 
 
-def _writes(workspace: str, homes: tuple[str, ...], own: tuple[str, ...]) -> list[Rule]:
+def _writes(workspace: str, homes: tuple[str, ...], own: tuple[str, ...], missing: tuple[str, ...]) -> list[Rule]:
     rules = [_rule(Access.WRITE, Verdict.ALLOW, workspace, "the workspace")]
     rules += [_rule(Access.WRITE, Verdict.ALLOW, path, "private to the command") for path in PRIVATE]
     rules += [_rule(Access.WRITE, Verdict.ALLOW, path, "a device without memory") for path in DEVICES]
     # Wanted only: a name that does not exist yet cannot be held on every machine, and then that is said.
     rules += [_rule(Access.WRITE, Verdict.DENY, _below(workspace, name), why, Need.WANTED) for name, why in PROTECTED]
     for home in homes:
+        if home in missing:
+            continue
         rules += [_rule(Access.WRITE, Verdict.DENY, _below(home, name), why, Need.WANTED) for name, why in STARTUP]
     rules += [
         _rule(Access.WRITE, Verdict.DENY, path, "ringfence itself") for path in own if _inside(path, (workspace,))

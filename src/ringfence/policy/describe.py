@@ -4,7 +4,8 @@ Both come from the values themselves: the schema from the table of keys, so that
 what is parsed.
 """
 
-from ..model import Policy, Rule
+from ..model import HostRule, Origin, Policy, Rule
+from .hosts import joined
 from .keys import GROUPS, KEYS, Key, Support
 from .words import shown
 
@@ -43,12 +44,22 @@ def as_document(policy: Policy, origin: bool = True) -> dict[str, object]:
             "open": policy.network.open,
             "localBinding": policy.network.local_binding,
             "allUnixSockets": policy.network.all_unix_sockets,
+            "sshAgent": policy.network.ssh_agent,
+            "hosts": [_host_value(rule, origin) for rule in policy.network.hosts],
+            "deniedAddresses": [_host_value(rule, origin) for rule in policy.network.denied_addresses],
+            "unixSockets": [
+                {"path": one.path, **({"origin": str(one.origin)} if origin else {})} for one in policy.network.sockets
+            ],
         },
         "environment": {"allow": list(policy.environment.allow), "set": dict(policy.environment.set)},
         "rules": [_rule_value(rule, origin) for rule in policy.rules],
         "injections": [
             {"source": one.source, "target": one.target, **({"origin": str(one.origin)} if origin else {})}
             for one in policy.injections
+        ],
+        "limits": [
+            {"name": one.name, "amount": one.amount, **({"origin": str(one.origin)} if origin else {})}
+            for one in policy.limits
         ],
         "asks": [
             {"key": ask.key, "why": ask.why, "need": ask.need.value, **({"origin": str(ask.origin)} if origin else {})}
@@ -57,6 +68,13 @@ def as_document(policy: Policy, origin: bool = True) -> dict[str, object]:
         "ignored": list(policy.ignored),
         "sources": list(policy.sources),
     }
+
+
+def _host_value(rule: HostRule, origin: bool) -> dict[str, object]:
+    value: dict[str, object] = {"verdict": rule.verdict.word, "host": rule.host}
+    value |= {"port": rule.port} if rule.port else {}
+    value |= {"why": rule.why} if rule.why else {}
+    return value | {"origin": str(rule.origin)} if origin else value
 
 
 def _rule_value(rule: Rule, origin: bool) -> dict[str, object]:
@@ -68,23 +86,38 @@ def _rule_value(rule: Rule, origin: bool) -> dict[str, object]:
 
 def as_text(policy: Policy, origin: bool = False) -> str:
     """A policy as people read it, a line for each thing it says."""
-    network = "open" if policy.network.open else "closed"
+    network = "open" if policy.network.open else "by name" if policy.network.allows_hosts else "closed"
     lines = [f"workspace    {shown(policy.workspace)}", f"enforcement  {policy.enforcement.value}"]
     lines += [f"network      {network}"]
     lines += ["             listening on loopback"] if policy.network.local_binding else []
     lines += ["             all unix sockets"] if policy.network.all_unix_sockets else []
+    lines += ["             the ssh agent, for listing and signing"] if policy.network.ssh_agent else []
+    lines += [
+        f"             unix socket {shown(one.path)}" + _place(one.origin, origin) for one in policy.network.sockets
+    ]
+    lines += [
+        f"{rule.verdict.word:6}connect {shown(joined(rule.host, rule.port))}{_place(rule.origin, origin)}"
+        for rule in (*policy.network.hosts, *policy.network.denied_addresses)
+    ]
     lines += [f"environment  {' '.join(policy.environment.allow)}"]
     lines += [f"             {name}={shown(value)}" for name, value in policy.environment.set.items()]
     lines += [_rule_line(rule, origin) for rule in policy.rules]
     for injection in policy.injections:
         place = f"  [{injection.origin}]" if origin else ""
         lines.append(f"inject       {shown(injection.source)} at {shown(injection.target)}{place}")
+    for limit in policy.limits:
+        place = f"  [{limit.origin}]" if origin else ""
+        lines.append(f"limit        {limit}{place}")
     for ask in policy.asks:
         place = f"  [{ask.origin}]" if origin else ""
         lines.append(f"not enforced {ask.key} ({ask.need.value}): {ask.why}{place}")
     lines += [f"ignored      {sentence}" for sentence in policy.ignored]
     lines += [f"from         {shown(source)}" for source in policy.sources]
     return "\n".join(lines)
+
+
+def _place(origin: Origin, wanted: bool) -> str:
+    return f"  [{origin}]" if wanted else ""
 
 
 def _rule_line(rule: Rule, origin: bool) -> str:

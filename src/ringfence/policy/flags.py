@@ -7,7 +7,7 @@ import msgspec
 from ..model import Access, Enforcement, Injection, Origin, PolicyError, Rule, Verdict
 from .layer import Layer, Setting, Tier
 from .paths import Base, PathError, rule_paths
-from .words import found
+from .words import found, shown
 
 
 class Reach(enum.Enum):
@@ -26,11 +26,17 @@ class Flags(msgspec.Struct, frozen=True):
     deny_read: tuple[str, ...] = ()
     deny_write: tuple[str, ...] = ()
     allow_env: tuple[str, ...] = ()
+    allow_host: tuple[str, ...] = ()
+    deny_host: tuple[str, ...] = ()
+    allow_socket: tuple[str, ...] = ()
+    forward: tuple[int, ...] = ()
     network: Reach = Reach.AS_POLICY
     enforcement: Enforcement | None = None  # None: as the policy says
     policy_files: tuple[str, ...] = ()
+    inline: tuple[bytes, ...] = ()  # policies in JSON, each as a policy file that is nowhere on the disk
     cwd: str = ""
     inject: tuple[tuple[str, str], ...] = ()  # (source, target): shown read-only at another place
+    limits: tuple[tuple[str, float | str], ...] = ()  # ("memory", "2G"): by the names of the policy's limits
 
 
 def flags_layer(flags: Flags, base: Base) -> Layer:
@@ -51,14 +57,15 @@ def flags_layer(flags: Flags, base: Base) -> Layer:
         Injection(_one_path(source, base), _one_path(target, base), Origin("--inject"))
         for source, target in flags.inject
     )
-    return Layer(Tier.FLAGS, rules=tuple(rules), injections=shown, settings=_settings(flags))
+    sockets = tuple(_one_path(path, base, "--allow-socket") for path in flags.allow_socket)
+    return Layer(Tier.FLAGS, rules=tuple(rules), injections=shown, settings=_settings(flags, sockets))
 
 
-def _one_path(text: str, base: Base) -> str:
+def _one_path(text: str, base: Base, flag: str = "--inject") -> str:
     try:
         return rule_paths(text, base, True)[0][0]
     except PathError as error:
-        raise PolicyError("--inject", str(error), error.hint) from None
+        raise PolicyError(flag, str(error), error.hint) from None
 
 
 def path_rules(
@@ -80,8 +87,17 @@ def path_rules(
     return rules
 
 
-def _settings(flags: Flags) -> tuple[Setting, ...]:
+def _settings(flags: Flags, sockets: tuple[str, ...]) -> tuple[Setting, ...]:
     settings = []
+    for flag, key, entries in (
+        ("--allow-host", "network.allowedDomains", flags.allow_host),
+        ("--deny-host", "network.deniedDomains", flags.deny_host),
+        ("--allow-socket", "network.allowUnixSockets", sockets),
+    ):
+        if entries:
+            settings.append(Setting(key, entries, Origin(flag)))
+    if flags.forward:
+        settings.append(Setting("network.forward", flags.forward, Origin("--forward")))
     if flags.network is not Reach.AS_POLICY:
         settings.append(Setting("network.allowNetwork", flags.network is Reach.OPEN, Origin("--allow-network")))
     if flags.enforcement is not None:
@@ -92,4 +108,19 @@ def _settings(flags: Flags) -> tuple[Setting, ...]:
             raise PolicyError("--allow-env", f"it is {found(name)}", "it takes a name like LANG or a pattern like LC_*")
     if flags.allow_env:
         settings.append(Setting("environment.allow", flags.allow_env, Origin("--allow-env")))
+    for name, value in flags.limits:
+        settings.append(_limit(name, value))
     return tuple(settings)
+
+
+def _limit(name: str, value: float | str) -> Setting:
+    from ..model.policy import LIMITS
+    from .limits import examples, read_amount
+
+    flag = "--" + "".join(f"-{char.lower()}" if char.isupper() else char for char in name)
+    if name not in LIMITS:
+        raise PolicyError("limits", f"there is no limit {shown(name)}", f"one of: {', '.join(LIMITS)}")
+    try:
+        return Setting(f"limits.{name}", read_amount(name, value), Origin(flag))
+    except ValueError:
+        raise PolicyError(flag, f"does not understand {value!r}", examples(name)) from None

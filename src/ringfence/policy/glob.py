@@ -183,20 +183,32 @@ def matches_name(part: Part, name: str) -> bool:
 def deepest_match(parts: tuple[Part, ...], names: list[str]) -> int:
     """How many of the names the longest matching beginning has, or -1: a pattern speaks for all below a match."""
     deepest = -1
-    states = _opened({0}, parts)
+    states = begin(parts)
     for depth, name in enumerate(names):
         if len(parts) in states:
             deepest = depth
-        following = set()
-        for state in states:
-            if state == len(parts):
-                continue
-            if parts[state] is None:
-                following.add(state)
-            elif matches_name(parts[state], name):
-                following.add(state + 1)
-        states = _opened(following, parts)
+        states = advance(parts, states, name)
+        if not states:
+            return deepest
     return len(names) if len(parts) in states else deepest
+
+
+def begin(parts: tuple[Part, ...]) -> frozenset[int]:
+    """The states before the first name: how many parts are behind us, in each way to read the names so far."""
+    return frozenset(_opened({0}, parts))
+
+
+def advance(parts: tuple[Part, ...], states: frozenset[int], name: str) -> frozenset[int]:
+    """The states one name further; when all parts are behind us, the names so far match."""
+    following = set()
+    for state in states:
+        if state == len(parts):
+            continue
+        if parts[state] is None:
+            following.add(state)
+        elif matches_name(parts[state], name):
+            following.add(state + 1)
+    return frozenset(_opened(following, parts))
 
 
 def _opened(states: set[int], parts: tuple[Part, ...]) -> set[int]:

@@ -43,6 +43,9 @@ _NARROWS, _WIDENS, _NEITHER = Effect.NARROWS, Effect.WIDENS, Effect.NEITHER
 _HELD, _ASKED, _MOOT, _NOTED = Support.HELD, Support.ASKED, Support.MOOT, Support.NOTED
 
 _PORT = Number(1, 65535)
+_TIME = Either(
+    Text("a length of time like '60s' or '5m'", pattern=r"^[0-9]*\.?[0-9]+(ms|s|m|h)\Z"), Number(0, whole=False)
+)
 _TEXTS = ListOf(Text())
 _ABSOLUTE = Text("an absolute path", pattern="^/")
 _VARIABLE = Text("a name of letters, digits and _", pattern=r"^[A-Za-z_][A-Za-z0-9_]*\Z")
@@ -79,12 +82,11 @@ _WINDOWS = Object(
     }
 )
 
-_BY_NAME = "hosts are not told apart by name yet: the network is open or closed as a whole"
-_PROXY = "no proxy is started, and none is reachable from a closed network"
+_OPEN = "with allowNetwork nobody asks which host it is"
+_PROXY = "a filter of somebody else's on this port of loopback, instead of ours"
 _REQUESTS = "requests are not inspected yet"
 _CREDENTIALS = "credentials are not masked yet"
-_LIMITS = "limits are not enforced yet"
-_NESTED = "a sandbox inside the sandbox is not offered yet"
+_NESTED = "ringfence says allowNestedSandbox"
 _MACOS = "it has a meaning on macOS only"
 _OTHER = "ringfence does not use that program"
 
@@ -107,23 +109,33 @@ KEYS: dict[str, Key] = {
         "shows a file or directory read-only at another place",
     ),
     "network.allowNetwork": Key(Bool(), _WIDENS, _HELD, "the host's network as it is"),
-    "network.allowLocalBinding": Key(Bool(), _WIDENS, _ASKED, "servers of the run stay its own for now"),
+    "network.allowLocalBinding": Key(
+        Bool(), _WIDENS, _HELD, "servers of the run; with a network of their own they stay in it, see --forward"
+    ),
     "network.allowAllUnixSockets": Key(Bool(), _WIDENS, _HELD, "unix sockets without asking which"),
-    "network.allowedDomains": Key(ListOf(Domain()), _WIDENS, _ASKED, _BY_NAME),
-    "network.deniedDomains": Key(ListOf(Domain(any_host=True)), _NARROWS, _MOOT, _BY_NAME),
-    "network.deniedDomainReasons": Key(MapOf(Text()), _NEITHER, _ASKED, _BY_NAME),
-    "network.strictAllowlist": Key(Bool(), _NARROWS, _MOOT, _BY_NAME),
-    "network.deniedResolvedAddresses": Key(
-        ListOf(Address()), _NARROWS, _MOOT, "addresses are not told apart yet: the network is open or closed as a whole"
+    "network.allowedDomains": Key(
+        ListOf(Domain()),
+        _WIDENS,
+        _HELD,
+        "hosts that may be reached, `*.x` for all strictly below x, with `:port` or any",
     ),
-    "network.allowUnixSockets": Key(_TEXTS, _WIDENS, _ASKED, "unix sockets are not told apart by path yet"),
+    "network.deniedDomains": Key(ListOf(Domain(any_host=True)), _NARROWS, _MOOT, _OPEN),
+    "network.deniedDomainReasons": Key(
+        MapOf(Text()), _NEITHER, _HELD, "what is said when an entry of deniedDomains refuses"
+    ),
+    "network.strictAllowlist": Key(Bool(), _NARROWS, _HELD, "what is not allowed is refused, and nobody is asked"),
+    "network.deniedResolvedAddresses": Key(ListOf(Address()), _NARROWS, _MOOT, _OPEN),
+    "network.allowUnixSockets": Key(_TEXTS, _WIDENS, _HELD, "unix sockets of the host, by path"),
     "network.allowTcp": Key(
-        ListOf(Either(Domain(with_port=True), _PORT)), _WIDENS, _ASKED, "ports are not told apart yet"
+        ListOf(Either(Domain(with_port=True), _PORT)),
+        _WIDENS,
+        _HELD,
+        "hosts and ports for TCP; a bare port is this machine's own",
     ),
-    "network.allowSshAgent": Key(Bool(), _WIDENS, _ASKED, "the agent's socket is not handed in yet"),
+    "network.allowSshAgent": Key(Bool(), _WIDENS, _HELD, "the ssh agent, which then lists keys and signs, and no more"),
     "network.allowMachLookup": Key(_TEXTS, _WIDENS, _ASKED, _MACOS),
-    "network.httpProxyPort": Key(_PORT, _WIDENS, _ASKED, _PROXY),
-    "network.socksProxyPort": Key(_PORT, _WIDENS, _ASKED, _PROXY),
+    "network.httpProxyPort": Key(_PORT, _WIDENS, _HELD, _PROXY),
+    "network.socksProxyPort": Key(_PORT, _WIDENS, _HELD, _PROXY),
     "network.mitmProxy": Key(
         Object({"socketPath": Text(), "domains": ListOf(Domain(), 1)}, ("socketPath", "domains")),
         _NARROWS,
@@ -136,13 +148,21 @@ KEYS: dict[str, Key] = {
     "network.allowPlaintextHeaderSet": Key(Bool(), _WIDENS, _ASKED, _REQUESTS),
     "network.stripResponseHeaders": Key(_TEXTS, _NARROWS, _MOOT, _REQUESTS),
     "network.refuseOpaqueTunnels": Key(Bool(), _NARROWS, _MOOT, _REQUESTS),
-    "network.requireHostMatch": Key(Bool(), _NARROWS, _MOOT, _REQUESTS),
+    "network.requireHostMatch": Key(
+        Bool(),
+        _NARROWS,
+        _MOOT,
+        "a tunnel's TLS server name and a request's Host must be the host it is for; the default",
+    ),
     "network.ambiguousRequestTarget": Key(
         Text(choices=("refuse", "asSpelled", "normalize")), _NEITHER, _ASKED, "it goes with filterRequest"
     ),
     "network.tlsTerminate": Key(_TLS, _NARROWS, _MOOT, "TLS is not terminated: nobody looks into connections"),
     "network.parentProxy": Key(
-        Object({"http": Text(), "https": Text(), "noProxy": Text()}), _WIDENS, _ASKED, "there is no proxy of ours yet"
+        Object({"http": Text(), "https": Text(), "noProxy": Text()}),
+        _WIDENS,
+        _HELD,
+        "the proxy that ours dials through; by default that of HTTP_PROXY and its kin",
     ),
     "credentials.files": Key(
         ListOf(Object({"path": Text(), "maskDuplicates": Bool(), **_TARGET}, ("path", "mode"))),
@@ -165,17 +185,17 @@ KEYS: dict[str, Key] = {
     ),
     "environment.allow": Key(ListOf(_VARIABLES), _WIDENS, _HELD, "variables that pass, by name or PREFIX_*"),
     "environment.set": Key(MapOf(Text(), _VARIABLE), _WIDENS, _HELD, "variables with their values"),
-    "limits.timeout": Key(Number(0, whole=False), _NARROWS, _ASKED, _LIMITS),
-    "limits.cpu": Key(Number(0, whole=False), _NARROWS, _ASKED, _LIMITS),
-    "limits.memory": Key(Size(), _NARROWS, _ASKED, _LIMITS),
-    "limits.output": Key(Size(), _NARROWS, _ASKED, _LIMITS),
-    "limits.fileSize": Key(Size(), _NARROWS, _ASKED, _LIMITS),
-    "limits.disk": Key(Size(), _NARROWS, _ASKED, _LIMITS),
-    "limits.processes": Key(Number(1), _NARROWS, _ASKED, _LIMITS),
-    "limits.files": Key(Number(1), _NARROWS, _ASKED, _LIMITS),
+    "limits.timeout": Key(_TIME, _NARROWS, _HELD, "how long the run may take"),
+    "limits.cpu": Key(_TIME, _NARROWS, _HELD, "how much processor time it may use"),
+    "limits.memory": Key(Size(), _NARROWS, _HELD, "how much memory it may use at once"),
+    "limits.output": Key(Size(), _NARROWS, _HELD, "how much it may write to standard output and error"),
+    "limits.fileSize": Key(Size(), _NARROWS, _HELD, "how large a file it may write"),
+    "limits.disk": Key(Size(), _NARROWS, _HELD, "how much it may write to disk"),
+    "limits.processes": Key(Number(1), _NARROWS, _HELD, "how many processes and threads it may have at once"),
+    "limits.files": Key(Number(1), _NARROWS, _HELD, "how many files each process may have open"),
     "git.safeDirectories": Key(_TEXTS, _WIDENS, _ASKED, "git's configuration is not injected yet"),
     "ignoreViolations": Key(MapOf(_TEXTS), _NEITHER, _ASKED, "reports are not filtered"),
-    "allowNestedSandbox": Key(Bool(), _WIDENS, _ASKED, _NESTED),
+    "allowNestedSandbox": Key(Bool(), _WIDENS, _HELD, "programs may make sandboxes of their own; a gap says the price"),
     "allowNestedUserNamespaces": Key(Bool(), _WIDENS, _ASKED, _NESTED),
     "enableWeakerNestedSandbox": Key(Bool(), _WIDENS, _ASKED, _NESTED),
     "enableWeakerNetworkIsolation": Key(Bool(), _WIDENS, _ASKED, _MACOS),
@@ -191,6 +211,9 @@ KEYS: dict[str, Key] = {
     "mandatoryDenySearchDepth": Key(Number(1, 10), _NEITHER, _ASKED, "protected names are not searched for by depth"),
     "windows": Key(_WINDOWS, _NEITHER, _ASKED, "it has a meaning on Windows only"),
 }
+
+# Moot while hosts are judged by name: then the judge carries them out.
+BY_NAME = ("network.deniedDomains", "network.deniedResolvedAddresses", "network.requireHostMatch")
 
 GROUPS: tuple[str, ...] = tuple(dict.fromkeys(key.split(".")[0] for key in KEYS if "." in key))
 

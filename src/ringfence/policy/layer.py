@@ -18,6 +18,7 @@ from ..model import (
     Enforcement,
     Environment,
     Injection,
+    Limit,
     Need,
     Network,
     Origin,
@@ -35,8 +36,10 @@ _SWITCHES = (
     "network.allowNetwork",
     "network.allowLocalBinding",
     "network.allowAllUnixSockets",
+    "network.allowSshAgent",
     "filesystem.allowGitConfig",
     "filesystem.disabled",
+    "allowNestedSandbox",
 )
 
 
@@ -78,7 +81,7 @@ def merge(workspace: str, layers: tuple[Layer, ...], guarded: tuple[str, ...] = 
     notes: list[str] = []
     counted = [_as_trusted(layer, notes) for layer in sorted(layers, key=lambda layer: layer.tier)]
     switches = {key: _switch(key, counted, notes) for key in _SWITCHES}
-    network = Network(*(switches[key] is not None for key in _SWITCHES[:3]))
+    network = _network(counted, _switched(switches))
     return Policy(
         workspace,
         _rules(workspace, counted, switches, guarded),
@@ -86,10 +89,26 @@ def merge(workspace: str, layers: tuple[Layer, ...], guarded: tuple[str, ...] = 
         environment=_environment(counted),
         enforcement=_enforcement(counted, notes),
         injections=tuple(injection for layer in counted for injection in layer.injections),
+        limits=_limits(counted, notes),
         asks=_asks(counted, network),
         ignored=tuple(notes),
         sources=tuple(layer.source for layer in counted if layer.source),
+        nested=switches["allowNestedSandbox"] is not None,
     )
+
+
+def _switched(switches: dict[str, Setting | None]) -> Network:
+    is_open, binding, unix, agent = (switches[key] is not None for key in _SWITCHES[:4])
+    return Network(is_open, binding, unix, agent)
+
+
+def _network(layers: list[Layer], switches: Network) -> Network:
+    named = [setting for layer in layers for setting in layer.settings if setting.key.startswith("network.")]
+    if all(setting.key in _SWITCHES for setting in named):
+        return switches  # most runs: nothing more need be imported
+    from .reach import make_network
+
+    return make_network(((setting.key, setting.value, setting.origin) for setting in named), switches)
 
 
 def settled(rules: tuple[Rule, ...]) -> tuple[Rule, ...]:
@@ -133,6 +152,8 @@ def _widens(setting: Setting) -> bool:
     """Whether a setting of an untrusted layer asks for more; enforcement is weighed against the layers below."""
     from .keys import KEYS, Effect
 
+    if setting.key == "network.requireHostMatch":
+        return not setting.value
     return setting.key != "enforcement" and KEYS[setting.key].effect is Effect.WIDENS and bool(setting.value)
 
 
@@ -162,7 +183,7 @@ def _rules(
     disabled = switches["filesystem.disabled"]
     rules = [rule for layer in layers for rule in layer.rules]
     if disabled is not None:
-        rules = _without_walls(layers, disabled, guarded)
+        rules = _without_walls(workspace, layers, disabled, guarded)
     if switches["filesystem.allowGitConfig"] is not None:
         lifted = f"{workspace}/.git/config"
         rules = [rule for rule in rules if rule.path != lifted or rule.origin != BUILT_IN]
@@ -172,8 +193,9 @@ def _rules(
     return settled(tuple(rules))
 
 
-def _without_walls(layers: list[Layer], disabled: Setting, guarded: tuple[str, ...]) -> list[Rule]:
-    """What is left when path rules are switched off: managed denials, later layers, and our own files."""
+def _without_walls(workspace: str, layers: list[Layer], disabled: Setting, guarded: tuple[str, ...]) -> list[Rule]:
+    """What is left when path rules are switched off: managed denials, later layers, and our own files. The workspace is
+    named besides, for it may lie in a directory that stays private."""
     tier = next(layer.tier for layer in layers if disabled in layer.settings)
     kept = [
         rule
@@ -181,7 +203,7 @@ def _without_walls(layers: list[Layer], disabled: Setting, guarded: tuple[str, .
         for rule in layer.rules
         if layer.tier > tier or (layer.tier is Tier.MANAGED and rule.verdict is Verdict.DENY)
     ]
-    opened = [Rule(access, Verdict.ALLOW, "/", disabled.origin) for access in Access]
+    opened = [Rule(access, Verdict.ALLOW, path, disabled.origin) for path in ("/", workspace) for access in Access]
     why = "ringfence's own files"
     ours = [Rule(Access.WRITE, Verdict.DENY, path, BUILT_IN, need=Need.WANTED, why=why) for path in guarded]
     return opened + ours + kept
@@ -197,6 +219,20 @@ def _environment(layers: list[Layer]) -> Environment:
             elif setting.key == "environment.set" and isinstance(setting.value, dict):
                 values.update(setting.value)
     return Environment(tuple(names), values)
+
+
+def _limits(layers: list[Layer], notes: list[str]) -> tuple[Limit, ...]:
+    settings = [(layer, setting) for layer in layers for setting in layer.settings if setting.key[:7] == "limits."]
+    if not settings:
+        return ()
+    from .limits import Asked, read_amount, settle
+
+    asked = []
+    for layer, setting in settings:
+        name = setting.key[7:]
+        amount = read_amount(name, setting.value)
+        asked.append(Asked(name, amount, setting.origin, layer.trusted, layer.tier is Tier.MANAGED))
+    return settle(asked, notes)
 
 
 def _enforcement(layers: list[Layer], notes: list[str]) -> Enforcement:
@@ -223,12 +259,13 @@ def _asks(layers: list[Layer], network: Network) -> tuple[Ask, ...]:
     settings = [setting for layer in layers if layer.source for setting in layer.settings]
     if not settings:
         return ()
-    from .keys import KEYS, Effect, Support
+    from .keys import BY_NAME, KEYS, Effect, Support
 
     asks = []
     for setting in settings:
         row = KEYS[setting.key]
-        if row.support is Support.ASKED or (row.support is Support.MOOT and network.open):
+        is_open = network.open or (network.allows_hosts and setting.key not in BY_NAME)
+        if row.support is Support.ASKED or (row.support is Support.MOOT and is_open):
             need = Need.REQUIRED if row.effect is Effect.NARROWS else Need.WANTED
             if setting.value not in (False, (), {}):
                 asks.append(Ask(setting.key, setting.origin, row.why, need))

@@ -30,6 +30,7 @@ from .trust import (
 )
 
 MANAGED = "/etc/ringfence/policy.d"
+INLINE = "inline policy"
 _REMEMBERED = 64
 _SETTLED = 50_000_000  # ns. A file changed twice within one tick of the kernel's clock looks unchanged the second time.
 
@@ -76,7 +77,7 @@ def load(
     chosen = {name: environ.get(name, "") for name in ("HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME")}
     key = (workspace, flags, *chosen.values(), home, managed, managed_owner, own, os.getuid())
     known = _memory.get(key)
-    if known is not None and _stamp(workspace, known[0]) == known[1]:
+    if known is not None and _is_as_stamped(workspace, known[0], known[1]):
         return known[2]
     sources = Sources(_directory(workspace), chosen, home, managed, managed_owner, own)
     watched = _watched(sources, flags)
@@ -93,7 +94,7 @@ def _load(sources: Sources, flags: Flags) -> Policy:
     homes = _homes(sources)
     base = Base(sources.workspace, homes[0] if homes else "")
     layers = (
-        built_in(sources.workspace, homes, sources.own),
+        built_in(sources.workspace, homes, sources.own, _missing(homes)),
         *_managed_layers(sources, base),
         *_user_layer(sources, base),
         *_project_layer(sources, base),
@@ -120,6 +121,10 @@ def _homes(sources: Sources) -> tuple[str, ...]:
     return tuple(dict.fromkeys(os.path.realpath(home) for home in homes if home.startswith("/")))
 
 
+def _missing(homes: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(home for home in homes if not os.path.lexists(home))
+
+
 # --- what is remembered -----------------------------------------------------------------------------------------
 
 
@@ -130,6 +135,7 @@ def _watched(sources: Sources, flags: Flags) -> tuple[str, ...]:
         if directory:
             watched += candidates(directory) if os.path.lexists(directory) else (directory,)
     watched += [sources.managed, *_managed_files(sources.managed)]
+    watched += _missing(_homes(sources))
     watched += [_explicit_path(name, flags, sources.workspace) for name in flags.policy_files]
     store = store_of(sources.environ)
     return (*watched, store) if store else tuple(watched)
@@ -143,6 +149,23 @@ def _stamp(workspace: str, watched: tuple[str, ...]) -> tuple[_Identity, ...]:
     return ((facts.st_dev, facts.st_ino), *map(_identity, watched))
 
 
+def _is_as_stamped(workspace: str, watched: tuple[str, ...], stamp: tuple[_Identity, ...]) -> bool:
+    """Whether everything is as it was. Most of it was missing, and to ask for that alone costs a third."""
+    try:
+        facts = os.stat(workspace)
+    except (OSError, ValueError):
+        return False
+    if stamp[0] != (facts.st_dev, facts.st_ino):
+        return False
+    for path, then in zip(watched, stamp[1:], strict=True):
+        if then is None:
+            if os.access(path, os.F_OK, follow_symlinks=False):
+                return False
+        elif _identity(path) != then:
+            return False
+    return True
+
+
 def _identity(path: str) -> _Identity:
     """What changes when a file does; None when there is none."""
     try:
@@ -153,9 +176,19 @@ def _identity(path: str) -> _Identity:
     except (FileNotFoundError, NotADirectoryError):
         return None
     except (OSError, ValueError) as error:
+        if isinstance(error, PermissionError) and _is_masked(os.path.dirname(path)):
+            return None
         raise PolicyError(path, f"cannot be looked at: {error}") from None
     changes = (facts.st_ino, facts.st_ctime_ns)
     return there.st_dev, there.st_ino, there.st_mtime_ns, there.st_ctime_ns, there.st_size, *changes
+
+
+def _is_masked(path: str) -> bool:
+    """Whether a run around ours hides a place: it covers a directory by one of mode 0. That run had the user's own
+    policy; ours comes on top of it."""
+    while path != "/" and not os.path.lexists(path):
+        path = os.path.dirname(path)
+    return "RINGFENCE" in os.environ and os.lstat(path).st_mode & 0o7777 == 0
 
 
 def _is_settled(stamp: tuple[_Identity, ...]) -> bool:
@@ -243,7 +276,7 @@ def _explicit_layers(flags: Flags, base: Base) -> list[Layer]:
         if facts.st_mode & stat.S_IWOTH:
             raise PolicyError(name, "can be written by everyone", f"chmod o-w {name}")
         layers.append(_layer(path, base, Tier.EXPLICIT, content))
-    return layers
+    return [*layers, *(_layer(INLINE, base, Tier.EXPLICIT, content) for content in flags.inline)]
 
 
 def _explicit_path(name: str, flags: Flags, workspace: str) -> str:
@@ -258,7 +291,7 @@ def _guarded(sources: Sources, layers: tuple[Layer, ...]) -> tuple[str, ...]:
     places = [sources.managed, *(candidates(sources.user) if sources.user else ())]
     store = store_of(sources.environ)
     places += [store] if store else []
-    places += [layer.source for layer in layers if layer.source and layer.trusted]
+    places += [layer.source for layer in layers if layer.source not in ("", INLINE) and layer.trusted]
     reached = [f"{os.path.realpath(os.path.dirname(place))}/{os.path.basename(place)}" for place in places]
     return tuple(dict.fromkeys([*reached, *(os.path.realpath(place) for place in places)]))
 

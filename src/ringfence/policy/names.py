@@ -4,10 +4,9 @@ Pure. Hosts are accepted and refused as srt does it (SRT 0.0.83): strict subdoma
 IPv6 in brackets.
 """
 
+from .hosts import HostError, canonical_host, port_number, split_port
 from .kinds import Kind, Schema, Spot
 from .words import named
-
-_FORBIDDEN = frozenset(" \t\r\n\f\v/\\?#[]*,;\"'`<>{}|^")
 
 
 class Domain(Kind):
@@ -21,10 +20,11 @@ class Domain(Kind):
     def read(self, value: object, at: Spot) -> object:
         if not isinstance(value, str):
             raise at.wrong(value, self.wants)
-        host, port = _split_port(value)
-        reason = _port_fault(port, self.with_port)
-        if not reason and not (self.any_host and host == "*"):
-            reason = _host_fault(host)
+        host, port = split_port(value)
+        reason = "it has no port" if self.with_port and not port else ""
+        if port and not port_number(port):
+            reason = "a port is a number from 1 to 65535"
+        reason = reason or host_fault(host, self.any_host)
         if reason:
             raise at.error(f"{at.name} is {named(value)}: {reason}", f"it takes {self.wants}")
         return value
@@ -33,35 +33,26 @@ class Domain(Kind):
         return {"type": "string", "minLength": 1}
 
 
-def _split_port(text: str) -> tuple[str, str | None]:
-    host, colon, port = text.rpartition(":")
-    if not colon or text.endswith("]") or (":" in host and not host.endswith("]")):
-        return text, None
-    return host, port
-
-
-def _port_fault(port: str | None, wanted: bool) -> str:
-    if port is None:
-        return "it has no port" if wanted else ""
-    in_range = port.isascii() and port.isdigit() and len(port) <= 5 and 1 <= int(port) <= 65535
-    return "" if in_range else "a port is a number from 1 to 65535"
-
-
-def _host_fault(host: str) -> str:
-    if host.startswith("[") and host.endswith("]"):
-        return "" if _is_address(host[1:-1], 6) else "no IPv6 address in its brackets"
+def host_fault(host: str, any_host: bool) -> str:
+    """Why a host may not stand in a policy, or nothing. A star alone is for denials."""
+    if host == "*" and any_host:
+        return ""
     name = host.removeprefix("*.")
     if "://" in host or "/" in host:
         return "a host is not a URL, and no network"
-    if ":" in name:
+    if ":" in name and not (name.startswith("[") and host == name):
         return "an IPv6 address stands in brackets"
-    if not name or not name.isprintable() or not _FORBIDDEN.isdisjoint(name):
-        return "a star stands alone before the first dot" if "*" in host else "not a host"
-    if len(name) > 253 or "" in name.split("."):
+    if "*" in name:
+        return "a star stands alone before the first dot"
+    if name.endswith("."):
         return "a name between its dots is missing, or it is too long"
-    if host == "localhost":
-        return ""
-    return "" if "." in name else "it needs a dot, or everything would match"
+    try:
+        found = canonical_host(name)
+    except HostError as error:
+        return str(error)
+    if host != name and (found == "localhost" or ":" in found or found.replace(".", "").isdigit()):
+        return "nothing lies below that"
+    return "" if found == "localhost" or "." in found or ":" in found else "it needs a dot, or everything would match"
 
 
 class Address(Kind):
@@ -70,7 +61,7 @@ class Address(Kind):
     wants = "an address or network like 10.0.0.0/8 or fd00::/8"
 
     def read(self, value: object, at: Spot) -> object:
-        if not isinstance(value, str) or not _is_address(value, 0):
+        if not isinstance(value, str) or not _is_address(value):
             raise at.wrong(value, self.wants)
         return value
 
@@ -78,14 +69,11 @@ class Address(Kind):
         return {"type": "string", "minLength": 1}
 
 
-def _is_address(text: str, version: int) -> bool:
+def _is_address(text: str) -> bool:
     import ipaddress
 
     try:
-        if version == 6:
-            ipaddress.IPv6Address(text)
-        else:
-            ipaddress.ip_network(text, strict=False)
+        ipaddress.ip_network(text, strict=False)
     except ValueError:
         return False
     return True

@@ -21,6 +21,9 @@ _RULES: dict[str, tuple[Access, Verdict, bool]] = {
     "filesystem.allowWrite": (Access.WRITE, Verdict.ALLOW, False),
     "filesystem.denyWrite": (Access.WRITE, Verdict.DENY, False),
 }
+_EACH = frozenset(
+    f"network.{name}" for name in ("allowedDomains", "deniedDomains", "allowTcp", "deniedResolvedAddresses")
+)
 
 
 def parse(content: bytes, name: str, base: Base, tier: Tier = Tier.EXPLICIT, trusted: bool = True) -> Layer:
@@ -112,6 +115,10 @@ class _Reader:
                 self.read_paths(value, *_RULES[key])
             elif key == "filesystem.inject":
                 self.read_injections(value, at)
+            elif key == "network.allowUnixSockets" and isinstance(value, tuple):
+                self.read_each(key, tuple(self.exact(path, at[index]) for index, path in enumerate(value)), at)
+            elif key in _EACH and isinstance(value, tuple):
+                self.read_each(key, value, at)
             elif key == "credentials.files":
                 self.read_credentials(key, value, at)
             elif KEYS[key].support is not Support.NOTED:
@@ -119,6 +126,12 @@ class _Reader:
         return msgspec.structs.replace(
             empty, rules=tuple(self.rules), injections=tuple(self.injections), settings=tuple(self.settings)
         )
+
+    def read_each(self, key: str, entries: tuple[object, ...], at: Spot) -> None:
+        """A setting for each entry, so that each keeps its own line."""
+        self.settings += [Setting(key, (entry,), at[index].origin) for index, entry in enumerate(entries)]
+        if not entries:
+            self.settings.append(Setting(key, (), at.origin))
 
     def read_paths(self, entries: object, access: Access, verdict: Verdict, always: bool) -> None:
         assert isinstance(entries, tuple)

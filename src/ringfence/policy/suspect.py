@@ -32,7 +32,7 @@ def suspects(argv: tuple[str, ...], cwd: str, home: str) -> list[tuple[str, str]
         for access, word in words(argument[:65536]):
             scheme, mark, rest = word.partition("://")
             if mark and scheme.isalpha():
-                found["connect", rest.split("/")[0]] = None
+                found["connect", f"{scheme}://{rest.split('/')[0]}"] = None
             elif word == "~" or word.startswith("~/"):
                 found[access, home + word[1:]] = None
             elif word.startswith(("/", "./", "../")) or (access == "write" and not word.startswith("&")):

@@ -1,0 +1,105 @@
+"""The one judge, of hosts: may this name and port be reached, and the address it leads to?
+
+A denial wins; else an allowance is needed. A name is compared label by label: `*.example.com` is what lies strictly
+below example.com, and never `evilexample.com`. The address that a name leads to is judged a second time, because
+whoever owns the name chooses the address: loopback, private, link-local and the machine's own addresses must be named
+themselves. What was judged is what is to be dialled: never resolve a second time.
+
+Pure: resolving is the caller's, and the machine's own addresses are handed in.
+"""
+
+from ..model import Decision, HostRule, Network, Verdict
+from .hosts import HostError, canonical_address, canonical_host, is_address, is_within, joined, special
+from .words import named, quoted, shown
+
+LOCAL = "localhost"
+_LOOPBACK = ("127.0.0.1", "::1")
+_UNLISTED = 65535  # stands for any port that no rule names
+NOBODY: frozenset[str] = frozenset()
+
+
+def decide_host(network: Network, host: str, port: int) -> Decision:
+    """May this host be reached at this port?"""
+    try:
+        name = canonical_host(host)
+    except HostError as error:
+        return Decision(Verdict.DENY, f"{named(host)} is not a host: {error}")
+    if not 1 <= port <= 65535:
+        return Decision(Verdict.DENY, f"{port} is not a port")
+    target = joined(name, port)
+    for rule in network.hosts:
+        if rule.verdict is not Verdict.ALLOW and matches(rule, name, port):
+            why = f": {shown(rule.why)}" if rule.why else ""
+            reason = f"{target} may not be reached: {rule.origin} denies {_entry(rule)}{why}"
+            return Decision(rule.verdict, reason, host=rule)
+    if network.open:
+        return Decision(Verdict.ALLOW, f"{target} may be reached: the network is open")
+    for rule in network.hosts:
+        if rule.verdict is Verdict.ALLOW and matches(rule, name, port):
+            return Decision(Verdict.ALLOW, f"{target} may be reached: {rule.origin} allows {_entry(rule)}", host=rule)
+    return Decision(Verdict.DENY, f"no rule lets anyone reach {target}", grant=_grant(target))
+
+
+def decide_name(network: Network, host: str) -> Decision:
+    """May this host be reached at some port, so that its name may be resolved?"""
+    try:
+        name = canonical_host(host)
+    except HostError as error:
+        return Decision(Verdict.DENY, f"{named(host)} is not a host: {error}")
+    answer = decide_host(network, name, 443)
+    for rule in network.hosts:
+        if answer.verdict is Verdict.ALLOW:
+            break
+        port = rule.port or _UNLISTED
+        if rule.verdict is Verdict.ALLOW and matches(rule, name, port):
+            answer = min(answer, decide_host(network, name, port), key=lambda one: one.verdict)
+    return answer
+
+
+def decide_address(network: Network, host: str, port: int, address: str, own: frozenset[str] = NOBODY) -> Decision:
+    """May an allowed host lead to this address? `own` are the machine's addresses, canonical."""
+    try:
+        found = canonical_address(address)
+    except HostError as error:
+        return Decision(Verdict.DENY, f"{named(address)} is not an address: {error}")
+    where = f"{shown(host)} leads to {found}"
+    for rule in network.denied_addresses:
+        if is_within(found, rule.host):
+            return Decision(rule.verdict, f"{where}: {rule.origin} denies {_entry(rule)}", host=rule)
+    for rule in network.hosts:
+        if rule.verdict is not Verdict.ALLOW and rule.host == found and rule.port in (0, port):
+            return Decision(rule.verdict, f"{where}: {rule.origin} denies {_entry(rule)}", host=rule)
+    kind = special(found) or ("one of this machine's own addresses" if found in own else "")
+    if network.open or not kind:
+        return Decision(Verdict.ALLOW, f"{where}, a public address" if not kind else f"{where}: the network is open")
+    for rule in network.hosts:
+        if rule.verdict is Verdict.ALLOW and _names(rule, host, found, port):
+            return Decision(Verdict.ALLOW, f"{where}: {rule.origin} allows {_entry(rule)}", host=rule)
+    return Decision(Verdict.DENY, f"{where}, {kind}, and nobody named that", grant=_grant(joined(found, port)))
+
+
+def matches(rule: HostRule, name: str, port: int) -> bool:
+    """Whether a rule speaks of a canonical host at a port."""
+    if rule.port not in (0, port):
+        return False
+    if rule.host in ("*", name):
+        return True
+    if rule.host.startswith("*."):
+        return name.endswith(rule.host[1:]) and len(name) >= len(rule.host) and not is_address(name)
+    return rule.host == LOCAL and name in _LOOPBACK
+
+
+def _names(rule: HostRule, host: str, address: str, port: int) -> bool:
+    """Whether a rule names an address itself, so that it may be special."""
+    if rule.port not in (0, port):
+        return False
+    is_local = rule.host == LOCAL and address in _LOOPBACK and host in (LOCAL, *_LOOPBACK)
+    return rule.host == address or is_local
+
+
+def _entry(rule: HostRule) -> str:
+    return shown(rule.text or joined(rule.host, rule.port))
+
+
+def _grant(target: str) -> str:
+    return f"--allow-host {quoted(target)}"

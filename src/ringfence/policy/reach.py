@@ -1,0 +1,104 @@
+"""What all layers together say of the network, as one value.
+
+Pure. Lists unite; of single values the latest wins; what an untrusted layer may not say was dropped before.
+"""
+
+from collections.abc import Iterable
+
+import msgspec
+
+from ..model import HostRule, Network, Origin, ParentProxy, PolicyError, SocketRule, Verdict
+from .hosts import HostError, canonical_host, port_number, split_port
+from .names import host_fault
+from .words import named
+
+_VERDICTS = {
+    "network.allowedDomains": Verdict.ALLOW,
+    "network.allowTcp": Verdict.ALLOW,
+    "network.deniedDomains": Verdict.DENY,
+}
+_SINGLE = {
+    "network.httpProxyPort": "http_proxy_port",
+    "network.socksProxyPort": "socks_proxy_port",
+    "network.requireHostMatch": "match_hosts",
+}
+MOST_HOSTS = 8192
+
+
+def host_rule(verdict: Verdict, text: str | int, origin: Origin) -> HostRule:
+    """One entry as a rule. A bare port is that port of this machine's own loopback."""
+    if isinstance(text, int):
+        return HostRule(verdict, "localhost", text, origin, str(text))
+    host, port = split_port(text)
+    number = port_number(port)
+    if port and not number:
+        raise PolicyError(origin, f"{named(text)} has no port that can be dialled", "a number from 1 to 65535")
+    fault = host_fault(host, any_host=verdict is not Verdict.ALLOW)
+    if fault:
+        raise PolicyError(origin, f"{named(text)}: {fault}", "a host like example.com:443 or *.example.com")
+    return HostRule(verdict, canonical_pattern(host), number, origin, text)
+
+
+def canonical_pattern(host: str) -> str:
+    """The canonical form of a host, of `*.host`, or of `*`."""
+    if host == "*":
+        return host
+    star = "*." if host.startswith("*.") else ""
+    return star + canonical_host(host.removeprefix(star))
+
+
+def make_network(settings: Iterable[tuple[str, object, Origin]], switches: Network) -> Network:
+    """The network out of every setting, in the order of the layers; `switches` has what is only on or off."""
+    hosts: list[HostRule] = []
+    denied: list[HostRule] = []
+    sockets: list[SocketRule] = []
+    reasons: dict[str, str] = {}
+    single: dict[str, object] = {}
+    for key, value, origin in settings:
+        if key in _VERDICTS and isinstance(value, tuple):
+            hosts += [host_rule(_VERDICTS[key], entry, origin) for entry in value]
+        elif key == "network.deniedResolvedAddresses" and isinstance(value, tuple):
+            denied += [HostRule(Verdict.DENY, entry, 0, origin, entry) for entry in value]
+        elif key == "network.allowUnixSockets" and isinstance(value, tuple):
+            sockets += [SocketRule(entry, origin) for entry in value]
+        elif key == "network.deniedDomainReasons" and isinstance(value, dict):
+            reasons |= value
+        elif key == "network.parentProxy" and isinstance(value, dict):
+            single["parent"] = _parent(value, origin)
+        elif key == "network.forward":
+            single["forwards"] = value
+        elif key in _SINGLE:
+            single[_SINGLE[key]] = value
+    if len(hosts) > MOST_HOSTS:
+        raise PolicyError("policy", f"{len(hosts)} rules about hosts", f"join some: at most {MOST_HOSTS} are judged")
+    explained = tuple(
+        msgspec.structs.replace(rule, why=reasons[rule.text])
+        if rule.verdict is Verdict.DENY and rule.text in reasons
+        else rule
+        for rule in hosts
+    )
+    return msgspec.structs.replace(
+        switches, hosts=explained, denied_addresses=tuple(denied), sockets=tuple(sockets), **single
+    )
+
+
+def _parent(value: dict[str, str], origin: Origin) -> ParentProxy:
+    for name in ("http", "https"):
+        _checked_proxy(value.get(name, ""), origin)
+    passed = tuple(entry.strip().lower() for entry in value.get("noProxy", "").split(",") if entry.strip())
+    return ParentProxy(value.get("http", ""), value.get("https", ""), passed)
+
+
+def _checked_proxy(url: str, origin: Origin) -> None:
+    """A proxy is `http://host:port`, perhaps with a name and password."""
+    if not url:
+        return
+    scheme, mark, rest = url.partition("://")
+    host, port = split_port(rest.rstrip("/").rpartition("@")[2])
+    try:
+        canonical_host(host)
+    except HostError as error:
+        raise PolicyError(origin, f"network.parentProxy is {named(url)}: {error}", "http://host:port") from None
+    if scheme not in ("http", "socks5", "socks5h") or not mark or (port and not port_number(port)):
+        hint = "http://host:port or socks5h://host:port"
+        raise PolicyError(origin, f"network.parentProxy is {named(url)}", hint)
