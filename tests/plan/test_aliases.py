@@ -1,9 +1,11 @@
 """Where else a path shows, from the table of mounts alone."""
 
+import hypothesis
+import hypothesis.strategies as st
 import pytest
 
 from ringfence.model import BUILT_IN, Access, Mount, Policy, Rule, Verdict
-from ringfence.plan.aliases import elsewhere, with_aliases
+from ringfence.plan.aliases import Table, with_aliases
 
 ROOT = Mount("/", "8:1", "/")
 PROC = Mount("/proc", "0:5", "/")
@@ -27,7 +29,7 @@ PROC = Mount("/proc", "0:5", "/")
 def test_a_path_is_found_wherever_its_file_system_shows_it(
     path: str, others: tuple[Mount, ...], found: list[str]
 ) -> None:
-    assert elsewhere(path, (ROOT, PROC, *others)) == found
+    assert Table((ROOT, PROC, *others)).elsewhere(path) == found
 
 
 def test_denials_are_repeated_there_and_grants_are_not() -> None:
@@ -39,3 +41,50 @@ def test_denials_are_repeated_there_and_grants_are_not() -> None:
     policy = with_aliases(Policy("/ws", (allow, deny)), {"/ws": "/ws", "/ws/.git": "/ws/.git"}, mounts)
 
     assert policy.rules == (allow, deny, again, Rule(Access.WRITE, Verdict.DENY, "/x/.git", BUILT_IN))
+
+
+# ---- The same question, answered by looking at every mount ----
+
+NAMES = st.lists(st.sampled_from("abc"), max_size=3).map(lambda names: "/" + "/".join(names))
+MOUNTS = st.lists(st.builds(Mount, NAMES, st.sampled_from(["8:1", "8:2"]), NAMES), max_size=6)
+
+
+def inside(path: str, above: str) -> str | None:
+    if path == above:
+        return ""
+    stem = above.rstrip("/") + "/"
+    return path[len(stem) - 1 :] if path.startswith(stem) else None
+
+
+def holder(path: str, mounts: tuple[Mount, ...]) -> Mount | None:
+    found = None
+    for mount in mounts:
+        if inside(path, mount.point) is not None and (found is None or len(mount.point) >= len(found.point)):
+            found = mount
+    return found
+
+
+def naively(path: str, mounts: tuple[Mount, ...]) -> set[str]:
+    here = holder(path, mounts)
+    if here is None:
+        return set()
+    within = (here.root.rstrip("/") + (inside(path, here.point) or "")) or "/"
+    found = set()
+    for mount in mounts:
+        rest = inside(within, mount.root)
+        other = mount.point if rest is None else mount.point.rstrip("/") + rest or "/"
+        shows = rest is not None or inside(mount.root, within) is not None
+        if mount is not here and mount.device == here.device and shows and other != path:
+            found |= {other} if holder(other, mounts) is mount else set()
+    return found
+
+
+@hypothesis.settings(max_examples=1000)
+@hypothesis.given(NAMES, MOUNTS)
+def test_the_index_finds_what_looking_at_every_mount_finds(path: str, others: list[Mount]) -> None:
+    mounts = (ROOT, *others)
+
+    found = Table(mounts).elsewhere(path)
+
+    assert set(found) == naively(path, mounts)
+    assert len(found) == len(set(found))

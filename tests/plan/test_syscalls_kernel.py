@@ -19,8 +19,9 @@ from typing import NamedTuple
 import pytest
 
 from ringfence.plan.bpf import Compare, Goto, Item, Jump, Label, Load, Return, assemble
+from ringfence.plan.filters import filter_for
 from ringfence.plan.numbers import numbers
-from ringfence.plan.syscalls import Answer, Sockets, filter_for
+from ringfence.plan.syscalls import Answer, Sockets
 
 ARCH = platform.machine()
 KERNEL = tuple(int(part) for part in platform.release().split(".")[:2])

@@ -1,8 +1,10 @@
 """From what is wanted and what there is to what will be done. Pure: no sockets, processes or clocks."""
 
 from .aliases import with_aliases as with_aliases
+from .caches import PLACES as PLACES
+from .caches import cache_paths as cache_paths
+from .caches import with_shelf as with_shelf
 from .make import Walls as Walls
-from .make import absent_names as absent_names
 from .make import assemble as assemble
 from .make import covered_places as covered_places
 from .make import further_paths as further_paths
@@ -11,7 +13,20 @@ from .make import make_plan as make_plan
 from .make import make_walls as make_walls
 from .make import named_paths as named_paths
 from .make import shows as shows
+from .network import doors as doors
+from .network import resolver_files as resolver_files
+from .network import wants_proxies as wants_proxies
+from .network import wants_resolver as wants_resolver
+from .network import with_agent as with_agent
+from .network import with_proxies as with_proxies
+from .network import with_resolver as with_resolver
+from .network import with_sockets as with_sockets
+from .own import given_variables as given_variables
+from .rules import absent_names as absent_names
+from .rules import denied_paths as denied_paths
 from .rules import has_view as has_view
 from .rules import with_git_file as with_git_file
+from .rules import with_git_insides as with_git_insides
 from .rules import with_repository as with_repository
+from .rules import with_submodule as with_submodule
 from .rules import without_swayed as without_swayed

@@ -1,51 +1,71 @@
 """The same file system shown twice: where else a path of the host can be reached.
 
 Pure, over the lines of /proc/self/mountinfo. A mount hides or protects a path, not a file; what is bound a second time
-elsewhere must be hidden or protected there too.
+elsewhere must be hidden or protected there too. Hosts with thousands of mounts exist, so nothing here looks at all of
+them for one path.
 """
+
+from bisect import bisect_left
+from collections.abc import Iterator
 
 import msgspec
 
 from ..model import Mount, Policy, Rule, Verdict
 
 
-def _inside(path: str, above: str) -> str | None:
-    """What of a path lies below another: "" for the same, None for none of it."""
-    if path == above:
-        return ""
-    stem = above.rstrip("/") + "/"
-    return path[len(stem) - 1 :] if path.startswith(stem) else None
+def upwards(path: str) -> Iterator[str]:
+    """A path, and everything above it."""
+    while path != "/":
+        yield path
+        path = path.rpartition("/")[0] or "/"
+    yield "/"
 
 
-def holder(path: str, mounts: tuple[Mount, ...]) -> Mount | None:
-    """The mount a path stands on: the deepest, and of those on one point the last."""
-    found = None
-    for mount in mounts:
-        if _inside(path, mount.point) is not None and (found is None or len(mount.point) >= len(found.point)):
-            found = mount
-    return found
+def below(path: str, above: str) -> str:
+    """What of a path lies below another that holds it: "" for the same."""
+    return path[len(above.rstrip("/")) :] if path != above else ""
 
 
-def elsewhere(path: str, mounts: tuple[Mount, ...]) -> list[str]:
-    """The other paths at which what stands here, or a part of it, shows."""
-    here = holder(path, mounts)
-    if here is None:
-        return []
-    within = (here.root.rstrip("/") + (_inside(path, here.point) or "")) or "/"  # where it lies in its file system
-    found = []
-    for mount in mounts:
-        if mount is here or mount.device != here.device:
-            continue
-        below = _inside(within, mount.root)
-        if below is not None:
-            other = mount.point.rstrip("/") + below or "/"
-        elif _inside(mount.root, within) is not None:
-            other = mount.point  # a part of it is mounted there
-        else:
-            continue
-        if other != path and holder(other, mounts) is mount:
-            found.append(other)
-    return found
+class Table:
+    """The mounts, arranged for asking about a path."""
+
+    def __init__(self, mounts: tuple[Mount, ...]) -> None:
+        self.points = {mount.point: mount for mount in mounts}  # of those on one point the last
+        self.roots: dict[str, dict[str, list[Mount]]] = {}  # by file system, and by which part of it is shown
+        for mount in mounts:
+            self.roots.setdefault(mount.device, {}).setdefault(mount.root, []).append(mount)
+        self.sorted = {device: sorted(roots) for device, roots in self.roots.items()}
+
+    def holder(self, path: str) -> Mount | None:
+        """The mount a path stands on: the deepest."""
+        return next((self.points[above] for above in upwards(path) if above in self.points), None)
+
+    def elsewhere(self, path: str) -> list[str]:
+        """The other paths at which what stands here, or a part of it, shows."""
+        here = self.holder(path)
+        if here is None:
+            return []
+        within = (here.root.rstrip("/") + below(path, here.point)) or "/"  # where it lies in its file system
+        found = []
+        for mount, other in (*self._whole(here.device, within), *self._parts(here.device, within)):
+            if mount is not here and other != path and self.holder(other) is mount:
+                found.append(other)
+        return found
+
+    def _whole(self, device: str, within: str) -> Iterator[tuple[Mount, str]]:
+        """Mounts that show a directory above it, or itself."""
+        for root in upwards(within):
+            for mount in self.roots[device].get(root, ()):
+                yield mount, mount.point.rstrip("/") + below(within, root) or "/"
+
+    def _parts(self, device: str, within: str) -> Iterator[tuple[Mount, str]]:
+        """Mounts that show a part of it."""
+        stem, roots = within.rstrip("/") + "/", self.sorted[device]
+        for root in roots[bisect_left(roots, stem) :]:
+            if not root.startswith(stem):
+                return
+            if root != within:
+                yield from ((mount, mount.point) for mount in self.roots[device][root])
 
 
 def with_aliases(policy: Policy, canonical: dict[str, str], mounts: tuple[Mount, ...]) -> Policy:
@@ -53,9 +73,10 @@ def with_aliases(policy: Policy, canonical: dict[str, str], mounts: tuple[Mount,
     devices = [mount.device for mount in mounts]
     if len(set(devices)) == len(devices):
         return policy
+    table = Table(mounts)
     added: list[Rule] = []
     for rule in policy.rules:
         if rule.verdict is Verdict.ALLOW or rule.path not in canonical:
             continue
-        added += [msgspec.structs.replace(rule, path=other) for other in elsewhere(canonical[rule.path], mounts)]
+        added += [msgspec.structs.replace(rule, path=other) for other in table.elsewhere(canonical[rule.path])]
     return msgspec.structs.replace(policy, rules=policy.rules + tuple(added)) if added else policy

@@ -23,11 +23,12 @@ def writable(state: State) -> bool:
 
 
 def holes(found: list[Region], holds: Holds) -> dict[str, list[str]]:
-    """For each place where a right begins, the places below it where it ends again."""
+    """For each place where a right begins, the places below it where it ends again. A name that is not there ends it
+    too: it could be made later."""
     begun: dict[str, list[str]] = {}
     stack: list[tuple[str, bool]] = []
     for region in found:
-        if region.place.kind is Kind.MISSING:
+        if region.place.kind is Kind.MISSING and holds(region.state):
             continue
         while stack and not is_below(region.path, stack[-1][0]):
             stack.pop()
@@ -41,15 +42,15 @@ def holes(found: list[Region], holds: Holds) -> dict[str, list[str]]:
     return begun
 
 
-def spines(found: list[Region]) -> set[str]:
+def spines(found: list[Region], *rights: Holds) -> set[str]:
     """The directories whose children the planner must know: those on the way from a grant to a denial inside it."""
-    return {
-        path
-        for holds in (readable, writable)
-        for begin, ends in holes(found, holds).items()
-        for end in ends
-        for path in (begin, *between(end, begin))
-    }
+    holding = rights or (readable, writable)
+    return {path for holds in holding for begun in holes(found, holds).items() for path in spine(*begun)}
+
+
+def spine(begin: str, ends: list[str]) -> set[str]:
+    """Where one grant begins, and every directory from there to where it ends again."""
+    return {path for end in ends for path in (begin, *between(end, begin))}
 
 
 def beneath(place: Place, rights: int, text: str) -> Step:
@@ -59,14 +60,28 @@ def beneath(place: Place, rights: int, text: str) -> Step:
     return Step(StepKind.BENEATH, f"{text} {place.path}", (rights, place.device, place.inode), (name,))
 
 
-def grant(place: Place, ends: list[str], rights: int, text: str, disk: Disk) -> list[Step]:
-    """One grant, cut around its holes."""
-    inside = [end for end in ends if is_below(end, place.path)]
-    if place.path in ends:
-        return []
-    if not inside:
-        return [beneath(place, rights, text)]
-    return [step for child in disk.children[place.path] for step in grant(child, inside, rights, text, disk)]
+Identity = tuple[int, int]
+
+
+def cut_objects(begun: dict[str, list[str]], places: dict[str, Place], disk: Disk) -> set[Identity]:
+    """What must not be granted whole, by whatever name: directories that hold something denied, and the denied. A rule
+    of Landlock is about an object, so a grant by its second name, a bind mount, would open the first."""
+    known = places | {child.path: child for children in disk.children.values() for child in children}
+    cut = {path for begin, ends in begun.items() for path in (*spine(begin, ends), *ends)}
+    return {(known[path].device, known[path].inode) for path in cut if path in known} - {(0, 0)}
+
+
+def grant(place: Place, ends: list[str], disk: Disk, cut: set[Identity]) -> list[Place]:
+    """What to grant in place of one grant that has holes."""
+    divided, closed = spine(place.path, ends), frozenset(ends)
+    found, waiting = [], [place]
+    while waiting:
+        here = waiting.pop()
+        if here.path in divided and here.kind is Kind.DIRECTORY:  # below a file there is nothing to deny
+            waiting += reversed(disk.children[here.path])
+        elif here.path not in closed and (here.device, here.inode) not in cut:
+            found.append(here)
+    return found
 
 
 def united(steps: list[Step]) -> list[Step]:
@@ -91,8 +106,10 @@ def lower(found: list[Region], abi: int, disk: Disk) -> tuple[list[Step], list[G
     cut = spines(found)
     for holds, wanted, text in ((readable, landlock.READ, "read"), (writable, landlock.GRANTED_WRITE, "write")):
         rights = landlock.known(wanted, abi)
-        for begin, ends in holes(found, holds).items():
-            steps += grant(places[begin], ends, rights, text, disk)
+        begun = holes(found, holds)
+        objects = cut_objects(begun, places, disk)
+        for begin, ends in begun.items():
+            steps += [beneath(place, rights, text) for place in grant(places[begin], ends, disk, objects)]
     steps = united(steps)
     if not cut:
         return steps, []
@@ -100,4 +117,8 @@ def lower(found: list[Region], abi: int, disk: Disk) -> tuple[list[Step], list[G
     why = (
         "without a view they are granted child by child: they cannot be listed, and names made in them later are closed"
     )
-    return steps, [Gap(f"{names} as a whole", why, Need.WANTED, BUILT_IN)]
+    gaps = [Gap(f"{names} as a whole", why, Need.WANTED, BUILT_IN)]
+    if disk.cut:
+        why = "without a view each name in them is a rule of its own, and there are too many: the rest is closed"
+        gaps.append(Gap(f"everything in {', '.join(disk.cut[:6])}", why, Need.WANTED, BUILT_IN))
+    return steps, gaps

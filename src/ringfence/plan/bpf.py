@@ -158,6 +158,10 @@ def _encode(item: Item, index: int, place: int, labels: dict[str, int], far: _Fa
 
 def _encode_jump(jump: Jump, place: int, labels: dict[str, int], true_far: bool, false_far: bool) -> bytes:
     """The jump, and behind it a Goto for each side that is too far; an empty label steps over these."""
+    if not true_far and not false_far:
+        true = labels[jump.true] - place - 1 if jump.true else 0
+        false = labels[jump.false] - place - 1 if jump.false else 0
+        return _INSTRUCTION.pack(jump.compare, true, false, jump.value)
     gotos = [jump.true] * true_far + [jump.false] * false_far
 
     def offset(label: str, goto: int | None) -> int:

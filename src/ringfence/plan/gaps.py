@@ -1,6 +1,8 @@
 """What was asked and cannot be given here, and why. Pure."""
 
-from ..model import BUILT_IN, Access, Disk, Gap, Host, Kind, Need, Policy, Verdict
+from collections.abc import Set
+
+from ..model import BUILT_IN, Access, Disk, Gap, Host, Kind, Need, Policy, Rule, Verdict
 from .rules import has_view, is_allow_write, is_any_below, swayed
 
 
@@ -27,37 +29,66 @@ def kernel_gaps(host: Host) -> list[Gap]:
     ]
 
 
-def glob_gaps(policy: Policy) -> list[Gap]:
-    """Patterns are not expanded yet."""
-    return [
+def glob_gaps(policy: Policy, disk: Disk) -> list[Gap]:
+    """Patterns are looked for when the run starts: what comes later is not among what was found."""
+    patterns = [rule for rule in policy.rules if rule.glob and not rule.implied]
+    gaps = [
         Gap(
-            f"the pattern {rule.path}",
-            "patterns are not carried out yet",
-            Need.WANTED if rule.verdict is Verdict.ALLOW else Need.REQUIRED,
+            f"the pattern {rule.path} for names that appear later",
+            "patterns are looked for on the disk when the run starts",
+            Need.WANTED,
             rule.origin,
-            "name the paths one by one",
+            "name a directory instead, or start the run again",
         )
-        for rule in policy.rules
-        if rule.glob
+        for rule in patterns
     ]
+    if patterns and disk.unsearched:
+        first = patterns[0]
+        names = ", ".join(disk.unsearched[:3]) + (", …" if len(disk.unsearched) > 3 else "")
+        why = "there are too many files, or the directory cannot be listed"
+        way_out = "give the pattern a longer beginning without stars"
+        gaps.append(
+            Gap(f"patterns looked for in {names}, and what comes after", why, Need.WANTED, first.origin, way_out)
+        )
+    return gaps
 
 
-def link_gaps(policy: Policy, disk: Disk) -> list[Gap]:
-    """Symbolic links in writable places on the way to something denied: the target is held, the link is not."""
+def link_gaps(policy: Policy, disk: Disk, held: Set[str] = frozenset()) -> list[Gap]:
+    """Symbolic links in writable places on the way to something denied: the target is held, the link is not. `held` are
+    directories in which no name can be replaced.
+
+    Whoever replaces a link on the way to an unwritable file puts another in its place; what was hidden stays hidden.
+    """
     roots = {disk[rule.path].path for rule in policy.rules if is_allow_write(rule)}
+
+    def loose(rule: Rule) -> tuple[str, ...]:
+        return tuple(link for link in disk[rule.path].links if link.rpartition("/")[0] not in held)
+
     return [
         Gap(
             f"{rule.path} kept through its link",
-            "a mount covers what a link points at, and the link can be replaced",
-            rule.need,
+            "what a link points at is held, and the link itself can be replaced",
+            rule.need if rule.access is Access.WRITE else Need.WANTED,
             rule.origin,
             "name the link's target instead",
         )
         for rule in policy.rules
-        if rule.access is Access.WRITE
-        and rule.verdict is Verdict.DENY
-        and not rule.glob
-        and is_any_below(disk[rule.path].links, roots)
+        if rule.verdict is Verdict.DENY and not rule.glob and is_any_below(loose(rule), roots)
+    ]
+
+
+def name_gaps(policy: Policy, disk: Disk) -> list[Gap]:
+    """Denied files that have other names: those are judged by themselves."""
+    return [
+        Gap(
+            f"{rule.path} kept by its other names too",
+            f"the file has {disk[rule.path].names} names, and rules are about paths",
+            Need.WANTED,
+            rule.origin,
+            "deny the other names as well: find -samefile shows them",
+        )
+        for rule in policy.rules
+        if rule.verdict is Verdict.DENY and not rule.glob and disk[rule.path].names > 1 and rule.origin != BUILT_IN
     ]
 
 

@@ -8,6 +8,7 @@ import msgspec
 
 from ..model import (
     BUILT_IN,
+    SCRATCH,
     Access,
     Command,
     Disk,
@@ -23,15 +24,27 @@ from ..model import (
     StepKind,
     Verdict,
 )
-from . import allowlist, landlock, view
-from .gaps import glob_gaps, grant_gaps, kernel_gaps, link_gaps
+from . import allowlist, caches, inside, landlock, limits, table, view
+from .filters import filter_for
+from .gaps import glob_gaps, grant_gaps, kernel_gaps, name_gaps
+from .means import is_root_hidden, with_view, without_view
+from .network import is_asked, network_gaps
 from .own import own_steps
 from .regions import Region, State, changes, is_below, regions
-from .rules import DEVICES, PRIVATE, as_viewed, git_path, has_view, narrowed, without_swayed
-from .syscalls import Sockets, filter_for
-
-CLONE_NEWNS, CLONE_NEWIPC, CLONE_NEWUSER, CLONE_NEWNET = 0x00020000, 0x08000000, 0x10000000, 0x40000000
-RLIMIT_CORE = 4
+from .rules import (
+    DEVICES,
+    PRIVATE,
+    as_viewed,
+    git_path,
+    has_broker,
+    has_own_network,
+    has_view,
+    has_warden,
+    is_nesting,
+    narrowed,
+    without_swayed,
+)
+from .syscalls import Sockets
 
 
 class Walls(msgspec.Struct, frozen=True):
@@ -43,6 +56,10 @@ class Walls(msgspec.Struct, frozen=True):
     in_force: tuple[str, ...]
     detached: bool = False
     has_warden: bool = False
+    watched: tuple[str, ...] = ()  # the path of each row of the warden's table
+    controllers: tuple[str, ...] = ()  # what a control group of the run's own holds
+    variables: dict[str, str] = {}  # what leads tools to caches of the workspace's own
+    prefix: tuple[str, ...] = ()  # a program that holds the command, where no enactor does
 
 
 NO_WALLS = Walls((), (), (), ("nothing: enforcement is off",))
@@ -50,7 +67,7 @@ NO_WALLS = Walls((), (), (), ("nothing: enforcement is off",))
 
 def named_paths(policy: Policy) -> list[str]:
     """Every path the planner will ask the disk about first."""
-    fixed = ["/proc", view.DEV, "/dev/pts", "/dev/ptmx", *PRIVATE, *(f"{view.DEV}/{name}" for name in view.NODES)]
+    fixed = ["/", "/proc", view.DEV, "/dev/pts", "/dev/ptmx", *PRIVATE, *(f"{view.DEV}/{name}" for name in view.NODES)]
     named = [git_path(policy), *(rule.path for rule in policy.rules if not rule.glob)]
     return [*named, *fixed, *(path for injection in policy.injections for path in (injection.source, injection.target))]
 
@@ -58,32 +75,25 @@ def named_paths(policy: Policy) -> list[str]:
 def lay_out(policy: Policy, host: Host, disk: Disk, temporary: str) -> list[Region]:
     """The rules as regions of this disk, as this machine can hold them."""
     policy = without_swayed(policy, disk)
+    if host.system == "darwin":
+        from . import seatbelt  # each backend where it is used: every run would wait for the others
+
+        return seatbelt.lay_out(policy, disk, temporary)
     if has_view(host):
-        return regions(as_viewed(policy, disk), disk, PRIVATE)
-    return regions(narrowed(policy, disk, temporary, host.uid), disk)
+        own = tuple(rule.path for rule in policy.rules if rule.why == SCRATCH)
+        return regions(as_viewed(policy, disk), disk, (*PRIVATE, *own))
+    return regions(narrowed(policy, disk, temporary, host), disk)
 
 
 def further_paths(found: list[Region], host: Host) -> tuple[list[str], list[str]]:
     """What the planner asks the disk next: the directories to pin with a view, and those to list without one."""
+    if host.system == "darwin":
+        return [], []
     if not has_view(host):
-        return [], sorted(allowlist.spines(found))
-    return [path for region, above in changes(found) for path in view.pins(region, above)], []
-
-
-def absent_names(policy: Policy, disk: Disk) -> tuple[str, ...]:
-    """Protected names in the workspace that do not exist, and so cannot be held: they are looked for before and after
-    a run."""
-    return tuple(
-        dict.fromkeys(
-            disk[rule.path].path
-            for rule in policy.rules
-            if rule.access is Access.WRITE
-            and rule.verdict is not Verdict.ALLOW
-            and not rule.glob
-            and disk[rule.path].kind is Kind.MISSING
-            and is_below(disk[rule.path].path, policy.workspace)
-        )
-    )
+        return [], sorted({*allowlist.spines(found), *(inside.listed(found) if inside.relies(host) else ())})
+    changed = changes(found)
+    pins = [path for region, above in changed for path in view.pins(region, above)]
+    return [*pins, *table.ways(changed)], []
 
 
 def covered_places(found: list[Region], host: Host) -> tuple[Place, ...]:
@@ -107,224 +117,122 @@ def make_walls(policy: Policy, host: Host, disk: Disk, command: Command, found: 
     """Everything but the command's own steps."""
     if policy.enforcement is Enforcement.OFF:
         return NO_WALLS
+    if host.system == "darwin" and host.seatbelt:
+        return with_profile(policy, disk, command, found)
     if host.system != "linux":
         gap = Gap("a sandbox", f"{host.system} is not supported yet", Need.REQUIRED, BUILT_IN)
         return Walls((), (), (gap,), ())
     asked, policy = policy, without_swayed(policy, disk)
     handled = landlock.handled(host.landlock_abi, view=has_view(host) and not is_root_hidden(found))
+    if is_nesting(policy, host):
+        handled = 0  # a domain that takes any right on files forbids to mount
     build = with_view if has_view(host) else without_view
     head, grants, gaps = build(policy, host, disk, command, found, handled)
     closed = not policy.network.open
+    names, watched = table.rows(changes(found), disk) if has_broker(policy, host) else ([], ())
     head.append(Step(StepKind.NO_NEW_PRIVS, "no program can give more rights (no_new_privs)"))
-    if has_view(host):
-        head.append(Step(StepKind.COMMAND, "the command's own process, the warden's child"))
+    head += ruleset(host, handled, grants, closed)
+    if has_warden(host):
+        head += [*names, Step(StepKind.COMMAND, "the command's own process, the warden's child")]
     if command.detached:
         head.append(Step(StepKind.SESSION, "a session of its own"))
-    head.append(Step(StepKind.LIMIT, "no core files", (RLIMIT_CORE, 0, 0)))
-    tail = ruleset(host, handled, grants, closed)
+    if command.screen.mask:
+        which = ", ".join(str(fd) for fd in range(3) if command.screen.mask >> fd & 1)
+        text = f"a terminal of its own on {which}; the person's stays outside"
+        head.append(Step(StepKind.TERMINAL, text, (command.screen.mask,)))
+    head += limits.limit_steps(policy, host)
+    tail = border(host, is_nesting(policy, host)) if has_warden(host) else []
     tail.append(Step(StepKind.CAPABILITIES, "no capabilities, now or after exec"))
-    tail += seccomp(policy, host, gaps)
-    gaps += kernel_gaps(host) + [Gap(ask.key, ask.why, ask.need, ask.origin) for ask in policy.asks]
-    gaps += glob_gaps(policy) + grant_gaps(asked, disk)
-    why = "the names are protected at the top of the workspace alone"
+    tail += seccomp(policy, host, gaps, watched=bool(names) or is_asked(policy, host))
+    gaps += inside.outer_gaps(found, disk) if inside.relies(host) else kernel_gaps(host)
+    gaps += [Gap(ask.key, ask.why, ask.need, ask.origin) for ask in policy.asks]
+    gaps += glob_gaps(policy, disk) + name_gaps(policy, disk) + grant_gaps(asked, disk)
+    gaps += limits.limit_gaps(policy, host) + network_gaps(policy, host)
+    layered = caches.layered(command.shelf, host, disk, found)
+    gaps += caches.gaps(command.shelf, host, disk, layered)
+    why = "names are protected at the top of the workspace; deeper ones are looked for after the run, for a short time"
     gaps.append(
         Gap("hooks and configuration of repositories inside the workspace unwritable", why, Need.WANTED, BUILT_IN)
     )
-    why = "the command holds it, and may change what is its own user's"
-    gaps.append(Gap("the mode of a terminal on 0 to 2 kept", why, Need.WANTED, BUILT_IN))
-    sentences = in_force(policy, host)
-    return Walls(tuple(head), tuple(tail), tuple(gaps), sentences, command.detached, has_view(host))
-
-
-Made = tuple[list[Step], list[Step], list[Gap]]
-
-
-def with_view(policy: Policy, host: Host, disk: Disk, command: Command, found: list[Region], handled: int) -> Made:
-    """Namespaces, the mounts, and Landlock over what they leave writable."""
-    uid, gid = host.uid, host.gid
-    private_network = not policy.network.open
-    flags = CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWIPC | (CLONE_NEWNET if private_network else 0)
-    names = "user, mount, ipc" + (", network" if private_network else "")
-    head = [
-        Step(StepKind.NAMESPACES, f"namespaces of its own: {names}", (flags,)),
-        Step(StepKind.ID_MAP, f"user {uid} and group {gid} as they are", (uid, uid, gid, gid)),
-    ]
-    if private_network:
-        head.append(Step(StepKind.LOOPBACK, "a loopback of its own, and no other interface"))
-    head.append(Step(StepKind.VIEW, "the mount tree copied, all of it read-only", (0 if host.detached_mounts else 1,)))
-    changed = changes(found)
-    mounts, gaps = view.lower(changed, disk)
-    head += (
-        mounts
-        + injections(policy, disk, gaps)
-        + [Step(StepKind.ATTACH, "the view becomes the root; the host's tree is let go")]
+    if not command.screen.is_interactive:
+        why = "the command holds it, and may change what is its own user's"
+        gaps.append(Gap("the mode of a terminal on 0 to 2 kept", why, Need.WANTED, BUILT_IN))
+    sentences = in_force(policy, host) + limits.limits_in_force(policy, host)
+    return Walls(
+        tuple(head),
+        tuple(tail),
+        tuple(gaps),
+        sentences,
+        command.detached,
+        has_warden(host),
+        watched,
+        limits.controllers(policy, host),
+        caches.variables(command.shelf, disk, layered, "/tmp" if has_view(host) else command.temporary),
     )
-    grants = [step for region, _ in changed for step in granted(region, handled)]
-    if is_root_hidden(found):
-        grants += hidden_root(disk, handled, gaps)
-    gaps += link_gaps(policy, disk)
-    why = "a mount goes with the file it covers, and what stands there then is not covered"
-    gaps.append(
-        Gap("what somebody outside replaced during the run kept hidden or unwritable", why, Need.WANTED, BUILT_IN)
-    )
-    why = "connect() to a path is not judged yet; /run, /tmp and homes are hidden"
-    gaps.append(Gap("unix sockets of the host in visible directories unreachable", why, Need.WANTED, BUILT_IN))
-    head.append(Step(StepKind.WARDEN, "a warden stays as pid 1 of its own pid namespace: when it ends, all ends"))
-    if host.fresh_proc:
-        head.append(Step(StepKind.PROC, "a /proc that shows this run and nobody else, read-only"))
-        return head, grants + devices(disk, handled, SHM_PRIVATE), gaps
-    gaps.append(
-        Gap(
-            "other processes invisible",
-            "their names show in /proc; signals, memory and files do not",
-            Need.WANTED,
-            BUILT_IN,
-        )
-    )
-    return head, grants + devices(disk, handled, SHM_PRIVATE), gaps
 
 
-def is_root_hidden(found: list[Region]) -> bool:
-    """Whether somebody closed everything, and then opened some of it. The view cannot hide what it stands on; Landlock
-    then holds reading as well."""
-    return not found or found[0].path != "/" or found[0].state is State.HIDDEN
+def with_profile(policy: Policy, disk: Disk, command: Command, found: list[Region]) -> Walls:
+    """macOS: one profile holds everything, and a program of the system applies it."""
+    asked, policy = policy, without_swayed(policy, disk)
+    from . import seatbelt
 
-
-def hidden_root(disk: Disk, handled: int, gaps: list[Gap]) -> list[Step]:
-    """What a run needs to read although everything is closed: its own /proc."""
-    if not handled & landlock.READ_FILE:
-        gaps.append(Gap("everything hidden but what is allowed", "no Landlock here", Need.REQUIRED, BUILT_IN))
-        return []
-    why = "the view shows them, and Landlock refuses to open them"
-    gaps.append(Gap("names and sizes of what is closed invisible", why, Need.WANTED, BUILT_IN))
-    proc = msgspec.structs.replace(disk["/proc"], device=0, inode=0)
-    return [allowlist.beneath(proc, landlock.READ & handled, "read")]
-
-
-def granted(region: Region, handled: int) -> list[Step]:
-    """Landlock's leave for a region; a private one is made by the view, so nobody knows its identity yet."""
-    place = region.place
-    if place.kind is Kind.MISSING or region.state is State.HIDDEN or view.is_device(place.path):
-        return []
-    if place.path == "/proc" or is_below(place.path, "/proc"):
-        return []  # the view's own, and granted whole where it must be
-    if region.state is State.READ:
-        rights = landlock.READ & handled
-        return [allowlist.beneath(place, rights, "read")] if rights else []
-    if region.state is State.PRIVATE:
-        place = msgspec.structs.replace(place, device=0, inode=0)
-    return [allowlist.beneath(place, (landlock.GRANTED_WRITE | landlock.READ) & handled, "write")]
-
-
-def injections(policy: Policy, disk: Disk, gaps: list[Gap]) -> list[Step]:
-    """Files and directories shown read-only at another place."""
-    steps = []
-    for injection in policy.injections:
-        source, target = disk[injection.source], disk[injection.target]
-        if Kind.MISSING in (source.kind, target.kind) or (source.kind is Kind.DIRECTORY) != (
-            target.kind is Kind.DIRECTORY
-        ):
-            why = "both must exist and be of one kind, for nothing is created on the host"
-            gaps.append(Gap(f"{source.path} shown at {target.path}", why, Need.REQUIRED, injection.origin))
-            continue
-        text = f"{target.path} shows {source.path}, read-only ({injection.origin})"
-        steps.append(view.mount(view.BIND, text, target.path, source.path, flags=view.READ_ONLY, place=source))
-    return steps
-
-
-SHM_PRIVATE, SHM_SHARED = True, False
-
-
-def devices(disk: Disk, handled: int, private: bool) -> list[Step]:
-    """The few device nodes, terminals and shared memory, as programs expect them."""
-    rights = landlock.READ_FILE | landlock.WRITE_FILE | landlock.TRUNCATE
-    terminal = rights | landlock.IOCTL_DEV | landlock.READ_DIR
-    rows = [(f"{view.DEV}/{name}", rights) for name in view.NODES if name != "tty"]
-    rows += [("/dev/tty", terminal), ("/dev/pts", terminal)]
-    if not private:
-        rows += [("/dev/ptmx", terminal), (view.SHM, landlock.GRANTED_WRITE | landlock.READ)]
-    steps = []
-    for path, wanted in rows:
-        place = disk[path]
-        given = wanted & handled
-        if place.kind is Kind.MISSING or not given:
-            continue
-        if private and path == "/dev/pts":  # made by the view
-            place = msgspec.structs.replace(place, path=path, device=0, inode=0)
-        steps.append(allowlist.beneath(place, given, "use"))
-    return steps
-
-
-def without_view(policy: Policy, host: Host, disk: Disk, command: Command, found: list[Region], handled: int) -> Made:
-    """Landlock alone, with every right, and what that cannot hold."""
-    grants, gaps = allowlist.lower(found, host.landlock_abi, disk)
-    why = "there is no view here: " + (host.namespaces_why or f"the {host.enactor.value} enactor cannot build one")
-    way_out = "`ringfence doctor` says how to get one"
-
-    def gap(what: str, need: Need = Need.WANTED) -> None:
-        gaps.append(Gap(what, why, need, BUILT_IN, way_out))
-
-    gap(
-        "chmod, chown, utime and xattr outside the workspace",
-        Need.REQUIRED if host.uid == 0 else Need.WANTED,
-    )
-    gap("a private /tmp: programs that do not ask TMPDIR are refused there")
-    gap("a private /dev/shm: it is shared with the host")
-    gap("other processes invisible, and safe from being slowed (sched_setaffinity)")
-    gap("other terminals of the same user unreachable: /dev/pts is shared with the host")
-    gap("no process outlives the run: one that leaves the command's session does")
-    gap("names and sizes of hidden files invisible")
-    gap("the secrets of the system in /etc and /var/lib hidden: their own modes hold them")
-    if not (policy.network.open or policy.network.all_unix_sockets):
-        gap("unix sockets among the run's own processes: socket(AF_UNIX) is refused, socketpair works")
-    protected = [
-        rule
-        for rule in policy.rules
-        if rule.verdict is Verdict.DENY and rule.access is Access.WRITE and rule.need is Need.WANTED
-    ]
-    if protected:
-        gap(f"the {len(protected)} protected names in the workspace unwritable")
-    for injection in policy.injections:
-        gaps.append(
-            Gap(f"{injection.source} shown at {injection.target}", why, Need.REQUIRED, injection.origin, way_out)
-        )
-    return [], grants + devices(disk, handled, SHM_SHARED), gaps
+    made = seatbelt.profile(policy, found)
+    gaps = seatbelt.gaps(policy) + [Gap(ask.key, ask.why, ask.need, ask.origin) for ask in policy.asks]
+    gaps += glob_gaps(policy, disk) + name_gaps(policy, disk) + grant_gaps(asked, disk)
+    network = "the host's (allowed)" if policy.network.open else "closed (Seatbelt)"
+    sentences = ("Seatbelt, by these rules, the last that matches wins:", *made.sentences, f"network: {network}")
+    return Walls((), (), tuple(gaps), sentences, detached=command.detached, prefix=made.prefix())
 
 
 def ruleset(host: Host, handled: int, grants: list[Step], closed: bool) -> list[Step]:
     """Landlock: what is taken away, what is given back, and the border for signals and sockets."""
     abi = host.landlock_abi
-    if abi < 1:
+    if abi < 1 or not (handled or landlock.scopes(abi)):
         return []
     with_a_view = has_view(host)
     # With a network namespace of its own the run may use TCP inside it; without one, none.
-    tcp = landlock.network(abi) if closed and not with_a_view else 0
+    tcp = landlock.network(abi) if closed and not with_a_view and not host.loopback_only else 0
     numbers = (handled, tcp, landlock.scopes(abi))
     text = f"Landlock ABI {abi}: rights {numbers[0]:#x}, TCP {tcp:#x}, scopes {numbers[2]:#x} taken away"
     usable = landlock.known(landlock.READ_FILE | landlock.WRITE_FILE | landlock.IOCTL_DEV, abi) & numbers[0]
     return [
         Step(StepKind.RULESET, text, numbers),
         *grants,
-        Step(StepKind.TERMINALS, "terminals on 0 to 2 may be opened again", (usable,)),
+        *[Step(StepKind.TERMINALS, "terminals on 0 to 2 may be opened again", (usable,))] * bool(usable),
         Step(StepKind.RESTRICT, "Landlock in force"),
     ]
 
 
-def seccomp(policy: Policy, host: Host, gaps: list[Gap]) -> list[Step]:
+def border(host: Host, nesting: bool) -> list[Step]:
+    """The command in a domain within the warden's, so that it can neither signal the warden nor look into it. A domain
+    needs a right to take: one that it gives back everywhere, or that nobody has."""
+    abi = host.landlock_abi
+    if abi < 1:
+        return []
+    rights = 0 if nesting else landlock.known(landlock.REFER, abi) or landlock.MAKE_BLOCK
+    if not rights and not landlock.scopes(abi):
+        return []
+    numbers = (rights, landlock.scopes(abi))
+    return [Step(StepKind.SCOPE, "the warden out of reach (a domain within the domain)", numbers)]
+
+
+def seccomp(policy: Policy, host: Host, gaps: list[Gap], watched: bool) -> list[Step]:
     """The table of closed system calls."""
     if not host.seccomp:
         gaps.append(Gap("dangerous system calls closed", "no seccomp filters here", Need.REQUIRED, BUILT_IN))
         return []
     with_a_view = has_view(host)
     allowed = Sockets(0)
-    if policy.network.open or with_a_view:  # a view has a network of its own, with a loopback alone
+    if policy.network.open or with_a_view or host.loopback_only:  # a view's network has a loopback alone
         allowed = Sockets.UNIX | Sockets.INET | Sockets.NETLINK_ROUTE
-    elif policy.network.all_unix_sockets:
-        allowed = Sockets.UNIX
+    else:
+        allowed |= Sockets.UNIX if policy.network.all_unix_sockets else Sockets(0)
+        allowed |= Sockets.TCP if policy.network.proxies else Sockets(0)
     names = ", ".join(member.name or "" for member in Sockets if member in allowed) or "none"
-    program = filter_for(host.arch, allowed, private_ipc=with_a_view)
-    text = f"seccomp: {len(program) // 8} instructions; sockets: {names}"
-    return [Step(StepKind.SECCOMP, text, (), (program,))]
+    nesting = is_nesting(policy, host)
+    program = filter_for(host.arch, allowed, private_ipc=with_a_view, nested=nesting, watched=watched)
+    text = f"seccomp: {len(program) // 8} instructions; sockets: {names}" + "; new names by the warden" * watched
+    return [Step(StepKind.SECCOMP, text, (int(watched),), (program,))]
 
 
 def writable_paths(policy: Policy) -> list[str]:
@@ -336,13 +244,22 @@ def writable_paths(policy: Policy) -> list[str]:
 def in_force(policy: Policy, host: Host) -> tuple[str, ...]:
     """What holds once the steps are done, in sentences. What does not hold has no sentence here, but a gap."""
     abi, viewed = host.landlock_abi, has_view(host)
+    open_inside = policy.network.open or host.loopback_only
+    gated = has_own_network(host) and policy.network.allows_hosts
     writable = ", ".join(writable_paths(policy))
-    by = ["mounts"] * viewed + [f"Landlock ABI {abi}"] * (abi >= 1)
+    mounts = "mounts" if host.namespaces else f"mounts by {host.bubblewrap}"
+    by = [mounts] * viewed + [f"Landlock ABI {abi}"] * (abi >= 1)
     rows = (
         (by, f"files: only {writable} and private directories are writable ({' and '.join(by)})"),
-        (policy.network.open, "network: the host's (allowed)"),
-        (viewed and not policy.network.open, "network: closed but for the run's own loopback"),
-        (host.seccomp and not viewed and not policy.network.open, "network: closed (seccomp)"),
+        (policy.network.open, f"network: {'the outer run' if host.is_inside else 'the host'}'s (allowed)"),
+        (gated, "network: the run's own loopback, and what the policy names (gate)"),
+        (
+            viewed and not policy.network.open and not gated,
+            "network: closed but for the run's own loopback",
+        ),
+        (host.seccomp and bool(policy.network.proxies), "network: TCP to the ports of two proxies (seccomp, Landlock)"),
+        (host.loopback_only and not policy.network.open, "network: closed but for the loopback of the outer run"),
+        (host.seccomp and not viewed and not open_inside and not policy.network.proxies, "network: closed (seccomp)"),
         (host.seccomp, "system calls: the table of escapes is closed (seccomp)"),
         (True, "privileges: no capabilities; no_new_privs"),
         (abi >= landlock.SCOPES_SINCE, "signals and abstract sockets: none outside the run (Landlock)"),
@@ -352,7 +269,7 @@ def in_force(policy: Policy, host: Host) -> tuple[str, ...]:
 
 def assemble(walls: Walls, policy: Policy, command: Command, host: Host) -> tuple[Plan, list[Step], Step]:
     """The command's own steps between the walls; they are given beside the plan, for whoever encodes them anew."""
-    own, last = own_steps(policy, command, host)
+    own, last = own_steps(policy, command, host, walls.variables, walls.prefix)
     steps = (*walls.head, *own, *walls.tail, last)
     plan = Plan(
         steps,
@@ -364,11 +281,13 @@ def assemble(walls: Walls, policy: Policy, command: Command, host: Host) -> tupl
         command.ids,
         detached=walls.detached,
         has_warden=walls.has_warden,
+        screen=command.screen,
+        limits=policy.limits,
+        controllers=walls.controllers,
     )
     return plan, own, last
 
 
-def shows(policy: Policy, path: str, host: Host) -> bool:
-    """Whether a file of the host can be opened again inside by the same path."""
-    private = (*PRIVATE, view.DEV) if has_view(host) else ()
-    return path.startswith(policy.workspace + "/") or not any(is_below(path, above) for above in private)
+def shows(policy: Policy, path: str) -> bool:
+    """Whether a file of the host can be opened again inside by the same path: /tmp and /dev are others there."""
+    return path.startswith(policy.workspace + "/") or not any(is_below(path, above) for above in (*PRIVATE, view.DEV))

@@ -2,11 +2,15 @@
 
 from ..model import Command, Enforcement, Host, PlanError, Policy, Step, StepKind
 from .environment import scrubbed
+from .network import proxy_environment
 from .rules import has_view
 
 
-def own_steps(policy: Policy, command: Command, host: Host) -> tuple[list[Step], Step]:
-    """The command's own: its streams and directory, and the exec."""
+def own_steps(
+    policy: Policy, command: Command, host: Host, variables: dict[str, str], prefix: tuple[str, ...] = ()
+) -> tuple[list[Step], Step]:
+    """The command's own: its streams and directory, and the exec, behind a program that holds it if there is one.
+    `variables` are the walls' own."""
     steps = [
         Step(
             StepKind.STREAM,
@@ -19,17 +23,31 @@ def own_steps(policy: Policy, command: Command, host: Host) -> tuple[list[Step],
     steps.append(Step(StepKind.STREAMS, "descriptors 0 to 2 checked, all others closed"))
     cwd = command.cwd.encode("utf-8", "surrogateescape")
     steps.append(Step(StepKind.DIRECTORY, f"start in {command.cwd}", (0, 0), (cwd,)))
-    fixed = {"PWD": command.cwd, "RINGFENCE": "1"}
-    if policy.enforcement is Enforcement.OFF:
-        environ = command.environ
-    else:
-        fixed["TMPDIR"] = "/tmp" if has_view(host) else command.temporary
-        environ = scrubbed(command.environ, policy.environment, fixed)
-    words = [command.program, *command.argv, *(f"{name}={value}" for name, value in environ.items())]
+    given = given_variables(policy, command, host, variables) if command.variables is None else command.variables
+    program, argv = command.program, command.argv
+    if prefix:
+        program, argv = prefix[0], (*prefix, command.program, *command.argv[1:])
+    strings = (*as_bytes([program, *argv]), *given)
+    return steps, Step(StepKind.EXEC, " ".join(command.argv), (len(argv),), strings)
+
+
+def given_variables(policy: Policy, command: Command, host: Host, variables: dict[str, str]) -> tuple[bytes, ...]:
+    """The environment that the program is given. `variables` are the walls' own."""
+    environ = command.environ
+    if policy.enforcement is not Enforcement.OFF:
+        temporary = "/tmp" if has_view(host) else command.temporary
+        fixed = {"PWD": command.cwd, "RINGFENCE": "1", "TMPDIR": temporary}
+        fixed |= proxy_environment(policy, host)
+        environ = scrubbed(environ, policy.environment, fixed | variables)
+    return as_bytes([f"{name}={value}" for name, value in environ.items()])
+
+
+def as_bytes(words: list[str]) -> tuple[bytes, ...]:
+    """Words as a program is given them."""
     try:
         strings = tuple(word.encode("utf-8", "surrogateescape") for word in words)
     except UnicodeEncodeError as error:
         raise PlanError("command", f"cannot be written as bytes: {error.object[:40]!r}") from None
-    if any(b"\0" in text for text in strings):
+    if b"\0" in b"".join(strings):
         raise PlanError("command", "an argument or variable holds a NUL byte", hint="no program can be given one")
-    return steps, Step(StepKind.EXEC, " ".join(command.argv), (len(command.argv),), strings)
+    return strings

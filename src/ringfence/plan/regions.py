@@ -33,8 +33,8 @@ class Region(msgspec.Struct, frozen=True):
 
 
 def parts(path: str) -> tuple[str, ...]:
-    """A path by its components; the root has none."""
-    return tuple(part for part in path.split("/") if part)
+    """A canonical path by its components; the root has none."""
+    return tuple(path[1:].split("/")) if path != "/" else ()
 
 
 def is_below(path: str, above: str) -> bool:
@@ -44,8 +44,12 @@ def is_below(path: str, above: str) -> bool:
 
 def between(path: str, above: str) -> list[str]:
     """The directories strictly between two paths, from the top."""
-    names = parts(path)
-    return ["/" + "/".join(names[:count]) for count in range(len(parts(above)) + 1, len(names))]
+    found = []
+    at = path.find("/", 1 if above == "/" else len(above) + 1)
+    while at > 0:
+        found.append(path[:at])
+        at = path.find("/", at + 1)
+    return found
 
 
 class Mark(msgspec.Struct):
@@ -59,27 +63,29 @@ class Mark(msgspec.Struct):
     private: Rule | None = None
 
 
+_FIELDS = {
+    (allows, access): f"{'allow' if allows else 'deny'}_{access.value}" for allows in (True, False) for access in Access
+}
+
+
 def mark(policy: Policy, disk: Disk, private: tuple[str, ...]) -> dict[str, Mark]:
     """All paths that some rule names, by canonical path. What is not there matters only where it could be made."""
     marks: dict[str, Mark] = {}
-    roots = tuple(
-        disk[rule.path].path
-        for rule in policy.rules
-        if rule.access is Access.WRITE and rule.verdict is Verdict.ALLOW and not rule.glob
-    )
+    opened = [rule.path for rule in policy.rules if rule.access is Access.WRITE and rule.verdict is Verdict.ALLOW]
+    roots = {disk[path].path for path in (*opened, *private) if path in disk.places}  # a pattern has no place
     for rule in policy.rules:
         if rule.glob:
             continue
         place = disk[rule.path]
-        if place.kind is Kind.MISSING and not place.closed and not any(is_below(place.path, root) for root in roots):
+        if place.kind is Kind.MISSING and not place.closed and not is_any_above(place.path, roots):
             continue
         if place.closed and rule.verdict is Verdict.DENY:
             place = disk[place.closed]  # nobody can look further, but its owner could open it: close it whole
         found = marks.setdefault(place.path, Mark(place))
-        field = f"{'allow' if rule.verdict is Verdict.ALLOW else 'deny'}_{rule.access.value}"
+        field = _FIELDS[rule.verdict is Verdict.ALLOW, rule.access]
         older: Rule | None = getattr(found, field)
-        # An absolute denial outlasts a plain one, and what somebody wrote outlasts what is built in.
-        if older is None or (rule.always, rule.origin != BUILT_IN) > (older.always, older.origin != BUILT_IN):
+        # An absolute denial outlasts a plain one.
+        if older is None or (not rule.always, rank(rule)) < (not older.always, rank(older)):
             setattr(found, field, rule)
     for found in marks.values():
         allow, deny = found.allow_read, found.deny_read
@@ -94,10 +100,25 @@ def mark(policy: Policy, disk: Disk, private: tuple[str, ...]) -> dict[str, Mark
     return marks
 
 
+def rank(rule: Rule) -> tuple[bool, bool, bool]:
+    """Who is heard first of those that speak of one place: leave to read that merely came with leave to write goes
+    last, then what is built in, then what was found by a pattern."""
+    return rule.implied, rule.origin == BUILT_IN, bool(rule.pattern)
+
+
+def is_any_above(path: str, roots: set[str]) -> bool:
+    """Whether a path lies strictly below one of these."""
+    at = path.rfind("/")
+    while at > 0:
+        if path[:at] in roots:
+            return True
+        at = path.rfind("/", 0, at)
+    return "/" in roots and path != "/"
+
+
 def yields(allow: Rule, deny: Rule) -> bool:
-    """Whether a permission gives way to a denial of the same place: leave to read that merely came with leave to write,
-    and what is built in when somebody wrote the denial. Otherwise a tie allows."""
-    return allow.implied or (allow.origin == BUILT_IN and deny.origin != BUILT_IN)
+    """Whether a permission gives way to a denial of the same place. A tie allows."""
+    return rank(allow) > rank(deny)
 
 
 class Above(msgspec.Struct):
@@ -115,7 +136,7 @@ def regions(policy: Policy, disk: Disk, private: tuple[str, ...] = ()) -> list[R
     """Every place at which a rule speaks, with its state, parents first."""
     found = []
     stack = [Above()]
-    for path, here in sorted(mark(policy, disk, private).items(), key=lambda item: parts(item[0])):
+    for path, here in sorted(mark(policy, disk, private).items(), key=lambda item: item[0].split("/")):
         while stack[-1].path and not is_below(path, stack[-1].path):
             stack.pop()
         stack.append(descend(stack[-1], here))
@@ -144,6 +165,8 @@ def judge(place: Place, now: Above) -> Region:
     """One region's state; the order is the judge's own."""
     if now.always is not None:
         return Region(place, State.HIDDEN, now.always)
+    if now.private is not None and now.deny_write is not None:
+        return Region(place, State.HIDDEN, now.deny_write)  # nothing of the host's to read, and nothing to be written
     if now.private is not None:
         return Region(place, State.PRIVATE, now.private)
     if now.read.verdict is not Verdict.ALLOW:
@@ -155,8 +178,27 @@ def judge(place: Place, now: Above) -> Region:
     return Region(place, State.READ, now.read)
 
 
+def enclosed(found: list[Region]) -> list[tuple[Region, Region | None]]:
+    """Regions, parents first, each with the one it lies in."""
+    kept: list[tuple[Region, Region | None]] = []
+    stack: list[Region] = []
+    for region in found:
+        while stack and not is_below(region.path, stack[-1].path):
+            stack.pop()
+        kept.append((region, stack[-1] if stack else None))
+        stack.append(region)
+    return kept
+
+
+_latest: tuple[list[Region], list[tuple[Region, Region | None]]] = ([], [])
+
+
 def changes(found: list[Region]) -> list[tuple[Region, Region | None]]:
-    """Those regions whose state differs from that of the region they lie in, each with that one."""
+    """Those regions whose state differs from that of the region they lie in, each with that one. The latest answer is
+    kept, for every part of a planner asks."""
+    global _latest
+    if _latest[0] is found:
+        return _latest[1]
     kept: list[tuple[Region, Region | None]] = []
     stack: list[Region] = []
     for region in found:
@@ -166,4 +208,5 @@ def changes(found: list[Region]) -> list[tuple[Region, Region | None]]:
         if above is None or above.state is not region.state:
             kept.append((region, above))
             stack.append(region)
+    _latest = (found, kept)
     return kept

@@ -5,19 +5,47 @@ Pure. Each function gives a policy that asks for no more than the one it was giv
 
 import msgspec
 
-from ..model import BUILT_IN, Access, Disk, Enactor, Host, Kind, Need, Policy, Rule, Verdict
-from . import view
+from ..model import BUILT_IN, SCRATCH, SESSION_PREFIX, Access, Disk, Enactor, Host, Kind, Need, Policy, Rule, Verdict
+from . import landlock, view
 from .regions import is_below
+from .session import session_rows
 
+LAYERS_KEPT = 10
 PRIVATE = ("/tmp", "/var/tmp", view.SHM)
+# What makes git run programs, in the directory of a worktree and of a submodule.
+_WORKTREE = ("commondir", "config.worktree", "gitdir")
+_MODULE = ("config", "config.worktree", "hooks", "commondir", "info/attributes", "objects/info/alternates")
 REPOSITORY = "the repository of this worktree"
 SYSTEM = ("/etc/", "/var/lib/")
 DEVICES = frozenset((*(f"{view.DEV}/{name}" for name in view.NODES), view.SHM, "/dev/ptmx", "/dev/pts"))
 
 
 def has_view(host: Host) -> bool:
-    """Whether this machine can give a view: namespaces, and the C program to build it."""
-    return host.namespaces and host.enactor is Enactor.NATIVE
+    """Whether this machine can give a view: somebody who may make namespaces, and the C program that goes inside."""
+    return (host.namespaces or bool(host.bubblewrap)) and host.enactor is Enactor.NATIVE
+
+
+def has_warden(host: Host) -> bool:
+    """Whether somebody stays with the run. Without a pid namespace it takes Landlock's scopes to end the run whole, and
+    three domains; deep inside other runs they are left for the ones to come."""
+    scoped = host.landlock_abi >= landlock.SCOPES_SINCE and host.layers >= LAYERS_KEPT
+    return has_view(host) or (host.enactor is Enactor.NATIVE and scoped)
+
+
+def is_nesting(policy: Policy, host: Host) -> bool:
+    """Whether sandboxes inside the sandbox are asked for and can be given: only the mounts of a view let them in."""
+    return policy.nested and has_view(host)
+
+
+def has_broker(policy: Policy, host: Host) -> bool:
+    """Whether the warden answers the command's calls: it must see it in /proc, and the kernel (5.19, as Landlock's
+    second ABI) must hand descriptors over. Not where sandboxes are made inside: theirs would not hold the warden."""
+    return not policy.nested and has_view(host) and host.fresh_proc and host.seccomp and host.landlock_abi >= 2
+
+
+def has_own_network(host: Host) -> bool:
+    """Whether the enactor makes the run's network, and can open sockets in it; bubblewrap makes its own."""
+    return has_view(host) and host.namespaces
 
 
 def swayed(policy: Policy, disk: Disk) -> tuple[Rule, ...]:
@@ -64,55 +92,114 @@ def as_viewed(policy: Policy, disk: Disk) -> Policy:
     return msgspec.structs.replace(policy, rules=tuple(filter(keep, policy.rules)))
 
 
-def narrowed(policy: Policy, disk: Disk, temporary: str, uid: int) -> Policy:
+def narrowed(policy: Policy, disk: Disk, temporary: str, host: Host) -> Policy:
     """The policy as Landlock alone can carry it: /tmp and /dev closed but for what is given one by one, and the
     built-in protections inside the workspace left to the gaps, because holding them would close the directory that
-    holds them to every new name. The system's own secrets are left to their modes, for a user who is not root."""
+    holds them to every new name. The system's own secrets are left to their modes, for a user who is not root. Inside
+    another run /tmp is that one's, and shared with it."""
+    closed = (view.DEV,) if host.is_inside else (*PRIVATE, view.DEV)
 
     def keep(rule: Rule) -> bool:
-        if uid != 0 and rule.origin == BUILT_IN and rule.path.startswith(SYSTEM):
+        if host.uid != 0 and rule.origin == BUILT_IN and rule.path.startswith(SYSTEM):
             return False
-        if rule.origin == BUILT_IN and (rule.path in PRIVATE or rule.path in DEVICES or rule.path == view.DEV):
+        if rule.origin == BUILT_IN and (rule.path in closed or rule.path in DEVICES):
             return False
         if rule.access is Access.WRITE and rule.verdict is Verdict.DENY and rule.need is Need.WANTED:
             return False
         return rule.glob or not is_closed_anyway(rule, disk)
 
-    hidden = [Rule(Access.READ, Verdict.DENY, path, BUILT_IN) for path in (*PRIVATE, view.DEV)]
-    given = [Rule(access, Verdict.ALLOW, temporary, BUILT_IN) for access in Access] if temporary else []
+    hidden = [Rule(Access.READ, Verdict.DENY, path, BUILT_IN) for path in closed if path != view.SHM]
+    shared = (view.SHM, temporary) if temporary else (view.SHM,)
+    given = [Rule(access, Verdict.ALLOW, path, BUILT_IN) for path in shared for access in Access]
     return msgspec.structs.replace(policy, rules=(*filter(keep, policy.rules), *hidden, *given))
 
 
 def with_git_file(policy: Policy, disk: Disk) -> Policy:
     """In a linked worktree or a submodule `.git` is a file that says where the repository is: then it is what must not
-    be written, and there is nothing below it."""
+    be written, and there is nothing below it. Where there is no repository the command may make one; that it did is
+    told after the run."""
     path = git_path(policy)
-    if disk[path].kind is not Kind.FILE:
+    if disk[path].kind not in (Kind.FILE, Kind.MISSING):
         return policy
-    why = "it says where the repository is"
-    pointer = Rule(Access.WRITE, Verdict.DENY, path, BUILT_IN, need=Need.WANTED, why=why)
     kept = tuple(rule for rule in policy.rules if not (rule.origin == BUILT_IN and is_below(rule.path, path)))
-    return msgspec.structs.replace(policy, rules=(*kept, pointer))
+    if disk[path].kind is Kind.FILE:
+        why = "it says where the repository is"
+        kept = (*kept, Rule(Access.WRITE, Verdict.DENY, path, BUILT_IN, need=Need.WANTED, why=why))
+    return msgspec.structs.replace(policy, rules=kept)
 
 
 def git_path(policy: Policy) -> str:
     return f"{policy.workspace}/.git"
 
 
+def _of_repository(access: Access, verdict: Verdict, path: str) -> Rule:
+    return Rule(access, verdict, path, BUILT_IN, need=Need.WANTED, why=REPOSITORY)
+
+
 def with_repository(policy: Policy, own: str, common: str) -> Policy:
-    """In a linked worktree: its repository, as far as a commit needs it. Hooks and configuration stay as they are."""
-
-    def rule(access: Access, verdict: Verdict, path: str) -> Rule:
-        return Rule(access, verdict, path, BUILT_IN, need=Need.WANTED, why=REPOSITORY)
-
+    """In a linked worktree: its repository, as far as a commit needs it. Hooks and configuration stay as they are.
+    The worktree of a session gets less, and nothing of other sessions."""
+    if own.rpartition("/")[2].startswith(SESSION_PREFIX):
+        closed = Rule(Access.READ, Verdict.DENY, common, BUILT_IN, need=Need.WANTED, why=SCRATCH)
+        added = tuple(_of_repository(*row) for row in session_rows(policy.workspace, own, common))
+        return msgspec.structs.replace(policy, rules=(*policy.rules, closed, *added))
     written = (own, *(f"{common}/{name}" for name in ("objects", "refs", "logs")))
     kept = (
         *(f"{own}/{name}" for name in ("commondir", "gitdir", "config.worktree")),
         f"{common}/objects/info/alternates",
     )
+    return _with_git_directory(policy, common, written, kept)
+
+
+def with_submodule(policy: Policy, own: str) -> Policy:
+    """In a submodule: its git directory, which lies in the repository of the project around it, but for what makes git
+    run programs."""
+    return _with_git_directory(policy, own, (own,), tuple(f"{own}/{name}" for name in (*_MODULE, "modules")))
+
+
+def _with_git_directory(policy: Policy, read: str, written: tuple[str, ...], kept: tuple[str, ...]) -> Policy:
     added = (
-        rule(Access.READ, Verdict.ALLOW, common),
-        *(rule(Access.WRITE, Verdict.ALLOW, path) for path in written),
-        *(rule(Access.WRITE, Verdict.DENY, path) for path in kept),
+        _of_repository(Access.READ, Verdict.ALLOW, read),
+        *(_of_repository(Access.WRITE, Verdict.ALLOW, path) for path in written),
+        *(_of_repository(Access.WRITE, Verdict.DENY, path) for path in kept),
     )
     return msgspec.structs.replace(policy, rules=policy.rules + added)
+
+
+def with_git_insides(policy: Policy, worktrees: list[str], modules: list[str]) -> Policy:
+    """What the linked worktrees of a repository say of themselves stays as it is, and new ones may be added. In the
+    submodules, when there are any, commits can be made: they are protected one by one, and not all of them whole."""
+    git = git_path(policy)
+    whole = next((rule for rule in policy.rules if rule.origin == BUILT_IN and rule.path == f"{git}/modules"), None)
+    if whole is None or not (worktrees or modules):  # path rules are switched off
+        return policy
+    kept = [f"{git}/worktrees/{name}/{file}" for name in worktrees for file in _WORKTREE]
+    kept += [f"{module}/{file}" for module in modules for file in _MODULE]
+    rules = tuple(rule for rule in policy.rules if rule is not whole or not modules)
+    added = tuple(msgspec.structs.replace(whole, path=path, why="git runs what it names") for path in kept)
+    return msgspec.structs.replace(policy, rules=rules + added)
+
+
+def denied_paths(policy: Policy) -> set[str]:
+    """What somebody's rules only deny: of those nothing needs to be known but whether and what they are."""
+    rules = [rule for rule in policy.rules if not rule.glob]
+    denied = {rule.path for rule in rules if rule.verdict is not Verdict.ALLOW and rule.origin != BUILT_IN}
+    return denied.difference(rule.path for rule in rules if rule.verdict is Verdict.ALLOW or rule.origin == BUILT_IN)
+
+
+def absent_names(policy: Policy, disk: Disk) -> tuple[str, ...]:
+    """Protected names in the workspace that do not exist: they are looked for before and after a run, and so is a
+    repository."""
+    path = git_path(policy)
+    repository = (path,) if disk[path].kind is Kind.MISSING else ()
+    return repository + tuple(
+        dict.fromkeys(
+            disk[rule.path].path
+            for rule in policy.rules
+            if rule.access is Access.WRITE
+            and rule.verdict is not Verdict.ALLOW
+            and not rule.glob
+            and disk[rule.path].kind is Kind.MISSING
+            and is_below(disk[rule.path].path, policy.workspace)
+        )
+    )

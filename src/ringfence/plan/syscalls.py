@@ -1,6 +1,4 @@
-"""The table of system calls that are closed, each row with the escape it answers, and the filter made of it.
-
-Pure: from (architecture, sockets, ipc, nesting) to the bytes of a seccomp filter, or to sentences about it.
+"""The table of system calls that are closed, each row with the escape it answers. `filters` makes a filter of it. Pure.
 
 A row answers some calls when all its tests hold. Rows that name the same call are tried in order and the first that
 holds answers; a known call that no row answers is allowed; a number that nobody knows is ENOSYS. Tests read the low
@@ -20,12 +18,10 @@ What is known and left open on purpose:
 """
 
 import enum
-import functools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import msgspec
 
-from . import bpf
 from .numbers import numbers
 
 AUDIT_ARCH = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
@@ -38,6 +34,7 @@ class Answer(enum.IntEnum):
 
     ALLOW = 0x7FFF0000
     KILL = 0x80000000  # SECCOMP_RET_KILL_PROCESS
+    NOTIFY = 0x7FC00000  # SECCOMP_RET_USER_NOTIF: the warden answers
     EPERM = 0x50000 | 1
     ENOTTY = 0x50000 | 25
     ENOSYS = 0x50000 | 38
@@ -53,6 +50,7 @@ class Sockets(enum.Flag):
     UNIX = 1
     INET = 2  # TCP and UDP, over IPv4 and IPv6
     NETLINK_ROUTE = 4  # asking for interfaces and routes, as getifaddrs() does
+    TCP = 8  # TCP alone, to connect: where only Landlock's ports judge
 
 
 class OneOf(msgspec.Struct, frozen=True):
@@ -215,8 +213,10 @@ def _protocol(*protocols: int, text: str) -> OneOf:
 _INET = _family(_AF_INET, _AF_INET6, text="AF_INET or AF_INET6")
 _NETLINK = _family(_AF_NETLINK, text="AF_NETLINK")
 _UNIX = _family(_AF_UNIX, text="AF_UNIX")
+_OVER_UDP = (_INET, _type(_DGRAM, text="it is datagrams"), _protocol(0, _UDP, text="over UDP"))
+_OVER_TCP = (_INET, _type(_STREAM, text="it is a stream"), _protocol(0, _TCP, text="over TCP"))
 
-# Fast open connects without connect(). EOPNOTSUPP and ENOPROTOOPT are what a kernel answers that has it switched off.
+# EOPNOTSUPP and ENOPROTOOPT are what a kernel answers that has it switched off.
 _FAST_OPEN = "fast open sends to an address that no connect() was judged for"
 _FAST_OPEN_FLAG = 0x20000000
 FAST_OPEN = (
@@ -243,22 +243,8 @@ SOCKETS = {
         _row("socket", Answer.EPERM, "no other type is needed", _UNIX),
     ),
     Sockets.INET: (
-        _row(
-            "socket",
-            Answer.ALLOW,
-            "TCP is judged by port and by namespace",
-            _INET,
-            _type(_STREAM, text="it is a stream"),
-            _protocol(0, _TCP, text="over TCP"),
-        ),
-        _row(
-            "socket",
-            Answer.ALLOW,
-            "UDP is judged by namespace",
-            _INET,
-            _type(_DGRAM, text="it is datagrams"),
-            _protocol(0, _UDP, text="over UDP"),
-        ),
+        _row("socket", Answer.ALLOW, "TCP is judged by port and by namespace", *_OVER_TCP),
+        _row("socket", Answer.ALLOW, "UDP is judged by namespace", *_OVER_UDP),
         _row(
             "socket",
             Answer.EPROTONOSUPPORT,
@@ -267,6 +253,15 @@ SOCKETS = {
             _type(_STREAM, _DGRAM, text="it is a stream or datagrams"),
         ),
         _row("socket", Answer.EPERM, "raw packets carry any address and any protocol", _INET),
+    ),
+    Sockets.TCP: (
+        _row("socket", Answer.ALLOW, "TCP is judged by port", *_OVER_TCP),
+        _row("socket", Answer.EPERM, "no port rule judges anything but TCP", _INET),
+        _row(
+            "listen",
+            Answer.EPERM,
+            "a socket that was never bound listens on a port of its choice, and nobody judges it",
+        ),
     ),
     Sockets.NETLINK_ROUTE: (
         _row(
@@ -311,16 +306,56 @@ IPC = (
     ),
 )
 
+# What a sandbox inside the sandbox calls. Mounts of the view are locked in a namespace made inside it, and whoever is
+# outside the run is out of reach by Landlock's domain and by the pid namespace.
+LIFTED = frozenset(
+    "open_tree open_tree_attr move_mount fsopen fsconfig fsmount fspick mount_setattr seccomp process_vm_readv"
+    " pidfd_getfd".split()
+)
 
-def rows(arch: str, sockets: Sockets, private_ipc: bool, nested: bool = False) -> tuple[Row, ...]:
+_NAMED = "a name that the policy denies could appear: the warden makes it, or refuses"
+_CREATES = 0o100  # O_CREAT, alike on both architectures
+
+# What makes, moves or removes names, when there is a table of names that must not appear. Plain opens are not among
+# them: those only reach what exists, and mounts hold that.
+WATCHED = (
+    # As of a kernel with Landlock switched off. The warden makes names outside any domain made here, so one would not
+    # hold, and whoever made it would believe that it does.
+    _row(
+        "landlock_create_ruleset landlock_add_rule landlock_restrict_self",
+        Answer.EOPNOTSUPP,
+        "a sandbox inside the sandbox would be passed by the warden; allowNestedSandbox is the way to have one",
+    ),
+    # ENOSYS, as before 5.6: its flags lie in memory. Callers fall back to openat.
+    _row("openat2", Answer.ENOSYS, "its flags lie in memory, so a creation could hide there"),
+    _row("open", Answer.NOTIFY, _NAMED, AnyBit(1, _CREATES, "it may create")),
+    _row("openat", Answer.NOTIFY, _NAMED, AnyBit(2, _CREATES, "it may create")),
+    _row(
+        "creat mkdir mkdirat mknod mknodat symlink symlinkat link linkat rename renameat renameat2 rmdir bind",
+        Answer.NOTIFY,
+        _NAMED,
+    ),
+    _row("unlinkat", Answer.NOTIFY, _NAMED, AnyBit(2, 0x200, "it removes a directory")),
+    _row(
+        "connect listen",
+        Answer.NOTIFY,
+        "a socket of the host's could be reached by its path, and one that was handed in could be made to listen",
+    ),
+    _row("umask", Answer.NOTIFY, "the warden makes files with the caller's mask, and must hear of a change"),
+)
+
+
+def rows(
+    arch: str, sockets: Sockets, private_ipc: bool, nested: bool = False, watched: bool = False
+) -> tuple[Row, ...]:
     """The rows in force, in the order in which they are tried, with the names that this architecture has.
 
-    `nested` lifts what bubblewrap and Chromium need to make a sandbox of their own: the old mount calls and new
-    namespaces. What is locked in the view stays locked in theirs; clone3 and the new mount calls stay closed.
+    `watched` sends what makes names to the warden. `nested` lifts what bubblewrap, Chromium and ringfence itself
+    need to make a sandbox of their own. What is locked in the view stays locked in theirs.
     """
-    known = numbers(arch)
+    known = set(numbers(arch)) - (LIFTED if nested else set())
     depends = (() if nested else NAMESPACES) + (() if private_ipc else IPC)
-    table = (*CLOSED, *depends, *FAST_OPEN, *_socket_rows(sockets))
+    table = (*CLOSED, *depends, *FAST_OPEN, *_socket_rows(sockets), *(WATCHED if watched else ()))
     present = ((row, tuple(name for name in row.names if name in known)) for row in table)
     return tuple(
         row if names == row.names else msgspec.structs.replace(row, names=names) for row, names in present if names
@@ -337,134 +372,3 @@ def _socket_rows(sockets: Sockets) -> Iterator[Row]:
         Answer.EAFNOSUPPORT,
         "a socket of any other family (vsock, packet, netlink, AF_ALG, XDP …) is a way out that nothing else judges",
     )
-
-
-def describe(arch: str, sockets: Sockets, private_ipc: bool, nested: bool = False) -> tuple[str, ...]:
-    """The whole filter in sentences, for a person."""
-    # A 32-bit call in a 64-bit process has no honest use, and a 32-bit program had better die in sight than go on
-    # half refused. x32 is ENOSYS because that is what nearly every kernel says: it is built without it.
-    general = [f"a call not of {arch}: KILL: the same number means another call there"]
-    general += ["a number from 0x40000000 on: ENOSYS: x32 has other numbers for closed calls"] * (arch == "x86_64")
-    general += ["a number unknown to ringfence: ENOSYS: what a later kernel adds has not been judged"]
-    return (*general, *(row.describe() for row in rows(arch, sockets, private_ipc, nested)))
-
-
-# --- the filter ------------------------------------------------------------------------------------------------------
-
-_Chain = tuple[int, ...]  # the indices of the rows about one call, up to the first that always answers
-_ALLOWED: _Chain = ()
-_Run = tuple[int, str]  # the first number, and the label where its search ends
-
-
-@functools.cache
-def filter_for(arch: str, sockets: Sockets, private_ipc: bool, nested: bool = False) -> bytes:
-    """The filter as an array of struct sock_filter.
-
-    A binary search over the numbers, so that calls answered whatever their arguments load nothing but the number:
-    the kernel then answers them from its bitmap. x32 numbers lie beyond every known one and fall to ENOSYS.
-    """
-    table = rows(arch, sockets, private_ipc, nested)
-    chains = _chains(numbers(arch), table)
-    runs = _runs(chains, table)
-    conditional = dict.fromkeys(chain for chain in chains.values() if chain and table[chain[0]].when)
-    answers = dict.fromkeys(end for _, end in runs if end in Answer.__members__)
-    return bpf.assemble(
-        [
-            bpf.Load(bpf.ARCH),
-            bpf.Jump(bpf.Compare.EQUAL, AUDIT_ARCH[arch], "number", "stranger"),
-            bpf.Label("stranger"),
-            bpf.Return(Answer.KILL),
-            bpf.Label("number"),
-            bpf.Load(bpf.NUMBER),
-            *_search(runs, max(chains) + 2),
-            *(item for answer in answers for item in (bpf.Label(answer), bpf.Return(Answer[answer]))),
-            *(item for chain in conditional for item in _judgement(chain, table)),
-        ]
-    )
-
-
-def _chains(known: dict[str, int], table: Sequence[Row]) -> dict[int, _Chain]:
-    """The rows that each known number meets."""
-    chains: dict[int, _Chain] = dict.fromkeys(known.values(), _ALLOWED)
-    for index, row in enumerate(table):
-        for name in row.names:
-            chain = chains[known[name]]
-            if not chain or table[chain[-1]].when:
-                chains[known[name]] = (*chain, index)
-    return chains
-
-
-def _runs(chains: dict[int, _Chain], table: Sequence[Row]) -> list[_Run]:
-    """The numbers as runs that end alike: where each begins, and the label of its end."""
-    runs: list[_Run] = []
-    for number in range(max(chains) + 2):
-        end = _end(chains.get(number), table)
-        if not runs or runs[-1][1] != end:
-            runs.append((number, end))
-    return runs
-
-
-def _end(chain: _Chain | None, table: Sequence[Row]) -> str:
-    """The label where a number's search ends: an answer that all share, or the rows of its call."""
-    if chain is None:
-        return Answer.ENOSYS.name
-    if chain == _ALLOWED:
-        return Answer.ALLOW.name
-    return _rows_label(chain) if table[chain[0]].when else table[chain[0]].answer.name
-
-
-def _rows_label(chain: _Chain) -> str:
-    return f"rows {chain}"
-
-
-def _search(runs: Sequence[_Run], after: int) -> Iterator[bpf.Item]:
-    """A binary search, halved by how many numbers lie on each side: when a filter is installed the kernel walks it
-    once for every number there is, and that is most of what installing costs."""
-    widths = [later - first for (first, _), later in zip(runs, [*(first for first, _ in runs[1:]), after], strict=True)]
-    half, total, middle = 0, sum(widths) + len(runs), 1
-    for index, width in enumerate(widths[:-1]):
-        half += width + 1
-        middle = index + 1
-        if half * 2 >= total:
-            break
-    begin = runs[middle][0]
-    low, high = runs[:middle], runs[middle:]
-    low_label = low[0][1] if len(low) == 1 else ""
-    high_label = high[0][1] if len(high) == 1 else f"from {begin}"
-    yield bpf.Jump(bpf.Compare.AT_LEAST, begin, high_label, low_label)
-    if len(low) > 1:
-        yield from _search(low, begin)
-    if len(high) > 1:
-        yield bpf.Label(high_label)
-        yield from _search(high, after)
-
-
-def _judgement(chain: _Chain, table: Sequence[Row]) -> Iterator[bpf.Item]:
-    """The rows of one call, one after the other."""
-    yield bpf.Label(_rows_label(chain))
-    for index in chain:
-        after = f"after {index} of {chain}"
-        for place, test in enumerate(table[index].when):
-            yield from _test(test, f"test {place} of {index} of {chain}", after)
-        yield bpf.Return(table[index].answer)
-        yield bpf.Label(after)
-    if table[chain[-1]].when:
-        yield bpf.Return(Answer.ALLOW)
-
-
-def _test(test: OneOf | AnyBit, held: str, failed: str) -> Iterator[bpf.Item]:
-    """Go on behind the test if it holds, to `failed` if not."""
-    yield bpf.Load(bpf.argument(test.arg))
-    if isinstance(test, OneOf):
-        if test.mask != LOW:
-            yield bpf.And(test.mask)
-        for value in test.values[:-1]:
-            yield bpf.Jump(bpf.Compare.EQUAL, value, held)
-        yield bpf.Jump(bpf.Compare.EQUAL, test.values[-1], "", failed)
-    elif test.bits <= LOW:
-        yield bpf.Jump(bpf.Compare.ANY_BIT, test.bits, "", failed)
-    else:
-        yield bpf.Jump(bpf.Compare.ANY_BIT, test.bits & LOW, held)
-        yield bpf.Load(bpf.argument(test.arg, high=True))
-        yield bpf.Jump(bpf.Compare.ANY_BIT, test.bits >> 32, "", failed)
-    yield bpf.Label(held)

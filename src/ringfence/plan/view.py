@@ -7,9 +7,9 @@ the file system that hides it.
 """
 
 from ..model import Disk, Gap, Kind, Need, Origin, Place, Step, StepKind
-from .regions import Region, State, between, is_below, parts
+from .regions import Region, State, between, enclosed, is_below, parts
 
-BIND, TMPFS, MASK_DIRECTORY, MASK_FILE, DEVPTS = 1, 2, 3, 4, 5  # view.h, enum operation
+BIND, TMPFS, MASK_DIRECTORY, MASK_FILE, DEVPTS, OVERLAY = 1, 2, 3, 4, 5, 6  # view.h, enum operation
 READ_ONLY, DEVICES = 1, 2  # view.h
 
 # What programs expect of /dev. The nodes are the host's own, bound one by one: nobody can make nodes in a namespace.
@@ -20,11 +20,18 @@ SHM = "/dev/shm"
 
 
 def mount(
-    operation: int, text: str, target: str, *strings: str, flags: int = 0, mode: int = 0, place: Place | None = None
+    operation: int,
+    text: str,
+    target: str,
+    *strings: str,
+    flags: int = 0,
+    mode: int = 0,
+    size: int = 0,
+    place: Place | None = None,
 ) -> Step:
     identity = (place.device, place.inode) if place else (0, 0)
     names = tuple(name.encode("utf-8", "surrogateescape") for name in (target, *strings))
-    return Step(StepKind.MOUNT, text, (operation, flags, mode, 0, *identity), names)
+    return Step(StepKind.MOUNT, text, (operation, flags, mode, size, *identity), names)
 
 
 def bind(place: Place, read_only: bool, text: str) -> Step:
@@ -39,7 +46,15 @@ def dev(disk: Disk) -> list[Step]:
     for name, target in LINKS:
         entries += [f"l{name}", target]
     steps = [
-        mount(TMPFS, f"{DEV} private, with {', '.join(names)}, pts, shm", DEV, *entries, flags=READ_ONLY, mode=0o755)
+        mount(
+            TMPFS,
+            f"{DEV} private, with {', '.join(names)}, pts, shm",
+            DEV,
+            *entries,
+            flags=READ_ONLY,
+            mode=0o755,
+            place=disk[DEV],
+        )
     ]
     steps += [
         mount(BIND, f"{place.path} as on the host", f"{DEV}/{place.asked.removeprefix(f'{DEV}/')}", place.path,
@@ -68,33 +83,34 @@ def skeleton(above: Region, shown: list[Region]) -> list[str]:
     return list(entries)
 
 
-def cover(region: Region, shown: list[Region]) -> Step:
-    """Hide a region, or make it private, leaving a place for what is shown inside it all the same."""
+def cover(region: Region, shown: list[Region], size: int) -> Step:
+    """Hide a region, or make it private and of a size, leaving a place for what is shown inside it all the same."""
     path, rule = region.path, region.rule
     entries = skeleton(region, shown)
     if region.state is State.PRIVATE:
-        return mount(TMPFS, f"{path} private", path, *entries, mode=0o1777)
+        text = f"{path} private" + (f", at most {size} bytes" if size else "")
+        return mount(TMPFS, text, path, *entries, mode=0o1777, size=size, place=region.place)
     if region.place.kind is not Kind.DIRECTORY:
-        return mount(MASK_FILE, f"{path} hidden ({rule.origin})", path)
+        return mount(MASK_FILE, f"{path} hidden ({rule.origin})", path, place=region.place)
     if not entries:
-        return mount(MASK_DIRECTORY, f"{path} hidden ({rule.origin})", path)
+        return mount(MASK_DIRECTORY, f"{path} hidden ({rule.origin})", path, place=region.place)
     text = f"{path} hidden ({rule.origin}) but for {len(shown)} inside"
-    return mount(TMPFS, text, path, *entries, flags=READ_ONLY, mode=0o755)
+    return mount(TMPFS, text, path, *entries, flags=READ_ONLY, mode=0o755, place=region.place)
 
 
-def lower(changed: list[tuple[Region, Region | None]], disk: Disk) -> tuple[list[Step], list[Gap]]:
-    """The mounts that make the regions true, parents first, and what they cannot make true."""
+def lower(changed: list[tuple[Region, Region | None]], disk: Disk, size: int = 0) -> tuple[list[Step], list[Gap]]:
+    """The mounts that make the regions true, parents first, and what they cannot make true. `size` is the most that a
+    private directory may hold."""
     steps = dev(disk)
     gaps: list[Gap] = []
     shown: dict[str, list[Region]] = {}
-    present = [(region, above) for region, above in changed if region.place.kind is not Kind.MISSING]
+    present = [pair for pair in with_private_pins(changed) if is_present(*pair)]
     for region, above in present:
         if above is not None and above.state in (State.HIDDEN, State.PRIVATE):
             shown.setdefault(above.path, []).append(region)
     pinned: set[str] = set()
     for region, _ in present:
         gaps += unfit(region)
-    gaps += uncreated([region for region, above in changed if is_creatable(region, above)])
     for region, above in present:
         if above is None or is_device(region.path):
             continue  # the root is the tree itself; /dev is made already
@@ -103,11 +119,38 @@ def lower(changed: list[tuple[Region, Region | None]], disk: Disk) -> tuple[list
                 pinned.add(path)
                 steps.append(bind(disk[path], False, f"{path} pinned, so that it cannot be renamed"))
         if region.state in (State.HIDDEN, State.PRIVATE):
-            steps.append(cover(region, shown.get(region.path, [])))
+            steps.append(cover(region, shown.get(region.path, []), size))
         else:
             text = f"{region.path} {region.state.value} ({region.rule.origin})"
             steps.append(bind(region.place, region.state is State.READ, text))
     return steps, gaps
+
+
+def is_present(region: Region, above: Region | None) -> bool:
+    """Whether there is something to mount on: on the host, or in a private directory, where we make it."""
+    return region.place.kind is not Kind.MISSING or is_in_private(region, above)
+
+
+def is_in_private(region: Region, above: Region | None) -> bool:
+    """Whether a region is denied in a directory of the run's own, where also names that the host does not have are
+    held."""
+    return above is not None and above.state is State.PRIVATE and region.state in (State.HIDDEN, State.PRIVATE)
+
+
+def with_private_pins(changed: list[tuple[Region, Region | None]]) -> list[tuple[Region, Region | None]]:
+    """The regions, each with the one it lies in; and between a private directory and something denied in it a private
+    one for each on the way, so that none of them can be renamed."""
+    made = {
+        path: Region(Place(path, path, Kind.DIRECTORY), State.PRIVATE, above.rule)
+        for region, above in changed
+        if above is not None and is_in_private(region, above)
+        for path in between(region.path, above.path)
+    }
+    if not made:
+        return changed
+    known = {region.path for region, _ in changed}
+    pinned = [region for path, region in made.items() if path not in known]
+    return enclosed(sorted([*(region for region, _ in changed), *pinned], key=lambda region: parts(region.path)))
 
 
 def pins(region: Region, above: Region | None) -> list[str]:
@@ -135,7 +178,7 @@ def uncreated(regions: list[Region]) -> list[Gap]:
     return [
         Gap(
             f"not to be created: {', '.join(paths)}",
-            "the names do not exist yet, and mounts hold only what exists",
+            "the names do not exist yet, and only what exists can be held here",
             need,
             origin,
             "create them before the run",
@@ -144,9 +187,8 @@ def uncreated(regions: list[Region]) -> list[Gap]:
     ]
 
 
-def unfit(region: Region) -> list[Gap]:
-    """A writable region that the host itself mounted read-only."""
-    if region.state is not State.WRITE or region.place.writable:
+def unfit(region: Region, need: Need = Need.REQUIRED) -> list[Gap]:
+    """A writable region that the host, or the run around this one, mounted read-only."""
+    if region.state is not State.WRITE or region.place.writable or region.place.kind is Kind.MISSING:
         return []
-    need = Need.REQUIRED
-    return [Gap(f"{region.path} writable", "the host mounted its file system read-only", need, region.rule.origin)]
+    return [Gap(f"{region.path} writable", "its file system is mounted read-only here", need, region.rule.origin)]

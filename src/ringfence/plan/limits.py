@@ -1,0 +1,106 @@
+"""Limits: what holds each of them here, as steps and sentences, and what of it is weaker than it sounds. Pure.
+
+The kernel's own limits (setrlimit) count a process, not a run. A control group counts the run; where none can be made,
+whoever started the run looks at its processes ten times a second and adds up.
+"""
+
+import math
+
+from ..model import Gap, Host, Limit, Need, Policy, Step, StepKind
+from .rules import has_view
+
+RLIMIT_CPU, RLIMIT_FSIZE, RLIMIT_DATA, RLIMIT_CORE, RLIMIT_NPROC, RLIMIT_NOFILE = 0, 1, 2, 4, 6, 7
+KEEPERS = 2  # the outer process and the warden count too, where there are such
+BACKSTOP = 2  # so many times its limit the kernel refuses, where somebody must look to tell that it was crossed
+MARGIN = 1 << 16  # beyond the limit, so that whoever looks can tell that it was crossed
+
+_WAY_OUT = "run as root, or in a delegated cgroup (systemd-run --user --scope -p Delegate=yes)"
+
+
+def controllers(policy: Policy, host: Host) -> tuple[str, ...]:
+    """Which controllers of a group of its own the run will have."""
+    wanted = {"memory": "memory", "processes": "pids", "cpu": "cpu"}
+    return tuple(sorted({wanted[limit.name] for limit in policy.limits if limit.name in wanted} & {*host.cgroups}))
+
+
+def limit_steps(policy: Policy, host: Host) -> list[Step]:
+    """The kernel's own limits, each for every process of the run."""
+    steps = [Step(StepKind.LIMIT, "no core files", (RLIMIT_CORE, 0, 0))]
+    for limit in policy.limits:
+        amount = math.ceil(limit.amount)
+        if limit.name == "cpu":
+            text = f"cpu: each process is ended after {amount} s ({limit.origin})"
+            steps.append(Step(StepKind.LIMIT, text, (RLIMIT_CPU, amount, amount + 1)))
+        elif limit.name == "fileSize":
+            text = f"fileSize: no file grows beyond {amount} bytes ({limit.origin})"
+            steps.append(Step(StepKind.LIMIT, text, (RLIMIT_FSIZE, amount, amount)))
+        elif limit.name == "files":
+            text = f"files: no more than {amount} open in each process ({limit.origin})"
+            steps.append(Step(StepKind.LIMIT, text, (RLIMIT_NOFILE, amount, amount)))
+        elif limit.name == "memory" and "memory" not in host.cgroups:
+            most = amount * BACKSTOP
+            text = f"memory: no process takes more than {most} bytes of its own, should nobody look in time"
+            steps.append(Step(StepKind.LIMIT, text, (RLIMIT_DATA, most, most)))
+        elif limit.name == "processes" and "pids" not in host.cgroups and _counts_own(host):
+            most = amount * BACKSTOP + KEEPERS
+            text = f"processes: never more than {amount * BACKSTOP} of its own, should nobody look in time"
+            steps.append(Step(StepKind.LIMIT, text, (RLIMIT_NPROC, most, most)))
+    return sorted(steps, key=lambda step: step.kind)
+
+
+def _counts_own(host: Host) -> bool:
+    """Whether the kernel counts the run's processes alone: in a user namespace of its own it does, but never root's."""
+    return has_view(host) and host.uid != 0
+
+
+def tmpfs_size(policy: Policy, host: Host) -> int:
+    """How large a private file system in memory may grow; 0 is the kernel's own measure."""
+    amounts = {limit.name: int(limit.amount) for limit in policy.limits}
+    if "disk" in amounts:
+        return amounts["disk"] + MARGIN
+    return 0 if "memory" in host.cgroups else amounts.get("memory", 0)
+
+
+def limits_in_force(policy: Policy, host: Host) -> tuple[str, ...]:
+    """Which mechanism holds each limit, a sentence each."""
+    return tuple(f"limit: {limit}, held by {_mechanism(limit, host)}" for limit in policy.limits)
+
+
+def _mechanism(limit: Limit, host: Host) -> str:
+    group, looks = "a control group of its own", "the supervisor, which looks every 0.1 s"
+    if limit.name == "timeout":
+        return "the supervisor's clock"
+    if limit.name == "output":
+        return "the supervisor, which passes no more on"
+    if limit.name == "fileSize":
+        return "setrlimit, for each file; SIGXFSZ ends who goes beyond"
+    if limit.name == "files":
+        return "setrlimit, for each process; the call beyond is refused"
+    if limit.name == "cpu":
+        return f"setrlimit for each process, and {group if 'cpu' in host.cgroups else looks} for all"
+    if limit.name == "memory":
+        return group if "memory" in host.cgroups else looks
+    if limit.name == "processes":
+        return group if "pids" in host.cgroups else looks
+    return f"the size of its private directories, and {looks}" if has_view(host) else looks
+
+
+def limit_gaps(policy: Policy, host: Host) -> list[Gap]:
+    """What is weaker than it sounds."""
+    rows = []
+    for limit in policy.limits:
+        if limit.name == "memory" and "memory" not in host.cgroups:
+            why = "no control group can be made here, so it is looked at every 0.1 s; what is shared counts once"
+            rows.append((limit, "memory held by the kernel", why, _WAY_OUT))
+        if limit.name == "processes" and "pids" not in host.cgroups:
+            why = "no control group can be made here, so they are counted every 0.1 s"
+            if not _counts_own(host):
+                why += "; and setrlimit would count the user's other processes, or not count root's"
+            rows.append((limit, "the number of processes held by the kernel", why, _WAY_OUT))
+        if limit.name == "cpu" and "cpu" not in host.cgroups:
+            why = "children that their parent never waited for are counted only while they live"
+            rows.append((limit, "processor time of all processes counted", why, _WAY_OUT))
+        if limit.name == "disk":
+            why = "writes are counted every 0.1 s, those of orphans only while they live"
+            rows.append((limit, "disk space held by the kernel", why, "a quota of the file system"))
+    return [Gap(what, why, Need.WANTED, limit.origin, way_out) for limit, what, why, way_out in rows]
