@@ -20,6 +20,7 @@ import msgspec
 import pytest
 
 from ringfence import enforce, plan
+from ringfence.enforce import bubblewrap
 from ringfence.enforce.enactor import FALLBACK, PROGRAM, Opened
 from ringfence.enforce.linux import sealed
 from ringfence.model import (
@@ -172,8 +173,11 @@ class Walls(NamedTuple):
 
     view: bool
     detached: bool = True
+    bubblewrap: bool = False
 
     def __str__(self) -> str:
+        if self.bubblewrap:
+            return "bubblewrap"
         return ("detached view" if self.detached else "attached view") if self.view else "no view"
 
 
@@ -215,6 +219,8 @@ class Site:
         host = msgspec.structs.replace(
             facts, namespaces=walls.view and facts.namespaces, detached_mounts=walls.detached and facts.detached_mounts
         )
+        if walls.bubblewrap:
+            host = bubblewrap.found(msgspec.structs.replace(host, namespaces=False), None)
         temporary = "" if plan.has_view(host) else str(self.path / "sub")
         disk = enforce.survey([*plan.named_paths(policy), *([temporary] if temporary else [])], self.held)
         pins, spines = plan.further_paths(plan.lay_out(policy, host, disk, temporary), host)
@@ -238,6 +244,7 @@ def site(tmp_path: Path) -> Iterator[Site]:
 WALLS = (
     pytest.param(Walls(view=True), id="detached view", marks=pytest.mark.needs_userns),
     pytest.param(Walls(view=True, detached=False), id="attached view", marks=pytest.mark.needs_userns),
+    pytest.param(Walls(view=True, bubblewrap=True), id="bubblewrap", marks=pytest.mark.needs_bwrap),
     pytest.param(Walls(view=False), id="no view", marks=pytest.mark.needs_landlock(1)),
 )
 

@@ -58,9 +58,10 @@ def test_a_failure_at_any_step_is_refused_there_and_nothing_has_run(
 def test_the_same_plan_runs_when_no_step_fails(
     site: Site, walls: Walls, faulty: Opened, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    plan = site.plan(walls)
     monkeypatch.setattr(enactor, "open_enactor", lambda: Faulty(faulty, NO_FAULT))
 
-    assert launched(site.plan(walls)) == (Exited(0), b"")
+    assert launched(plan) == (Exited(0), b"")
     assert site.made.read_text() == "ran\n"
 
 

@@ -75,12 +75,22 @@ def random_step(rng: random.Random, kind: int) -> bytes:
     strings = [rng.randbytes(rng.randrange(20)).replace(b"\0", b"x") for _ in range(rng.randint(least, min(most, 6)))]
     if kind == StepKind.NAMESPACES:
         numbers[0] |= OWN_MOUNTS
+    if kind == StepKind.LISTEN:
+        numbers = [rng.choice((2, 10)), rng.choice((1, 2)), rng.randint(1, 65535)]
     if kind == StepKind.STREAM:
         numbers[0] %= 3
     if kind == StepKind.SECCOMP:
-        strings = [rng.randbytes(8 * rng.randint(1, 5))]
+        numbers, strings = [0], [rng.randbytes(8 * rng.randint(1, 5))]
+    if kind == StepKind.WARDEN:
+        numbers = [rng.randrange(2)]
+    if kind == StepKind.NAME:
+        numbers, strings = [rng.randrange(9), rng.randrange(1, 4)], [b"n" * rng.choice((1, 2, 255))]
     if kind == StepKind.EXEC:
         numbers[0] = rng.randrange(1, len(strings))
+    if kind == StepKind.TERMINAL:
+        numbers = [rng.randrange(1, 8)]
+    if kind in (StepKind.NURSERY, StepKind.JOIN):
+        numbers = [rng.randrange(3, 1 << 24)]
     if kind == StepKind.AWAIT:
         numbers = [rng.randrange(3, 1 << 24), rng.randrange(1 << 24)]
     return wire.encode_step(Step(StepKind(kind), "", tuple(numbers), tuple(strings)))
@@ -93,12 +103,21 @@ def random_kinds(rng: random.Random) -> list[int]:
     for kind in sorted(chosen, reverse=True):  # what a kind needs comes before it, and may need something itself
         chosen.add(enact.SHAPES[kind][4] or kind)
     chosen |= {enact.SHAPES[kind][4] or kind for kind in chosen}
+    if StepKind.WARDEN in chosen:  # the one whose number may be 1
+        chosen.add(StepKind.NAMESPACES)
+    if StepKind.BUBBLEWRAP in chosen:  # it makes namespaces and mounts, and then nobody else does
+        chosen -= {kind for kind in chosen if StepKind.NAMESPACES <= kind <= StepKind.ATTACH}
+        chosen.add(StepKind.WARDEN)
     chosen |= {end for begin, end in FINISHED_BY.items() if begin in chosen}
     return [kind for kind in sorted(chosen) for _ in range(rng.randint(1, 3) if enact.SHAPES[kind][3] else 1)]
 
 
 def random_steps(rng: random.Random) -> list[bytes]:
-    return [random_step(rng, kind) for kind in random_kinds(rng)]
+    kinds = random_kinds(rng)
+    steps = [random_step(rng, kind) for kind in kinds]
+    if StepKind.BUBBLEWRAP in kinds:
+        steps[kinds.index(StepKind.WARDEN)] = wire.encode_step(step(StepKind.WARDEN, 1))
+    return steps
 
 
 def swapped(rng: random.Random, steps: list[bytes]) -> list[bytes]:
@@ -216,19 +235,30 @@ TEXTS = st.binary(max_size=40).map(lambda text: text.replace(b"\0", b""))
 @st.composite
 def valid_steps(draw: st.DrawFn) -> tuple[Step, ...]:
     """Steps of every kind that Python's types allow and the format accepts."""
-    steps = []
+    steps: list[Step] = []
     for kind in map(StepKind, random_kinds(draw(st.randoms(use_true_random=False)))):
         count, least, most, _, _ = enact.SHAPES[kind]
         numbers = draw(st.tuples(*[NUMBERS] * count))
         strings = tuple(draw(st.lists(TEXTS, min_size=least, max_size=min(most, 8))))
         if kind is StepKind.NAMESPACES:
             numbers = (numbers[0] | OWN_MOUNTS,)
+        elif kind is StepKind.LISTEN:
+            numbers = (draw(st.sampled_from((2, 10))), draw(st.sampled_from((1, 2))), draw(st.integers(1, 65535)))
         elif kind is StepKind.STREAM:
             numbers = (numbers[0] % 3, *numbers[1:])
+        elif kind is StepKind.WARDEN:
+            numbers = (1 if any(one.kind is StepKind.BUBBLEWRAP for one in steps) else numbers[0] % 2,)
+        elif kind is StepKind.NAME:
+            numbers, strings = (numbers[0], 1 + numbers[1] % 3), (strings[0] or b"n",)
         elif kind is StepKind.SECCOMP:
+            numbers = (0,)
             strings = (draw(st.binary(min_size=1, max_size=8)) * 8,)
         elif kind is StepKind.EXEC:
             numbers = (draw(st.integers(1, len(strings) - 1)),)
+        elif kind is StepKind.TERMINAL:
+            numbers = (draw(st.integers(1, 7)),)
+        elif kind in (StepKind.NURSERY, StepKind.JOIN):
+            numbers = (draw(st.integers(3, (1 << 24) - 1)),)
         elif kind is StepKind.AWAIT:
             numbers = (draw(st.integers(3, (1 << 24) - 1)), draw(st.integers(0, (1 << 24) - 1)))
         steps.append(Step(kind, "", numbers, strings))
@@ -267,7 +297,7 @@ def words(count: int) -> bytes:
 
 
 def filtered(size: int) -> bytes:
-    return in_order(STREAMS, step(StepKind.SECCOMP, strings=(bytes(size),)), execute("/bin/true"))
+    return in_order(STREAMS, step(StepKind.SECCOMP, 0, strings=(bytes(size),)), execute("/bin/true"))
 
 
 def trailing() -> bytes:
@@ -296,11 +326,14 @@ def patched(at: int, value: int, size: int = 4) -> Callable[[], bytes]:
 
 NAMESPACES = step(StepKind.NAMESPACES, OWN_MOUNTS)
 VIEW, ATTACH = step(StepKind.VIEW, 0), step(StepKind.ATTACH)
-WARDEN, PROC, COMMAND = map(step, (StepKind.WARDEN, StepKind.PROC, StepKind.COMMAND))
+WARDEN, PROC, COMMAND = step(StepKind.WARDEN, 1), step(StepKind.PROC, 1), step(StepKind.COMMAND)
+PARENT, NAME = step(StepKind.PARENT, 1, 2, strings=(b"/",)), step(StepKind.NAME, 0, 1, strings=(b"n",))
+LISTENING = step(StepKind.SECCOMP, 1, strings=(bytes(8),))
 RULESET, RESTRICT = step(StepKind.RULESET, 1, 0, 0), step(StepKind.RESTRICT)
 MOUNT = step(StepKind.MOUNT, 3, 0, 0, 0, 0, 0, strings=(b"/x",))
 BENEATH = step(StepKind.BENEATH, 1, 0, 0, strings=(b"/x",))
 PORT, ID_MAP = step(StepKind.PORT, 1, 80), step(StepKind.ID_MAP, 0, 0, 0, 0)
+BUBBLEWRAP, VERIFY = step(StepKind.BUBBLEWRAP, strings=(b"/x",)), step(StepKind.VERIFY, 0, 0, 0, strings=(b"/x",))
 TRUE = execute("/bin/true")
 
 ROWS: list[tuple[str, Callable[[], bytes], int]] = [
@@ -327,7 +360,7 @@ ROWS: list[tuple[str, Callable[[], bytes], int]] = [
     ("a string that leaves no room for its end", patched(78, 14), 1),
     ("more padding than is needed", padded, 1),
     ("a mount nowhere", lambda: whole(NAMESPACES, VIEW, step(StepKind.MOUNT, 3, 0, 0, 0, 0, 0), ATTACH), 2),
-    ("a rule for no path", lambda: in_order(STREAMS, RULESET, step(StepKind.BENEATH, 1, 0, 0), RESTRICT, TRUE), 2),
+    ("a rule for no path", lambda: in_order(RULESET, step(StepKind.BENEATH, 1, 0, 0), RESTRICT, STREAMS, TRUE), 1),
     ("no word for the program", patched(40 + 16, 0, 8), 1),
     ("more arguments than strings", patched(40 + 16, 2, 8), 1),
     ("as many steps as allowed", lambda: counted(65536), -1),
@@ -352,6 +385,10 @@ ROWS: list[tuple[str, Callable[[], bytes], int]] = [
     ("namespaces without a user of its own", lambda: whole(step(StepKind.NAMESPACES, 0x00020000)), 0),
     ("an id map of the host", lambda: whole(ID_MAP), 0),
     ("a loopback of the host", lambda: whole(step(StepKind.LOOPBACK)), 0),
+    ("a listener of the host", lambda: whole(NAMESPACES, step(StepKind.LISTEN, 2, 1, 53)), 1),
+    ("a listener", lambda: whole(NAMESPACES, step(StepKind.LOOPBACK), step(StepKind.LISTEN, 2, 1, 53)), -1),
+    ("a raw listener", lambda: whole(NAMESPACES, step(StepKind.LOOPBACK), step(StepKind.LISTEN, 2, 3, 53)), 2),
+    ("a listener at no port", lambda: whole(NAMESPACES, step(StepKind.LOOPBACK), step(StepKind.LISTEN, 2, 1, 0)), 2),
     ("a view of the host's own mounts", lambda: whole(VIEW, ATTACH), 0),
     ("a view", lambda: whole(NAMESPACES, VIEW, MOUNT, ATTACH), -1),
     ("a view that nobody enters", lambda: whole(NAMESPACES, VIEW), 3),
@@ -360,14 +397,42 @@ ROWS: list[tuple[str, Callable[[], bytes], int]] = [
     ("a warden", lambda: whole(NAMESPACES, WARDEN, PROC, COMMAND), -1),
     ("a warden with nothing to watch", lambda: whole(NAMESPACES, WARDEN), 3),
     ("a warden among the host's processes", lambda: whole(WARDEN, COMMAND), 0),
+    ("a warden without a namespace", lambda: whole(step(StepKind.WARDEN, 0), COMMAND), -1),
+    ("a warden of another kind", lambda: whole(step(StepKind.WARDEN, 2), COMMAND), 0),
+    ("a table", lambda: whole(step(StepKind.WARDEN, 0), PARENT, NAME, COMMAND), -1),
+    ("a table nobody reads", lambda: whole(PARENT, NAME), 0),
+    ("a name in no directory", lambda: whole(step(StepKind.WARDEN, 0), NAME, COMMAND), 1),
+    (
+        "a name of nothing",
+        lambda: whole(step(StepKind.WARDEN, 0), PARENT, step(StepKind.NAME, 0, 1, strings=(b"",)), COMMAND),
+        2,
+    ),
+    (
+        "a name too long",
+        lambda: whole(step(StepKind.WARDEN, 0), PARENT, step(StepKind.NAME, 0, 1, strings=(b"n" * 256,)), COMMAND),
+        2,
+    ),
+    (
+        "a verdict nobody knows",
+        lambda: whole(step(StepKind.WARDEN, 0), PARENT, step(StepKind.NAME, 0, 4, strings=(b"n",)), COMMAND),
+        2,
+    ),
+    ("a listener nobody takes", lambda: in_order(STREAMS, LISTENING, TRUE), 1),
     ("a command without its warden", lambda: whole(NAMESPACES, COMMAND), 1),
     ("a /proc without a warden", lambda: whole(NAMESPACES, PROC), 1),
-    ("a ruleset", lambda: in_order(STREAMS, RULESET, BENEATH, PORT, RESTRICT, TRUE), -1),
-    ("a ruleset not in force", lambda: in_order(STREAMS, RULESET, BENEATH, TRUE), 3),
+    ("a view by bubblewrap", lambda: whole(BUBBLEWRAP, BUBBLEWRAP, WARDEN, VERIFY, COMMAND), -1),
+    ("bubblewrap without a program", lambda: whole(step(StepKind.BUBBLEWRAP), WARDEN, COMMAND), 0),
+    ("bubblewrap without a warden", lambda: whole(BUBBLEWRAP), 2),
+    ("bubblewrap and a warden without a namespace", lambda: whole(BUBBLEWRAP, step(StepKind.WARDEN, 0), COMMAND), 1),
+    ("bubblewrap and namespaces of its own", lambda: whole(BUBBLEWRAP, NAMESPACES, WARDEN, COMMAND), 1),
+    ("bubblewrap and a view of its own", lambda: whole(BUBBLEWRAP, VIEW, ATTACH, WARDEN, COMMAND), 1),
+    ("a look at what nobody else has built", lambda: whole(NAMESPACES, WARDEN, VERIFY, COMMAND), 2),
+    ("a ruleset", lambda: in_order(RULESET, BENEATH, PORT, RESTRICT, STREAMS, TRUE), -1),
+    ("a ruleset not in force", lambda: in_order(RULESET, BENEATH, STREAMS, TRUE), 3),
     ("a rule without a ruleset", lambda: in_order(STREAMS, BENEATH, TRUE), 1),
     ("a port without a ruleset", lambda: in_order(STREAMS, PORT, TRUE), 1),
     ("terminals without a ruleset", lambda: in_order(STREAMS, step(StepKind.TERMINALS, 2), TRUE), 1),
-    ("no ruleset in force", lambda: in_order(STREAMS, RESTRICT, TRUE), 1),
+    ("no ruleset in force", lambda: in_order(RESTRICT, STREAMS, TRUE), 0),
     *((f"cut to {size} bytes", lambda size=size: whole()[:size], 0) for size in (7, 8, 16, 23, 24, 39)),
 ]
 

@@ -2,13 +2,17 @@
 
 import sys
 
+from .lookout import Lookout as Lookout
+from .repository import linked_worktree as linked_worktree
+from .repository import modules as modules
+from .repository import submodule as submodule
+from .repository import worktrees as worktrees
 from .wire import encode as encode
 from .wire import encode_step as encode_step
 from .wire import whole as whole
 
 if sys.platform == "linux":
     from .disk import canonical as canonical
-    from .disk import linked_worktree as linked_worktree
     from .disk import list_children as list_children
     from .disk import mounts as mounts
     from .disk import survey as survey
@@ -16,23 +20,49 @@ if sys.platform == "linux":
     from .enactor import open_enactor as open_enactor
     from .enactor import probe as probe
     from .linux import Launch as Launch
-    from .linux import Standby as Standby
+    from .linux import controllers as controllers
     from .linux import disown as disown
+    from .linux import make_group as make_group
     from .linux import start as start
     from .process import inheritance as inheritance
+    from .shelf import make_shelf as make_shelf
+    from .standby import Nursery as Nursery
+    from .standby import Standby as Standby
     from .streams import fill_closed as fill_closed
     from .streams import inspect as inspect
-else:
-    from .unsupported import Launch as Launch
+elif sys.platform == "darwin":
+    from .macos import Launch as Launch
+    from .macos import probe as probe
+    from .macos import start as start
+    from .macos import survey as survey
+    from .unsupported import Nursery as Nursery
     from .unsupported import Standby as Standby
     from .unsupported import ask as ask
     from .unsupported import canonical as canonical
+    from .unsupported import controllers as controllers
     from .unsupported import disown as disown
     from .unsupported import fill_closed as fill_closed
     from .unsupported import inheritance as inheritance
     from .unsupported import inspect as inspect
-    from .unsupported import linked_worktree as linked_worktree
     from .unsupported import list_children as list_children
+    from .unsupported import make_group as make_group
+    from .unsupported import make_shelf as make_shelf
+    from .unsupported import mounts as mounts
+    from .unsupported import open_enactor as open_enactor
+else:
+    from .unsupported import Launch as Launch
+    from .unsupported import Nursery as Nursery
+    from .unsupported import Standby as Standby
+    from .unsupported import ask as ask
+    from .unsupported import canonical as canonical
+    from .unsupported import controllers as controllers
+    from .unsupported import disown as disown
+    from .unsupported import fill_closed as fill_closed
+    from .unsupported import inheritance as inheritance
+    from .unsupported import inspect as inspect
+    from .unsupported import list_children as list_children
+    from .unsupported import make_group as make_group
+    from .unsupported import make_shelf as make_shelf
     from .unsupported import mounts as mounts
     from .unsupported import open_enactor as open_enactor
     from .unsupported import probe as probe

@@ -5,12 +5,14 @@ removed file to the next one within a moment, so (device, inode) is an identity 
 """
 
 import errno
+import itertools
 import os
 import stat
+from collections.abc import Iterable, Set
 
 from ..model import Disk, Kind, Mount, Place, PlanError
+from .links import links_on
 
-NOWHERE = "/nonexistent"
 _ABSENT = (PermissionError, NotADirectoryError, FileNotFoundError)
 
 
@@ -27,29 +29,9 @@ def canonical(path: str) -> str:
         os.close(fd)
 
 
-def _links(path: str) -> tuple[str, ...]:
-    """Where the symbolic links on a path stand, following each as it comes."""
-    found: list[str] = []
-    here, rest = "/", [name for name in path.split("/") if name]
-    while rest and len(found) < 40:  # as many as the kernel follows
-        name = rest.pop(0)
-        if name == "..":
-            here = os.path.dirname(here)
-            continue
-        there = os.path.join(here, name)
-        if os.path.islink(there):
-            found.append(there)
-            target = os.readlink(there)
-            here = "/" if target.startswith("/") else here
-            rest = [part for part in target.split("/") if part not in ("", ".")] + rest
-        else:
-            here = there
-    return tuple(found)
-
-
 def _missing(path: str, closed: bool) -> Place:
     real = os.path.realpath(path)
-    return Place(path, real, Kind.MISSING, links=_links(path), closed=_closed_at(real) if closed else "")
+    return Place(path, real, Kind.MISSING, links=links_on(path), closed=_closed_at(real) if closed else "")
 
 
 def _closed_at(path: str) -> str:
@@ -65,8 +47,9 @@ def _kind(mode: int) -> Kind:
     return Kind.FILE if stat.S_ISREG(mode) else Kind.OTHER
 
 
-def look(path: str, held: list[int], ids: tuple[int, int] | None = None) -> Place:
-    """What stands at a path; the descriptor that holds it is added to `held`. `ids` is who will use it, if not we."""
+def look(path: str, held: list[int], ids: tuple[int, int] | None = None, modes: dict[str, int] | None = None) -> Place:
+    """What stands at a path; the descriptor that holds it is added to `held`. `ids` is who will use it, if not we;
+    `modes` are those of directories that were looked at already."""
     try:
         fd = os.open(path, os.O_PATH | os.O_CLOEXEC)
     except _ABSENT as error:
@@ -80,13 +63,15 @@ def look(path: str, held: list[int], ids: tuple[int, int] | None = None) -> Plac
     real = os.readlink(f"/proc/self/fd/{fd}")
     if found.st_nlink == 0:  # removed while we looked
         return _missing(path, closed=False)
-    closed = _closed_to(real, ids) if ids else ""
+    closed = _closed_to(real, ids, {} if modes is None else modes) if ids else ""
     if closed:
-        return Place(path, real, Kind.MISSING, links=_links(path), closed=closed)
-    links = _links(path) if real != path else ()
+        return Place(path, real, Kind.MISSING, links=links_on(path), closed=closed)
+    links = links_on(path) if real != path else ()
     kind = _kind(found.st_mode)
     writable = not os.fstatvfs(fd).f_flag & os.ST_RDONLY
-    return Place(path, real, kind, found.st_dev, found.st_ino, writable, _is_readable(path, found, ids), links)
+    readable = _is_readable(path, found, ids)
+    names = found.st_nlink if kind is Kind.FILE else 1
+    return Place(path, real, kind, found.st_dev, found.st_ino, writable, readable, links, names)
 
 
 def _is_readable(path: str, found: os.stat_result, ids: tuple[int, int] | None) -> bool:
@@ -99,34 +84,51 @@ def _is_readable(path: str, found: os.stat_result, ids: tuple[int, int] | None) 
 
 def _mode_for(path: str, found: os.stat_result, ids: tuple[int, int]) -> int:
     """The three bits of a mode that count for somebody without groups; an access list may let anybody in."""
-    if "system.posix_acl_access" in os.listxattr(path):
+    try:
+        listed = os.listxattr(path)
+    except OSError as error:
+        if error.errno != errno.ENOTSUP:  # a file system without attributes has no access lists
+            raise
+        listed = []
+    if "system.posix_acl_access" in listed:
         return 7
     return found.st_mode >> (6 if found.st_uid == ids[0] else 3 if found.st_gid == ids[1] else 0) & 7
 
 
-def _closed_to(path: str, ids: tuple[int, int]) -> str:
+def _closed_to(path: str, ids: tuple[int, int], modes: dict[str, int]) -> str:
     """The highest directory above a path that does not let its user through; we, being root, are let through by all."""
     names = path.split("/")[1:-1]
     for count in range(1, len(names) + 1):
         above = "/" + "/".join(names[:count])
-        if not _mode_for(above, os.stat(above), ids) & 1:
+        if above not in modes:
+            modes[above] = _mode_for(above, os.stat(above), ids)
+        if not modes[above] & 1:
             return above
     return ""
 
 
-def children(path: str) -> tuple[Place, ...]:
-    """What a directory holds and its own mode lets us use, but for symbolic links: they lead to places that have their
-    own rules."""
+MOST_CHILDREN = 10_000  # each is a rule of its own
+
+
+def children(
+    path: str, ids: tuple[int, int] | None = None, most: int = MOST_CHILDREN
+) -> tuple[tuple[Place, ...], bool]:
+    """What a directory holds and its own mode lets its user use, but for symbolic links: they lead to places that have
+    their own rules. And whether there was more than could be taken."""
     try:
+        if ids and _closed_to(f"{path}/", ids, {}):
+            return (), False
         with os.scandir(path) as entries:
-            found = [(entry.path, entry.stat(follow_symlinks=False)) for entry in entries if not entry.is_symlink()]
-    except _ABSENT:
-        return ()
-    return tuple(
+            taken = list(itertools.islice(entries, most + 1))
+            found = [(entry.path, entry.stat(follow_symlinks=False)) for entry in taken if not entry.is_symlink()]
+    except OSError:  # what cannot be listed is not granted
+        return (), False
+    places = tuple(
         Place(name, name, _kind(facts.st_mode), facts.st_dev, facts.st_ino)
-        for name, facts in sorted(found)
-        if _is_readable(name, facts, None)
+        for name, facts in sorted(found)[:most]
+        if _is_readable(name, facts, ids)
     )
+    return places, len(taken) > most
 
 
 class Listing:
@@ -134,10 +136,11 @@ class Listing:
 
     MOST = 2000  # a directory with more is asked about each name
 
-    def __init__(self, path: str, gone: Place | None) -> None:
-        """`gone` is the directory's own place when it is known not to be there."""
+    def __init__(self, path: str, gone: Place | None, ids: tuple[int, int] | None) -> None:
+        """`gone` is the directory's own place when it is known not to be there; `ids` is who will use it, if not we."""
         self.names: set[str] | None = None  # None: ask
         self.gone = gone
+        self.is_plain = False  # canonical and open to its user, so that a name in it needs no further look at the way
         if gone is not None:
             return
         try:
@@ -145,11 +148,12 @@ class Listing:
                 names = {entry.name for entry, _ in zip(entries, range(self.MOST), strict=False)}
         except (FileNotFoundError, NotADirectoryError):
             self.gone = _missing(path, closed=False)
-        except PermissionError:
+        except OSError:  # closed to us, or a link that leads nowhere: `look` says for each name what that means
             return
         else:
-            if len(names) < self.MOST and canonical(path) == path:
-                self.names = names
+            if canonical(path) == path:
+                self.is_plain = not (ids and _closed_to(f"{path}/", ids, {}))
+                self.names = names if len(names) < self.MOST else None
 
     def place(self, path: str, name: str) -> Place | None:
         """The place of a name that is not there; None where one must look."""
@@ -157,37 +161,66 @@ class Listing:
             return Place(path, f"{self.gone.path}/{name}", Kind.MISSING, links=self.gone.links)
         return Place(path, path, Kind.MISSING) if self.names is not None and name not in self.names else None
 
+    def glance(self, path: str) -> Place | None:
+        """What stands at a path in a plain directory, by one call; None where one must look."""
+        try:
+            found = os.lstat(path) if self.is_plain else None
+        except OSError:
+            return None
+        if found is None or stat.S_ISLNK(found.st_mode):
+            return None
+        names = found.st_nlink if stat.S_ISREG(found.st_mode) else 1
+        return Place(path, path, _kind(found.st_mode), found.st_dev, found.st_ino, names=names)
 
-def _listing(path: str, listings: dict[str, Listing]) -> Listing:
+
+def _listing(path: str, listings: dict[str, Listing], ids: tuple[int, int] | None) -> Listing:
     """The listing of a directory; where its parent's does not have it, nothing is asked of the disk."""
     found = listings.get(path)
     if found is None:
         gone = None
         if path != "/":
             above, _, name = path.rpartition("/")
-            gone = _listing(above or "/", listings).place(path, name)
-        found = listings[path] = Listing(path, gone)
+            gone = _listing(above or "/", listings, ids).place(path, name)
+        found = listings[path] = Listing(path, gone, ids)
     return found
 
 
-def survey(paths: list[str], held: list[int], known: Disk = Disk({}), ids: tuple[int, int] | None = None) -> Disk:  # noqa: B008
-    """Look at all paths once; what is known already is not looked at again."""
+def survey(
+    paths: Iterable[str],
+    held: list[int],
+    known: Disk = Disk({}),  # noqa: B008 - frozen
+    ids: tuple[int, int] | None = None,
+    denied: Set[str] = frozenset(),
+) -> Disk:
+    """Look at all paths once; what is known already is not looked at again. What is `denied` and nothing else is not
+    held: whatever stands there when it is covered, is covered."""
     places = dict(known.places)
     listings: dict[str, Listing] = {}
+    modes: dict[str, int] = {}
     for path in paths:
         if path in places:
             continue
         above, _, name = path.rpartition("/")
-        absent = _listing(above or "/", listings).place(path, name) if name else None
-        places[path] = found = absent or look(path, held, ids)
+        listing = _listing(above or "/", listings, ids) if name else None
+        absent = listing.place(path, name) if listing else None
+        if absent is None and listing is not None and path in denied:
+            absent = listing.glance(path)
+        places[path] = found = absent or look(path, held, ids, modes)
         if found.closed and found.closed not in places:
-            places[found.closed] = look(found.closed, held, ids)
-    return Disk(places, known.children)
+            places[found.closed] = look(found.closed, held, ids, modes)
+    return Disk(places, known.children, known.unsearched)
 
 
-def list_children(disk: Disk, paths: list[str]) -> Disk:
-    """The disk, with these directories listed."""
-    return Disk(disk.places, {path: children(path) for path in paths})
+def list_children(disk: Disk, paths: list[str], ids: tuple[int, int] | None = None) -> Disk:
+    """The disk, with these directories listed, as far as all of them together hold no more than can be granted."""
+    listed: dict[str, tuple[Place, ...]] = {}
+    cut: list[str] = []
+    left = MOST_CHILDREN
+    for path in paths:
+        listed[path], has_more = children(path, ids, left)
+        left -= len(listed[path])
+        cut += [path] if has_more else []
+    return Disk(disk.places, listed, disk.unsearched, tuple(cut))
 
 
 def _plain(text: str) -> str:
@@ -201,41 +234,7 @@ def mounts() -> tuple[Mount, ...]:
     """The table of mounts, as we see it."""
     with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as table:
         rows = [line.split(" ", 5) for line in table]
-    return tuple(Mount(_plain(point), device, _plain(root)) for _, _, device, root, point, _ in rows)
-
-
-def linked_worktree(workspace: str) -> tuple[str, str] | None:
-    """Where the repository of a linked worktree is: its own git directory, and the common one.
-
-    The workspace only says so in a file, which may be hostile; it is believed when the repository says the same of the
-    workspace, where no command could have written it, and all of it belongs to the workspace's owner.
-    """
-    pointer = _first_line(f"{workspace}/.git")
-    if not pointer.startswith("gitdir: "):
-        return None
-    own = os.path.realpath(os.path.join(workspace, pointer.removeprefix("gitdir: ")))
-    common = os.path.realpath(os.path.join(own, _first_line(f"{own}/commondir") or NOWHERE))
-    back = os.path.realpath(os.path.join(own, _first_line(f"{own}/gitdir") or NOWHERE))
-    inside = workspace.rstrip("/") + "/"
-    if (
-        back != f"{workspace}/.git"
-        or os.path.dirname(own) != f"{common}/worktrees"
-        or (common + "/").startswith(inside)
-    ):
-        return None
-    owner = os.stat(workspace).st_uid
-    is_theirs = all(os.path.isdir(path) and os.stat(path).st_uid == owner for path in (own, common))
-    return (own, common) if is_theirs else None
-
-
-def _first_line(path: str) -> str:
-    """The first line of a small regular file, or nothing."""
-    try:
-        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError:
-        return ""
-    try:
-        text = os.read(fd, 4096) if stat.S_ISREG(os.fstat(fd).st_mode) else b""
-    finally:
-        os.close(fd)
-    return os.fsdecode(text.partition(b"\n")[0]) if b"\0" not in text else ""
+    return tuple(
+        Mount(_plain(point), device, _plain(root), rest.partition(" - ")[2].partition(" ")[0])
+        for _, _, device, root, point, rest in rows
+    )

@@ -21,38 +21,30 @@ from collections.abc import Callable
 
 MAGIC = b"RFPLAN1\0"
 MOST_STEPS, MOST_VECTOR, MOST_FILTER = 65536, 262144, 4096
-READY, FAILED, PROBED = 1, 2, 3
+READY, FAILED, PROBED, LENT = 1, 2, 3, 6
 
 # kind: (numbers, least strings, most strings, may repeat, what must have come before)
+# fmt: off
 SHAPES = {
-    20: (1, 0, 0, False, 0),
-    21: (4, 0, 0, False, 20),
-    30: (0, 0, 0, False, 20),
-    40: (1, 0, 0, False, 20),
-    41: (6, 1, 65535, True, 40),
-    50: (0, 0, 0, False, 40),
-    60: (0, 0, 0, False, 20),
-    70: (0, 0, 0, False, 60),
-    80: (0, 0, 0, False, 0),
-    100: (0, 0, 0, False, 60),
-    110: (0, 0, 0, False, 0),
-    120: (3, 0, 0, True, 0),
-    130: (5, 1, 1, True, 0),
-    131: (0, 0, 0, False, 0),
-    132: (2, 1, 1, False, 0),
-    140: (3, 0, 0, False, 0),
-    141: (3, 1, 1, True, 140),
-    142: (2, 0, 0, True, 140),
-    143: (1, 0, 0, False, 140),
-    149: (0, 0, 0, False, 140),
-    150: (0, 0, 0, False, 0),
-    160: (0, 1, 1, False, 0),
-    165: (2, 0, 0, False, 160),
+    2: (1, 0, 0, False, 0), 5: (1, 0, 0, True, 0), 15: (0, 1, 65535, True, 0),
+    20: (1, 0, 0, False, 0), 21: (4, 0, 0, False, 20), 30: (0, 0, 0, False, 20),
+    31: (3, 0, 0, True, 30), 32: (0, 0, 0, False, 30), 40: (1, 0, 0, False, 20),
+    41: (6, 1, 65535, True, 40), 50: (0, 0, 0, False, 40), 60: (1, 0, 0, False, 0),
+    65: (3, 1, 1, True, 15), 70: (1, 0, 0, False, 60), 80: (0, 0, 0, False, 0),
+    90: (3, 0, 0, False, 0), 91: (3, 1, 1, True, 90), 92: (2, 0, 0, True, 90),
+    93: (1, 0, 0, False, 90), 94: (0, 0, 0, False, 90), 96: (2, 1, 1, True, 60),
+    97: (2, 1, 1, True, 96), 100: (0, 0, 0, False, 60), 110: (0, 0, 0, False, 0),
+    111: (1, 0, 0, False, 110), 120: (3, 0, 0, True, 0), 130: (5, 1, 1, True, 0),
+    131: (0, 0, 0, False, 0), 132: (2, 1, 1, False, 0), 140: (2, 0, 0, False, 100),
+    150: (0, 0, 0, False, 0), 160: (1, 1, 1, False, 0), 165: (2, 0, 0, False, 160),
     170: (1, 2, MOST_VECTOR, False, 131),
 }
-NAMESPACES, VIEW, ATTACH, WARDEN, COMMAND = 20, 40, 50, 60, 100
-STREAM, RULESET, RESTRICT, SECCOMP, AWAIT, EXEC = 130, 140, 149, 160, 165, 170
+# fmt: on
+NURSERY, JOIN, BUBBLEWRAP, NAMESPACES, LISTEN = 2, 5, 15, 20, 31
+VIEW, ATTACH, WARDEN, COMMAND, TERMINAL = 40, 50, 60, 100, 111
+RULESET, RESTRICT, NAME, STREAM, SECCOMP, AWAIT, EXEC = 90, 94, 97, 130, 160, 165, 170
 LAST = (EXEC, AWAIT)  # a plan ends by becoming the command, or by waiting for the plan that does
+NEEDS = {WARDEN: NAMESPACES, SECCOMP: COMMAND}  # when their number is not 0
 HALVES = ((VIEW, ATTACH), (WARDEN, COMMAND), (RULESET, RESTRICT))  # one without the other would hold nobody
 OWN_MOUNTS = 0x10000000 | 0x00020000  # CLONE_NEWUSER and CLONE_NEWNS
 
@@ -99,20 +91,40 @@ def detail_fits(kind: int, numbers: tuple[int, ...], strings: list[bytes]) -> bo
     if kind == EXEC:
         return 1 <= numbers[0] < len(strings)
     if kind == SECCOMP:
-        return 0 < len(strings[0]) <= MOST_FILTER * 8 and len(strings[0]) % 8 == 0
+        return numbers[0] <= 1 and 0 < len(strings[0]) <= MOST_FILTER * 8 and len(strings[0]) % 8 == 0
+    if kind == WARDEN:
+        return numbers[0] <= 1
+    if kind == NAME:
+        return 1 <= numbers[1] <= 3 and 0 < len(strings[0]) <= 255
+    if kind == LISTEN:
+        return numbers[0] in (2, 10) and numbers[1] in (1, 2) and 0 < numbers[2] < 1 << 16
     if kind == NAMESPACES:
         return numbers[0] & OWN_MOUNTS == OWN_MOUNTS
-    if kind == AWAIT:
-        return 2 < numbers[0] < 1 << 24 and numbers[1] < 1 << 24
+    if kind == TERMINAL:
+        return 1 <= numbers[0] <= 7
+    if kind in (NURSERY, JOIN, AWAIT):
+        return 2 < numbers[0] < 1 << 24 and (kind != AWAIT or numbers[1] < 1 << 24)
     return kind != STREAM or numbers[0] <= 2
 
 
-def step_follows(kind: int, before: int, seen: set[int]) -> bool:
+def step_follows(kind: int, numbers: tuple[int, ...], before: int, seen: set[int]) -> bool:
     """Forwards, once unless it repeats, after what it builds on, and nothing left half done at the end."""
-    repeats, after = SHAPES[kind][3:]
-    if kind < before or (kind == before and not repeats) or (after and after not in seen):
+    if kind < before or (kind == before and not SHAPES[kind][3]) or not is_founded(kind, numbers, seen):
         return False
-    return kind not in LAST or all((one in seen) == (other in seen) for one, other in HALVES)
+    if kind not in LAST:
+        return True
+    return (BUBBLEWRAP not in seen or WARDEN in seen) and all((one in seen) == (other in seen) for one, other in HALVES)
+
+
+def is_founded(kind: int, numbers: tuple[int, ...], seen: set[int]) -> bool:
+    """Whether what a step builds on was there. A pid namespace is made in a user namespace of our own, or bubblewrap
+    has made both, and then nobody else does; a listener is handed to a warden."""
+    after = SHAPES[kind][4]
+    if BUBBLEWRAP in seen and kind in (NAMESPACES, WARDEN):
+        return kind == WARDEN and numbers[0] == 1
+    if kind in NEEDS and numbers[0] and NEEDS[kind] not in seen:
+        return False
+    return not after or after in seen
 
 
 def read_plan(plan: bytes) -> tuple[int, list[Parsed]]:
@@ -131,7 +143,7 @@ def read_plan(plan: bytes) -> tuple[int, list[Parsed]]:
             return number, []
         step, at = found
         kind = step[0]
-        if not step_follows(kind, before, seen) or (kind in LAST) != (number + 1 == count):
+        if not step_follows(kind, step[1], before, seen) or (kind in LAST) != (number + 1 == count):
             return number, []
         before = kind
         seen.add(kind)
@@ -258,6 +270,25 @@ def do_streams(state: State, _numbers: tuple[int, ...], _strings: list[bytes]) -
     call("close_range", state.status + 1, 0xFFFFFFFF, 0)
 
 
+def do_join(_state: State, numbers: tuple[int, ...], _strings: list[bytes]) -> None:
+    os.write(numbers[0], b"0")
+    os.close(numbers[0])
+
+
+def do_terminal(state: State, numbers: tuple[int, ...], _strings: list[bytes]) -> None:
+    ours = [fd for fd in range(3) if numbers[0] >> fd & 1]
+    master = os.open("/dev/ptmx", os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC)
+    fcntl.ioctl(master, 0x40045431, bytes(4))  # TIOCSPTLCK
+    slave = fcntl.ioctl(master, 0x5441, os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC)  # TIOCGPTPEER
+    for get, put, size in ((0x5401, 0x5402, 64), (0x5413, 0x5414, 8)):  # TCGETS, TCSETS; TIOCGWINSZ, TIOCSWINSZ
+        fcntl.ioctl(slave, put, fcntl.ioctl(ours[0], get, bytes(size)))
+    rights = (_socket.SOL_SOCKET, _socket.SCM_RIGHTS, struct.pack("i", master))
+    _socket.socket(fileno=os.dup(state.status)).sendmsg([struct.pack("<IIII", LENT, 0, 0, 0)], [rights])
+    for fd in ours:  # STREAMS closes the rest
+        os.dup2(slave, fd)
+    fcntl.ioctl(slave, 0x540E, 0)  # TIOCSCTTY
+
+
 def do_limit(_state: State, numbers: tuple[int, ...], _strings: list[bytes]) -> None:
     call("prlimit64", 0, numbers[0], ctypes.c_char_p(struct.pack("<QQ", *numbers[1:])), None)
 
@@ -337,17 +368,19 @@ def do_exec(_state: State, numbers: tuple[int, ...], strings: list[bytes]) -> No
 
 
 STEPS: dict[int, Callable[[State, tuple[int, ...], list[bytes]], object]] = {
+    5: do_join,
     80: lambda *_: prctl(PR_SET_NO_NEW_PRIVS, 1),
+    90: do_ruleset,
+    91: do_beneath,
+    92: do_port,
+    93: do_terminals,
+    94: do_restrict,
     110: lambda *_: os.setsid(),
+    111: do_terminal,
     120: do_limit,
     130: do_stream,
     131: do_streams,
     132: do_directory,
-    140: do_ruleset,
-    141: do_beneath,
-    142: do_port,
-    143: do_terminals,
-    149: do_restrict,
     150: do_capabilities,
     160: do_seccomp,
     170: do_exec,
@@ -396,7 +429,7 @@ def probe(status: int) -> int:
         seccomp = 0
     except OSError as error:
         seccomp = -(error.errno or errno.EIO)
-    os.write(status, struct.pack("<I11i", PROBED, abi, seccomp, *[-errno.ENOSYS] * 9))
+    os.write(status, struct.pack("<I12i", PROBED, abi, seccomp, *[-errno.ENOSYS] * 9, 16))
     return 0
 
 

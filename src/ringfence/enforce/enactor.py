@@ -13,7 +13,8 @@ from .process import Process, Streams
 
 PROGRAM = os.path.join(os.path.dirname(os.path.abspath(__file__)), "enact")
 FALLBACK = os.path.join(os.path.dirname(os.path.abspath(__file__)), "enact.py")
-PROBE = struct.Struct("<I11i")
+FREE_LAYERS = 16
+PROBE = struct.Struct("<I12i")
 _PROBE_NAMES = (
     "namespaces",
     "id maps",
@@ -101,9 +102,14 @@ def _owner() -> int:
 
 
 def _digest(fd: int) -> str:
-    from _hashlib import openssl_sha256  # hashlib itself would cost the hot path six milliseconds
+    # The interpreter's own: hashlib, and already its half in OpenSSL, would cost the command some milliseconds.
+    if sys.version_info >= (3, 12):
+        from _sha2 import sha256  # type: ignore[import-not-found]
+    else:
+        from _sha256 import sha256  # type: ignore[import-not-found]
 
-    return openssl_sha256(os.pread(fd, 1 << 22, 0)).hexdigest()
+    digest: str = sha256(os.pread(fd, 1 << 22, 0)).hexdigest()
+    return digest
 
 
 _hosts: dict[int, Host] = {}
@@ -147,8 +153,26 @@ def probe(ids: tuple[int, int] | None = None) -> Host:
     with _probing:
         if uid not in _hosts:
             ask(ids)
-            _hosts[uid] = _answer(ids, *_asked.pop(uid))
+            _hosts[uid] = _with_bubblewrap(_answer(ids, *_asked.pop(uid)), ids)
         return _hosts[uid]
+
+
+def _is_loopback_only() -> bool:
+    """Whether our network has no way out: no interface but a loopback."""
+    try:
+        with open("/proc/self/net/dev", encoding="ascii") as file:
+            return [line.split(":")[0].strip() for line in file if ":" in line] == ["lo"]
+    except OSError:
+        return False
+
+
+def _with_bubblewrap(host: Host, ids: tuple[int, int] | None) -> Host:
+    """Where we cannot build a view ourselves, whether bubblewrap can."""
+    if host.namespaces or host.enactor is not Enactor.NATIVE:
+        return host
+    from .bubblewrap import found  # rarely wanted
+
+    return found(host, ids)
 
 
 def _answer(ids: tuple[int, int] | None, process: Process, read: int, enactor: Opened) -> Host:
@@ -162,7 +186,7 @@ def _answer(ids: tuple[int, int] | None, process: Process, read: int, enactor: O
         raise LaunchError("workspace", text, "give it to a user who is known here")
     if len(data) != PROBE.size:
         raise LaunchError("probe", "the enactor did not answer", "install ringfence again")
-    tag, abi, seccomp, *tries = PROBE.unpack(data)
+    tag, abi, seccomp, *tries, layers = PROBE.unpack(data)
     if tag != wire.PROBED:
         raise LaunchError("probe", "the enactor answered nonsense", "install ringfence again")
     named = dict(zip(_PROBE_NAMES, tries, strict=True))
@@ -172,12 +196,14 @@ def _answer(ids: tuple[int, int] | None, process: Process, read: int, enactor: O
     return Host(
         "linux",
         machine.machine,
-        landlock_abi=max(abi, 0),
+        landlock_abi=max(abi, 0) if layers else 0,
+        layers=layers,
         seccomp=seccomp == 0,
         namespaces=not failed,
         namespaces_why=failed[0] if failed else "",
         detached_mounts=detached == 0,
         fresh_proc=fresh_proc == 0,
+        loopback_only=layers < FREE_LAYERS and _is_loopback_only(),
         enactor=enactor.kind,
         kernel=machine.release,
         uid=ids[0] if ids else os.geteuid(),

@@ -8,33 +8,43 @@
 #include "kernel.h"
 
 enum kind {
+	NURSERY = 2,
+	JOIN = 5,
+	BUBBLEWRAP = 15,
 	NAMESPACES = 20,
 	ID_MAP = 21,
 	LOOPBACK = 30,
+	LISTEN = 31,
+	ASK = 32,
 	VIEW = 40,
 	MOUNT = 41,
 	ATTACH = 50,
 	WARDEN = 60,
+	VERIFY = 65,
 	PROC = 70,
 	NO_NEW_PRIVS = 80,
+	RULESET = 90,
+	BENEATH = 91,
+	PORT = 92,
+	TERMINALS = 93,
+	RESTRICT = 94,
+	PARENT = 96,
+	NAME = 97,
 	COMMAND = 100,
 	SESSION = 110,
+	TERMINAL = 111,
 	LIMIT = 120,
 	STREAM = 130,
 	STREAMS = 131,
 	DIRECTORY = 132,
-	RULESET = 140,
-	BENEATH = 141,
-	PORT = 142,
-	TERMINALS = 143,
-	RESTRICT = 149,
+	SCOPE = 140,
 	CAPABILITIES = 150,
 	SECCOMP = 160,
 	AWAIT = 165,
 	EXEC = 170,
 };
 
-enum { MOST_VECTOR = 262144, MOST_STEPS = 65536, FILTER_MOST = 4096 };
+enum { MOST_VECTOR = 262144, MOST_STEPS = 65536, FILTER_MOST = 4096, MOST_LAYERS = 16, MOST_MESSAGE = 65536 };
 enum { OWN_MOUNTS = CLONE_NEWUSER | CLONE_NEWNS }; /* what mounts and interfaces of our own need, even as root */
 
 struct header {
@@ -51,7 +61,8 @@ struct step {
 struct record {
 	uint32_t tag, step, kind, error;
 };
-enum { READY = 1, FAILED = 2, PROBED = 3, ENDED = 4 };
+enum { READY = 1, FAILED = 2, PROBED = 3, ENDED = 4, DENIED = 5, LENT = 6, OPENED = 7 };
+enum { DENY = 1, WATCH = 2, PIN = 3 }; /* what NAME says: not to be made; a directory to be watched; not to be moved */
 
 /* What each kind of step carries, whether it may come more than once, and what must have come before it. */
 static const struct shape {
@@ -59,28 +70,38 @@ static const struct shape {
 	uint32_t least_strings, most_strings;
 	uint16_t repeats, after;
 } SHAPES[] = {
+	{NURSERY, 1, 0, 0, 0, 0},
+	{JOIN, 1, 0, 0, 1, 0},
+	{BUBBLEWRAP, 0, 1, 65535, 1, 0},
 	{NAMESPACES, 1, 0, 0, 0, 0},
 	{ID_MAP, 4, 0, 0, 0, NAMESPACES},
 	{LOOPBACK, 0, 0, 0, 0, NAMESPACES},
+	{LISTEN, 3, 0, 0, 1, LOOPBACK}, /* or it would be a port of the host's */
+	{ASK, 0, 0, 0, 0, LOOPBACK},
 	{VIEW, 1, 0, 0, 0, NAMESPACES}, /* or it would be the host's own mounts */
 	{MOUNT, 6, 1, 65535, 1, VIEW},
 	{ATTACH, 0, 0, 0, 0, VIEW},
-	{WARDEN, 0, 0, 0, 0, NAMESPACES},
-	{PROC, 0, 0, 0, 0, WARDEN},
+	{WARDEN, 1, 0, 0, 0, 0},
+	{VERIFY, 3, 1, 1, 1, BUBBLEWRAP},
+	{PROC, 1, 0, 0, 0, WARDEN},
 	{NO_NEW_PRIVS, 0, 0, 0, 0, 0},
-	{COMMAND, 0, 0, 0, 0, WARDEN},
-	{SESSION, 0, 0, 0, 0, 0},
-	{LIMIT, 3, 0, 0, 1, 0},
-	{STREAM, 5, 1, 1, 1, 0},
-	{STREAMS, 0, 0, 0, 0, 0},
-	{DIRECTORY, 2, 1, 1, 0, 0},
 	{RULESET, 3, 0, 0, 0, 0},
 	{BENEATH, 3, 1, 1, 1, RULESET},
 	{PORT, 2, 0, 0, 1, RULESET},
 	{TERMINALS, 1, 0, 0, 0, RULESET},
 	{RESTRICT, 0, 0, 0, 0, RULESET},
+	{PARENT, 2, 1, 1, 1, WARDEN},
+	{NAME, 2, 1, 1, 1, PARENT},
+	{COMMAND, 0, 0, 0, 0, WARDEN},
+	{SESSION, 0, 0, 0, 0, 0},
+	{TERMINAL, 1, 0, 0, 0, SESSION}, /* who leads no session has no terminal */
+	{LIMIT, 3, 0, 0, 1, 0},
+	{STREAM, 5, 1, 1, 1, 0},
+	{STREAMS, 0, 0, 0, 0, 0},
+	{DIRECTORY, 2, 1, 1, 0, 0},
+	{SCOPE, 2, 0, 0, 0, COMMAND}, /* without a warden RULESET has the scopes */
 	{CAPABILITIES, 0, 0, 0, 0, 0},
-	{SECCOMP, 0, 1, 1, 0, 0},
+	{SECCOMP, 1, 1, 1, 0, 0},
 	{AWAIT, 2, 0, 0, 0, SECCOMP}, /* a standby stands behind all its walls */
 	{EXEC, 1, 2, MOST_VECTOR, 0, STREAMS},
 };
@@ -158,12 +179,27 @@ static int detail_fits(const struct step *step)
 		return reader.numbers[0] >= 1 && reader.numbers[0] < step->strings;
 	if (step->kind == SECCOMP) {
 		string(&reader, &length);
-		return length && length % sizeof(struct sock_filter) == 0 && length / sizeof(struct sock_filter) <= FILTER_MOST;
+		return reader.numbers[0] <= 1 && length && length % sizeof(struct sock_filter) == 0 && length / sizeof(struct sock_filter) <= FILTER_MOST;
 	}
+	if (step->kind == LISTEN)
+		return (reader.numbers[0] == 2 || reader.numbers[0] == 10) && (reader.numbers[1] == 1 || reader.numbers[1] == 2) &&
+		       reader.numbers[2] && reader.numbers[2] < 1 << 16;
 	if (step->kind == STREAM)
 		return reader.numbers[0] <= 2;
+	if (step->kind == NURSERY)
+		return reader.numbers[0] > 2 && reader.numbers[0] < 1 << 24;
 	if (step->kind == AWAIT)
 		return reader.numbers[0] > 2 && reader.numbers[0] < 1 << 24 && reader.numbers[1] < 1 << 24;
+	if (step->kind == WARDEN)
+		return reader.numbers[0] <= 1;
+	if (step->kind == NAME) {
+		string(&reader, &length);
+		return reader.numbers[1] >= DENY && reader.numbers[1] <= PIN && length && length <= 255;
+	}
+	if (step->kind == TERMINAL)
+		return reader.numbers[0] >= 1 && reader.numbers[0] <= 7;
+	if (step->kind == JOIN)
+		return reader.numbers[0] > 2 && reader.numbers[0] < 1 << 24;
 	if (step->kind == NAMESPACES)
 		return (reader.numbers[0] & OWN_MOUNTS) == OWN_MOUNTS;
 	return 1;
@@ -194,17 +230,32 @@ static int is_last(uint16_t kind)
 	return kind == EXEC || kind == AWAIT;
 }
 
+/* Whether what a step builds on was there. A pid namespace is made in a user namespace of our own, or bubblewrap has made
+ * both, and then nobody else does; a listener is handed to a warden. */
+static int is_founded(const struct step *step, const uint8_t *seen)
+{
+	uint16_t after = shape_of(step->kind)->after;
+
+	if (seen[BUBBLEWRAP] && (step->kind == NAMESPACES || step->kind == WARDEN))
+		return step->kind == WARDEN && read_step(step).numbers[0] == 1;
+	if (step->kind == WARDEN && read_step(step).numbers[0] && !seen[NAMESPACES])
+		return 0;
+	if (step->kind == SECCOMP && read_step(step).numbers[0] && !seen[COMMAND])
+		return 0;
+	return !after || seen[after];
+}
+
 /* Whether a step may follow those seen: forwards, once unless it repeats, after what it builds on, and nothing left
  * half done at the end: a view not attached, a ruleset not in force, a warden without a command would hold nobody. */
 static int step_follows(const struct step *step, uint16_t before, const uint8_t *seen)
 {
 	const struct shape *shape = shape_of(step->kind);
 
-	if (step->kind < before || (step->kind == before && !shape->repeats) || (shape->after && !seen[shape->after]))
+	if (step->kind < before || (step->kind == before && !shape->repeats) || !is_founded(step, seen))
 		return 0;
 	if (!is_last(step->kind))
 		return 1;
-	return seen[VIEW] == seen[ATTACH] && seen[WARDEN] == seen[COMMAND] && seen[RULESET] == seen[RESTRICT];
+	return seen[VIEW] == seen[ATTACH] && seen[WARDEN] == seen[COMMAND] && seen[WARDEN] >= seen[BUBBLEWRAP] && seen[RULESET] == seen[RESTRICT];
 }
 
 /* Check a whole plan. The answer is -1 when it is well formed, and otherwise the number of the first bad step (0 for a

@@ -23,7 +23,7 @@
 #include <stdint.h>
 
 /* <linux/errno.h> would do, but these are all we name. */
-enum { E_PERM = 1, E_NOENT = 2, E_BADF = 9, E_INVAL = 22, E_PIPE = 32, E_LOOP = 40, E_PROTO = 71, E_STALE = 116, E_FTYPE = 124 };
+enum { E_PERM = 1, E_NOENT = 2, E_BADF = 9, E_INVAL = 22, E_PIPE = 32, E_NOSYS = 38, E_LOOP = 40, E_PROTO = 71, E_STALE = 116, E_FTYPE = 124 };
 
 /* Numbers newer than the oldest headers we build with; the same on every architecture. */
 #ifndef __NR_mount_setattr
@@ -85,7 +85,7 @@ struct facts {
 	uint32_t rdev_major, rdev_minor, dev_major, dev_minor;
 	uint64_t mount_id, spare[13];
 };
-enum { STATX_BASIC = 0x7ff, TYPE_MASK = 0170000, FIFO = 0010000, CHARACTER = 0020000, DIRECTORY_ = 0040000, SOCKET_ = 0140000 };
+enum { STATX_BASIC = 0x7ff, TYPE_MASK = 0170000, FIFO = 0010000, CHARACTER = 0020000, DIRECTORY_ = 0040000, SYMLINK_ = 0120000, SOCKET_ = 0140000 };
 
 /* As the C library's makedev(), so that Python's st_dev and ours are the same number. */
 static uint64_t device_number(uint32_t major, uint32_t minor)
@@ -101,6 +101,28 @@ static long facts_of(long fd, struct facts *facts)
 	return CALL(statx, fd, P(""), AT_EMPTY_PATH, STATX_BASIC, P(facts));
 }
 
+/* As below, name by name: behind a filter that closes openat2. */
+static long open_by_names(const char *path, uint64_t flags)
+{
+	long here = CALL(openat, AT_FDCWD, P("/"), O_PATH | O_CLOEXEC, 0, 0);
+
+	while (here >= 0 && *path) {
+		char name[256];
+		size_t length = 0;
+		long next;
+
+		while (*path == '/')
+			path++;
+		while (*path && *path != '/' && length < 255)
+			name[length++] = *path++;
+		name[length] = 0;
+		next = CALL(openat, here, P(length ? name : "."), (*path ? O_PATH | O_DIRECTORY : flags) | O_NOFOLLOW | O_CLOEXEC, 0, 0);
+		close_fd(here);
+		here = next;
+	}
+	return here;
+}
+
 /* Open a canonical path as an object, following no symbolic link anywhere on the way: one that is there now was put in
  * the place of something else. Without O_NOFOLLOW, which with O_PATH would give the last link itself. */
 static long open_exact(long at, const char *path, uint64_t flags)
@@ -108,6 +130,15 @@ static long open_exact(long at, const char *path, uint64_t flags)
 	struct open_how how = {.flags = flags | O_CLOEXEC, .resolve = RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS};
 	long fd = CALL(openat2, at, P(path), P(&how), sizeof(how), 0);
 
+	struct facts facts;
+
+	if (fd == -E_NOSYS && *path == '/') {
+		fd = open_by_names(path, flags);
+		if (fd >= 0 && (facts_of(fd, &facts) || (facts.mode & TYPE_MASK) == SYMLINK_)) {
+			close_fd(fd);
+			fd = -E_LOOP;
+		}
+	}
 	return fd == -E_LOOP ? -E_STALE : fd;
 }
 

@@ -1,26 +1,31 @@
 """Launching a plan, and waiting for what becomes of it."""
 
+import _signal as signal  # type: ignore[import-not-found]  # `signal` makes an enum of them all, in half a millisecond
 import _socket  # what `socket` adds is not needed here, and costs the hot path
 import contextlib
 import errno
 import fcntl
 import os
-import signal
 import struct
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from ..model import Ending, Exited, LaunchError, Plan, Refused, Signalled, Step, StepKind, TimedOut
+import msgspec
+
+from ..model import Ending, Exited, LaunchError, Plan, Refused, Signalled, Step, StepKind
 from . import enactor, wire
-from .process import LOST, PIPE, Process, Streams, TimeoutExpired
-from .streams import pump
+from .process import GRACE, LOST, PIPE, Process, Streams, TimeoutExpired, reap
 from .wire import encode_step
 
-if TYPE_CHECKING:
-    from threading import Thread
+if TYPE_CHECKING:  # only where there are limits, or a terminal
+    from .cgroup import Group
+    from .flows import Flow, Sink
+    from .standby import Standby
+    from .supervise import Supervisor
+    from .terminal import Terminal
+    from .watch import Watch
 
 _SEALS = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE | fcntl.F_SEAL_SEAL
-_GRACE = 2.0
 OWN = (StepKind.STREAM, StepKind.STREAMS, StepKind.DIRECTORY, StepKind.EXEC)  # the steps that a standby is handed
 
 
@@ -44,10 +49,17 @@ class Launch:
     def __init__(self, process: Process, status: int, plan: Plan) -> None:
         self.process = process
         self.plan = plan
-        self.pumps: list[Thread] = []
-        self.failed: list[OSError] = []  # what stopped a pump before its end
+        self.copies: list[tuple[int, int, bool]] = []  # what we move between descriptors: source, sink, is output
+        self.failed: list[OSError] = []  # what stopped one of them before its end
         self.was_standby = False
+        self.has_ended = False  # the warden has said so
+        self.group: Group | None = None
+        self._terminal: Terminal | None = None
+        self._watch: Watch | None = None
         self._status = status
+        self._records = b""
+        self._all_told = False
+        self._supervisor: Supervisor | None = None
         _lifelines.add(status)
 
     def __enter__(self) -> "Launch":
@@ -58,13 +70,23 @@ class Launch:
     ) -> None:
         if self.process.returncode is None:
             self.end()
+        if self._terminal is not None:
+            self._terminal.close()
+        if self._supervisor is not None:
+            self._supervisor.close()
+        for source, sink, _ in self.copies:
+            os.close(source)
+            os.close(sink)
+        self.copies = []
         self.process.close()
         self._let_go()
+        if self.group is not None:
+            self.group.close()
 
     def _let_go(self) -> None:
         """Close the status channel, which is the warden's lifeline too: it ends, and everything with it."""
         if self._status >= 0:
-            if self.plan.has_warden:
+            if self.plan.has_warden and not self.has_ended:
                 _shut(self._status)
             _lifelines.discard(self._status)
             os.close(self._status)
@@ -74,7 +96,7 @@ class Launch:
         """Send a signal to the command, and to its group when it has one of its own."""
         if not self.plan.has_warden:
             self.process.send(number, group=self.plan.detached)
-        elif not self.process.poll():
+        elif self._status >= 0 and not self.process.poll():
             with contextlib.suppress(BrokenPipeError):  # it has just ended
                 os.write(self._status, bytes((number,)))
 
@@ -83,41 +105,169 @@ class Launch:
         if self.plan.detached or number not in (signal.SIGINT, signal.SIGQUIT):
             self.signal(number)
 
+    def terminate(self) -> None:
+        """Ask it to end; a stopped one hears that only when it goes on."""
+        self.signal(signal.SIGTERM)
+        self.signal(signal.SIGCONT)
+
+    def kill(self) -> None:
+        """End it now, and with a warden everything in the run."""
+        if self.plan.has_warden:
+            self._let_go()
+        else:
+            self.signal(signal.SIGKILL)
+
     def end(self) -> None:
         """SIGTERM, and SIGKILL for what is left after a moment."""
-        self.signal(signal.SIGTERM)
+        self.terminate()
         try:
-            self.process.wait(_GRACE)
+            self.process.wait(GRACE)
         except TimeoutExpired:
-            if self.plan.has_warden:
-                self._let_go()
-            else:
-                self.signal(signal.SIGKILL)
+            self.kill()
             self.process.wait()
 
-    def wait(self, timeout: float | None = None, data: bytes = b"") -> tuple[Ending, bytes | None, bytes | None]:
-        """Wait for the end; what was captured comes with it."""
-        is_piped = any(fd is not None for fd in self.process.pipes)  # asked now: each is closed at its end
-        is_late = False
+    def supervise(
+        self,
+        sink: "Sink | None" = None,
+        data: bytes = b"",
+        timeout: float | None = None,
+        output: int | None = None,
+        finish: bool = True,
+    ) -> "Supervisor":
+        """Who moves the streams and watches. `sink` is given what is captured, `output` is the most of it; `finish`
+        closes the input after `data`."""
+        from .flows import Budget, Copy, Give, Take
+        from .supervise import Supervisor
+
+        budget = Budget(output)
+        flows: list[Flow] = []
+        feed, *taken = self.process.pipes
+        self.process.pipes = [None, None, None]  # the flows close them
+        if feed is not None:
+            flows.append(Give(feed, data, finish))
+        for number, fd in enumerate(taken, 1):
+            if fd is not None:
+                flows.append(Take(fd, number, sink or (lambda _number, _data: None), budget))
+        for source, target, is_output in self.copies:
+            flows.append(Copy(source, target, self.failed, is_output, budget if is_output else None))
+        self.copies = []
+        self._supervisor = Supervisor(self, flows, budget, timeout, self._watched())
+        return self._supervisor
+
+    def _watched(self) -> "Watch | None":
+        if self.plan.limits and self._watch is None:
+            from .watch import Watch
+
+            keepers = 2 if self.plan.has_warden else 0
+            self._watch = Watch(self.process.pid, self.plan.limits, self.group, keepers)
+        return self._watch
+
+    def wait(
+        self, timeout: float | None = None, data: bytes = b"", sink: "Sink | None" = None, output: int | None = None
+    ) -> tuple[Ending, bytes | None, bytes | None]:
+        """Wait for the end; what was captured, and not given to `sink`, comes with it."""
+        captured = [None if fd is None or sink else bytearray() for fd in self.process.pipes]
+        is_plain = timeout is None and not self.copies and not self.plan.limits and not self.plan.screen.mask
+        if is_plain and self.process.pipes == [None, None, None]:
+            reap()
+            while self.plan.has_warden and self.process.returncode is None and not self._all_told:
+                self.read_status()
+            self.process.wait()
+            return self.ending(), None, None
+
+        def keep(number: int, data: bytes) -> None:
+            held = captured[number]
+            if held is not None:
+                held += data
+
+        supervisor = self.supervise(sink or keep, data, timeout, output)
+        from .supervise import drive
+
+        drive(supervisor)
+        _, out, err = (None if held is None else bytes(held) for held in captured)
+        return self.ending(), out, err
+
+    def status_fd(self) -> int:
+        """Where records still come from, or -1."""
+        return -1 if self._all_told else self._status
+
+    def read_status(self) -> None:
+        """Take what records there are."""
         try:
-            if is_piped:
-                self.process.communicate(data, timeout)
-            else:
-                self.process.wait(timeout)
-        except TimeoutExpired:
-            is_late = True
-            self.end()
-        for thread in self.pumps:  # with a warden nobody is left who could write, so their end is certain
-            thread.join(None if self.plan.has_warden else _GRACE)
+            data = self._receive() if self.plan.screen.mask else os.read(self._status, 256)
+        except ConnectionResetError:  # a signal that the warden did not read any more: the records came before
+            data = b""
+        self._records += data
+        self._all_told = not data
+        self.has_ended = wire.ENDED in self._records[:: wire.RECORD.size]  # a record begins with its tag
+        if self.has_ended and self.group is None and self.process.returncode is None:
+            # Nobody is left. The warden's own end, and that of its namespaces, takes longer, and matters to nobody.
+            self.process.leave()
+
+    def _receive(self) -> bytes:
+        """Records, and the other end of the run's terminal, which comes with one of them."""
+        channel = _socket.socket(fileno=self._status)
+        try:
+            data, rights, _, _ = channel.recvmsg(256, 64, _socket.MSG_CMSG_CLOEXEC)
+        finally:
+            channel.detach()
+        for _level, _kind, given in rights:
+            (inner,) = struct.unpack("i", given[:4])
+            if self._supervisor is None or self._terminal is not None:
+                os.close(inner)
+                continue
+            from .terminal import Terminal
+
+            self._terminal = Terminal(self.plan.screen, self.signal)
+            self._supervisor.add_terminal(self._terminal, inner)
+        return data
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether the command is known to run, or to have run."""
+        return any(record[0] == wire.READY for record in wire.read_records(self._records)[0])
+
+    @property
+    def denied(self) -> list[int]:
+        """The rows of the warden's table that somebody asked for."""
+        return [record[1] for record in wire.read_records(self._records)[0] if record[0] == wire.DENIED]
+
+    def ending(self) -> Ending:
+        """How it ended, once it has."""
         if self.failed:
             hint = "the command ran; only what it wrote is not all there"
             raise LaunchError("output", f"cannot be passed on: {self.failed[0].strerror}", hint)
-        out, err = self.process.output() if is_piped else (None, None)
-        return TimedOut(timeout or 0.0) if is_late else self._ending(), out, err
+        if self._supervisor is not None and self._supervisor.crossed is not None:
+            return self._supervisor.crossed
+        while not self._all_told and not self.has_ended and self._status >= 0:
+            self.read_status()
+        found = self._ending()
+        return found if self._watch is None else self._watch.at_the_end(found)
+
+    def opened(self, count: int) -> tuple[int, ...]:
+        """The sockets that were opened inside, of which the plan has so many; none when it did not come so far."""
+        fds: list[int] = []
+        end = _socket.socket(fileno=os.dup(self._status))
+        try:
+            while len(fds) < count:
+                space = _socket.CMSG_SPACE(4)
+                data, rights, _, _ = end.recvmsg(wire.RECORD.size, space, _socket.MSG_CMSG_CLOEXEC)
+                if len(data) != wire.RECORD.size or wire.RECORD.unpack(data)[0] != wire.OPENED:
+                    self._records += data  # it failed, and `_ending` says at what
+                    self._all_told = not data
+                    break
+                fds += [fd for _, _, given in rights for fd in struct.unpack("i", given)]
+        finally:
+            end.close()
+        if len(fds) == count:
+            return tuple(fds)
+        for fd in fds:
+            os.close(fd)
+        return ()
 
     def _ending(self) -> Ending:
         """What the status channel and the exit code say together."""
-        records = list(wire.RECORD.iter_unpack(_read_all(self._status)))
+        records, words = wire.read_records(self._records)
         code = self.process.returncode or 0
         failed = next((record for record in records if record[0] == wire.FAILED), None)
         ended = next((record for record in records if record[0] == wire.ENDED), None)
@@ -132,6 +282,8 @@ class Launch:
             return Exited(ended[1])
         if is_ready and self.plan.has_warden:
             return Signalled(signal.SIGKILL)  # the warden itself was ended, and the command with it
+        if words and not is_ready:
+            return Refused(0, "bubblewrap", errno.ESTALE, words)
         if code == LOST:
             hint = "do not ignore SIGCHLD, and do not wait for any child"
             raise LaunchError("command", "it has ended, and somebody else was told how", hint)
@@ -154,6 +306,22 @@ class Launch:
         return Refused(step, what.kind.word, error, text, exit_code)
 
 
+def controllers() -> tuple[str, ...]:
+    """What a control group of ours could hold."""
+    from .cgroup import controllers as found
+
+    return found()
+
+
+def make_group(plan: Plan) -> "Group | None":
+    """A control group for one run, if its plan wants one."""
+    if not plan.controllers:
+        return None
+    from .cgroup import Group
+
+    return Group(plan.controllers, plan.limits)
+
+
 _lifelines: set[int] = set()  # the status channels of living launches
 
 
@@ -173,18 +341,9 @@ def _shut(fd: int) -> None:
     end.close()
 
 
-def _read_all(fd: int) -> bytes:
-    """All records. A signal that the warden did not read any more makes its end a reset: the records came before."""
-    data = b""
-    with contextlib.suppress(ConnectionResetError):
-        while more := os.read(fd, 256):
-            data += more
-    return data
-
-
 def _channel(plan: Plan) -> tuple[int, int]:
     """Where the records come from: a pipe, or with a warden a socket, on which we can tell it something too."""
-    if not plan.has_warden:
+    if not plan.has_warden and not plan.screen.mask:
         return os.pipe()
     ours, theirs = _socket.socketpair()
     return ours.detach(), theirs.detach()
@@ -209,15 +368,9 @@ class Pumps:
         for fd in self._theirs.values():
             os.close(fd)
 
-    def start(self, failed: list[OSError]) -> "list[Thread]":
-        """Begin to copy; the threads to wait for are those that carry output."""
-        threads = []
-        for fd, end in self._ours.items():
-            if fd == 0:
-                pump(os.dup(fd), end, failed)
-            else:
-                threads.append(pump(end, os.dup(fd), failed))
-        return threads
+    def copies(self) -> list[tuple[int, int, bool]]:
+        """What is to be copied where; whether it is output."""
+        return [(os.dup(0), end, False) if fd == 0 else (end, os.dup(fd), True) for fd, end in self._ours.items()]
 
     def stop(self) -> None:
         for fd in self._ours.values():
@@ -231,8 +384,9 @@ def start(
     capture: bool = False,
     feed: bool = False,
     standby: "Standby | None" = None,
+    group: "Group | None" = None,
 ) -> Launch:
-    """Start the enactor on a plan's bytes, or hand them to one that stands by.
+    """Start the enactor on a plan's steps, or hand them to one that stands by.
 
     0 to 2 are inherited, but for those in `pumped`, which we move through pipes; `capture` takes 1 and 2, `feed`
     gives 0.
@@ -243,7 +397,7 @@ def start(
     streams = Streams()
     try:
         streams.open(files, plan.ids)
-        launched = standby.resume(plan, data, streams) if standby else _spawn(plan, data, streams)
+        launched = standby.resume(plan, data, streams) if standby else spawn(plan, data, streams, group=group)
     except OSError as error:
         pumps.stop()
         streams.close()
@@ -253,19 +407,24 @@ def start(
     finally:
         pumps.given()
         streams.given()
-    launched.pumps = pumps.start(launched.failed)
+    launched.copies = pumps.copies()
     return launched
 
 
-def _spawn(plan: Plan, data: bytes, streams: Streams, *kept: int) -> Launch:
-    """An enactor with a plan."""
+def spawn(plan: Plan, data: bytes, streams: Streams, *kept: int, group: "Group | None" = None) -> Launch:
+    """An enactor with a plan, in a group of its own if there is one."""
     program = enactor.open_enactor()
+    lists = group.open_lists() if group is not None else []
+    if lists:
+        joins = tuple(Step(StepKind.JOIN, "a control group of its own", (fd,)) for fd in lists)
+        plan = msgspec.structs.replace(plan, steps=(*joins, *plan.steps))
+        data = wire.whole(len(plan.steps), (*map(encode_step, joins), data[wire.HEADER.size :]))
     sealed_plan = sealed(data)
     try:
         read, write = _channel(plan)
         arguments, executable = program.command(sealed_plan, write, ids=plan.ids)
         try:
-            process = Process(executable, arguments, (sealed_plan, write, program.fd, *kept), streams)
+            process = Process(executable, arguments, (sealed_plan, write, program.fd, *kept, *lists), streams)
         except BaseException:
             os.close(read)
             raise
@@ -273,58 +432,8 @@ def _spawn(plan: Plan, data: bytes, streams: Streams, *kept: int) -> Launch:
             os.close(write)
     finally:
         os.close(sealed_plan)
-    return Launch(process, read, plan)
-
-
-class Standby:
-    """An enactor that stands behind its walls already and waits for a command: the next one starts at once.
-
-    It runs nothing, serves once, and ends by itself after a moment or when we are gone.
-    """
-
-    MILLISECONDS = 250
-
-    def __init__(self, plan: Plan, head: bytes, steps: int) -> None:
-        """`head` are the encoded steps of the walls, so many; `plan` is any plan with those walls."""
-        ours, theirs = _socket.socketpair()
-        self._request = ours
-        last = encode_step(Step(StepKind.AWAIT, "wait for a command", (theirs.fileno(), self.MILLISECONDS)))
-        null = os.open("/dev/null", os.O_RDWR | os.O_CLOEXEC)
-        try:
-            data = wire.whole(steps + 1, (head, last))
-            streams = Streams()
-            streams.open((null, null, null))
-            self._launch = _spawn(plan, data, streams, theirs.fileno())
-        except BaseException:
-            ours.close()
-            raise
-        finally:
-            os.close(null)
-            theirs.close()
-
-    def is_ready(self) -> bool:
-        """Whether it still waits."""
-        return not self._launch.process.poll()
-
-    def resume(self, plan: Plan, data: bytes, streams: Streams) -> Launch:
-        """Give it its command: the command's own steps, as a plan, and what 0 to 2 become."""
-        sealed_plan = sealed(data)
-        files = [number if fd is None else fd for number, fd in enumerate(streams.theirs)]
-        rights = struct.pack("4i", sealed_plan, *files)
-        try:
-            with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # gone: the outcome will say so
-                self._request.sendmsg([b"!"], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, rights)])
-        finally:
-            os.close(sealed_plan)
-            self._request.close()
-        launched = self._launch
-        launched.plan = plan
-        launched.was_standby = True
-        launched.process.pipes = streams.pipes
-        return launched
-
-    def close(self) -> None:
-        """Let it go."""
-        self._request.close()
-        with self._launch:
-            self._launch.process.wait()
+        for fd in lists:
+            os.close(fd)
+    launched = Launch(process, read, plan)
+    launched.group = group
+    return launched

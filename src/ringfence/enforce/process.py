@@ -1,22 +1,36 @@
-"""One child process: spawned without copying us, watched by descriptor, its streams moved without a thread each.
+"""One child process: spawned without copying us, and watched by descriptor.
 
 `posix_spawn` and not `subprocess`: it costs a tenth less a launch, which is what the walls cost, and importing the
 other costs the command twelve milliseconds.
 """
 
+import _signal as signal  # type: ignore[import-not-found]  # `signal` makes an enum of them all, in half a millisecond
+import contextlib
 import os
-import resource
 import select
-import signal
-import time
 
 PIPE = -1
+GRACE = 2.0  # from SIGTERM to SIGKILL, and for output that somebody still holds
 LOST = 1 << 16  # the code of a process whose end somebody else was told of
 # Python ignores the first two, and whoever started us perhaps the third; a command expects them as they were born.
 _RESTORED = (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGCHLD)
-_CHUNK = 1 << 16
 
 Files = tuple[int | None, int | None, int | None]
+
+
+_leaving: "list[Process]" = []
+
+
+def reap() -> None:
+    """Forget those that were left and have ended meanwhile."""
+    for process in _leaving[:]:
+        try:
+            has_ended = os.waitpid(process.pid, os.WNOHANG)[0] != 0
+        except ChildProcessError:  # somebody else was told
+            has_ended = True
+        if has_ended:
+            with contextlib.suppress(ValueError):  # another thread was faster
+                _leaving.remove(process)
 
 
 class TimeoutExpired(Exception):
@@ -77,6 +91,22 @@ class Process:
         finally:
             streams.given()
 
+    def leave(self) -> None:
+        """It is ending, and how is known from elsewhere: nobody need wait for it. The next that leaves sees to those
+        that have ended meanwhile, so that they do not pile up."""
+        reap()
+        self.returncode = 0
+        _leaving.append(self)
+
+    @classmethod
+    def adopt(cls, pid: int) -> "Process":
+        """A child of ours that somebody else forked for us."""
+        adopted = cls.__new__(cls)
+        adopted.pid = pid
+        adopted.returncode = None
+        adopted.pipes = [None, None, None]
+        return adopted
+
     def _ended(self, pid: int, status: int) -> bool:
         if pid == self.pid:
             self.returncode = os.waitstatus_to_exitcode(status)
@@ -103,9 +133,8 @@ class Process:
             return
         if self.poll():
             return
-        try:
-            watch = os.pidfd_open(self.pid)
-        except ProcessLookupError:  # the kernel reaped it, for SIGCHLD is ignored here
+        watch = open_pidfd(self.pid)
+        if watch < 0:
             self.poll()
             return
         try:
@@ -124,60 +153,6 @@ class Process:
         # Not reaped yet, so the number is still its own.
         (os.killpg if group else os.kill)(self.pid, number)
 
-    def communicate(self, data: bytes, timeout: float | None) -> tuple[bytes | None, bytes | None]:
-        """Give it its input, take its output, and wait. What was taken before a timeout is in `output()`."""
-        until = None if timeout is None else time.monotonic() + timeout
-        rest = memoryview(data)
-        if not rest:
-            self._close(0)
-        taken: list[bytearray | None] = [None if fd is None else bytearray() for fd in self.pipes]
-        self._taken = taken
-        poller = select.poll()
-        names = {fd: number for number, fd in enumerate(self.pipes) if fd is not None}
-        for fd, number in names.items():
-            os.set_blocking(fd, False)
-            poller.register(fd, select.POLLOUT if number == 0 else select.POLLIN)
-        while names:
-            left = None if until is None else max(0.0, until - time.monotonic())
-            ready = poller.poll(None if left is None else left * 1000)
-            if not ready and left == 0:
-                raise TimeoutExpired
-            for fd, _ in ready:
-                number = names[fd]
-                if number == 0:
-                    rest = self._give(fd, rest)
-                    more = bool(rest)
-                else:
-                    more = self._take(fd, taken[number])
-                if not more:
-                    poller.unregister(fd)
-                    del names[fd]
-                    self._close(number)
-        self.wait(None if until is None else until - time.monotonic())
-        return self.output()
-
-    def output(self) -> tuple[bytes | None, bytes | None]:
-        """What was taken so far."""
-        out, err = self._taken[1:]
-        return None if out is None else bytes(out), None if err is None else bytes(err)
-
-    def _give(self, fd: int, rest: memoryview) -> memoryview:
-        try:
-            return rest[os.write(fd, rest[:_CHUNK]) :]
-        except BlockingIOError:
-            return rest
-        except BrokenPipeError:
-            return memoryview(b"")  # it reads no more; what is left was not wanted
-
-    def _take(self, fd: int, into: bytearray | None) -> bool:
-        try:
-            data = os.read(fd, _CHUNK)
-        except BlockingIOError:
-            return True
-        if into is not None:
-            into += data
-        return bool(data)
-
     def _close(self, number: int) -> None:
         fd = self.pipes[number]
         if fd is not None:
@@ -190,14 +165,28 @@ class Process:
             self._close(number)
 
 
+def open_pidfd(pid: int) -> int:
+    """A descriptor that can be read when the process has ended; -1 when the kernel reaped it, for SIGCHLD is ignored
+    here."""
+    try:
+        return os.pidfd_open(pid)
+    except ProcessLookupError:
+        return -1
+
+
 def inheritance() -> tuple[object, ...]:
     """What a command inherits of us besides descriptors: limits, niceness, processors, masks of modes and signals."""
-    fd = os.open("/proc/self/status", os.O_RDONLY | os.O_CLOEXEC)
+    status, limits = _told("status"), _told("limits")
+    umask, blocked, caught = status.find(b"Umask:"), status.find(b"SigBlk:"), status.find(b"SigCgt:")
+    allowed, told = status.find(b"Cpus_allowed:"), status.find(b"Cpus_allowed_list:")
+    niceness = os.getpriority(os.PRIO_PROCESS, 0)
+    return status[umask : umask + 11], status[blocked:caught], status[allowed:told], limits, niceness
+
+
+def _told(name: str) -> bytes:
+    """What the kernel tells of us."""
+    fd = os.open(f"/proc/self/{name}", os.O_RDONLY | os.O_CLOEXEC)
     try:
-        status = os.read(fd, 4096)
+        return os.read(fd, 4096)
     finally:
         os.close(fd)
-    umask, blocked, caught = status.find(b"Umask:"), status.find(b"SigBlk:"), status.find(b"SigCgt:")
-    limits = tuple(map(resource.getrlimit, range(16)))
-    niceness, processors = os.getpriority(os.PRIO_PROCESS, 0), os.sched_getaffinity(0)
-    return status[umask : umask + 11], status[blocked:caught], limits, niceness, processors

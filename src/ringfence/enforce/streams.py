@@ -6,15 +6,11 @@ network and named pipes. Anything else is refused.
 """
 
 import fcntl
+import functools
 import os
-import select
 import stat
-from typing import TYPE_CHECKING
 
 from ..model import PlanError, Stream
-
-if TYPE_CHECKING:
-    from threading import Thread
 
 _NAMES = ("stdin", "stdout", "stderr")
 
@@ -38,7 +34,7 @@ def inspect(fd: int) -> Stream | str:
         if stat.S_ISSOCK(found.st_mode):
             return "pass" if _is_local(fd) else "pump"
         if stat.S_ISFIFO(found.st_mode):
-            return "pass" if os.readlink(f"/proc/self/fd/{fd}").startswith("pipe:") else "pump"
+            return "pass" if found.st_dev == _pipes() else "pump"
         if stat.S_ISREG(found.st_mode):
             if fd != 0 or flags & os.O_ACCMODE != os.O_RDONLY:
                 return "pump"
@@ -50,6 +46,17 @@ def inspect(fd: int) -> Stream | str:
     raise PlanError(_NAMES[fd], f"is {what}, through which the sandbox could be left", hint="give it a pipe or a file")
 
 
+@functools.cache
+def _pipes() -> int:
+    """The device on which every pipe without a name stands."""
+    ends = os.pipe()
+    try:
+        return os.fstat(ends[0]).st_dev
+    finally:
+        for end in ends:
+            os.close(end)
+
+
 def _is_local(fd: int) -> bool:
     """Whether a socket is a unix socket. Any other belongs to the host's network, and could be connected anew there."""
     import _socket
@@ -59,28 +66,3 @@ def _is_local(fd: int) -> bool:
         return looked_at.family == _socket.AF_UNIX
     finally:
         looked_at.close()
-
-
-def pump(source: int, sink: int, failed: list[OSError]) -> "Thread":
-    """Copy one descriptor to another until its end, in a thread, and close both; what stops it goes to `failed`."""
-    from threading import Thread
-
-    def copy() -> None:
-        poller = select.poll()
-        poller.register(source, select.POLLIN)
-        poller.register(sink, 0)  # whoever reads it is gone: then what comes next is not for it
-        try:
-            while dict(poller.poll()).keys() == {source} and (data := os.read(source, 1 << 16)):
-                while data:
-                    data = data[os.write(sink, data) :]
-        except (BrokenPipeError, ConnectionResetError):
-            return  # the other side is gone: nobody is left to tell
-        except OSError as error:  # a full disk: the command was told that its output was taken
-            failed.append(error)
-        finally:
-            os.close(source)
-            os.close(sink)
-
-    thread = Thread(target=copy, daemon=True)
-    thread.start()
-    return thread

@@ -1,15 +1,54 @@
-"""A platform without a sandbox yet: the policy can be read and judged, a plan has one required gap, nothing runs."""
+"""A platform without a sandbox yet: the policy can be read and judged, a plan has one required gap, nothing runs.
+
+macOS takes from here what Linux alone has.
+"""
 
 import os
 import sys
+from collections.abc import Iterable, Set
 from types import TracebackType
 from typing import NoReturn
 
-from ..model import Disk, Host, Kind, LaunchError, Mount, Place, Plan, Refused, Stream
+from ..model import Disk, Ending, Host, Kind, LaunchError, Mount, Place, Plan, Shelf, Stream
+from .flows import Give, Sink
+
+
+class Supervisor:
+    """Never made here."""
+
+    is_over = True
+    input: "Give | None" = None
+
+    def wants(self) -> dict[int, int]:
+        raise NotImplementedError
+
+    def deadline(self) -> float | None:
+        raise NotImplementedError
+
+    def happened(self, fd: int, events: int) -> None:
+        raise NotImplementedError
+
+    def pause(self, is_paused: bool) -> None:
+        raise NotImplementedError
+
+    def tick(self) -> None:
+        raise NotImplementedError
+
+    def end(self) -> None:
+        raise NotImplementedError
+
+    def kill(self) -> None:
+        raise NotImplementedError
 
 
 class Launch:
     """Never made here."""
+
+    is_ready = False
+    denied: tuple[int, ...] = ()
+
+    def opened(self, count: int) -> tuple[int, ...]:
+        raise NotImplementedError
 
     def __enter__(self) -> "Launch":
         return self
@@ -22,7 +61,25 @@ class Launch:
     def forward(self, number: int) -> NoReturn:
         raise NotImplementedError
 
-    def wait(self, timeout: float | None = None, data: bytes = b"") -> tuple[Refused, bytes | None, bytes | None]:
+    def signal(self, number: int) -> NoReturn:
+        raise NotImplementedError
+
+    def supervise(
+        self,
+        sink: Sink | None = None,
+        data: bytes = b"",
+        timeout: float | None = None,
+        output: int | None = None,
+        finish: bool = True,
+    ) -> Supervisor:
+        raise NotImplementedError
+
+    def wait(
+        self, timeout: float | None = None, data: bytes = b"", sink: Sink | None = None, output: int | None = None
+    ) -> tuple[Ending, bytes | None, bytes | None]:
+        raise NotImplementedError
+
+    def ending(self) -> Ending:
         raise NotImplementedError
 
 
@@ -34,16 +91,22 @@ def canonical(path: str) -> str:
     return os.path.realpath(path)
 
 
-def survey(paths: list[str], held: list[int], known: Disk = Disk({}), ids: tuple[int, int] | None = None) -> Disk:  # noqa: B008
+def survey(
+    paths: Iterable[str],
+    held: list[int],
+    known: Disk = Disk({}),  # noqa: B008 - frozen
+    ids: tuple[int, int] | None = None,
+    denied: Set[str] = frozenset(),
+) -> Disk:
     return Disk({path: Place(path, os.path.realpath(path), Kind.MISSING) for path in paths} | known.places)
 
 
-def linked_worktree(workspace: str) -> tuple[str, str] | None:
-    return None
-
-
-def list_children(disk: Disk, paths: list[str]) -> Disk:
+def list_children(disk: Disk, paths: list[str], ids: tuple[int, int] | None = None) -> Disk:
     return disk
+
+
+def make_shelf(workspace: str, home: str, ids: tuple[int, int] | None, caches: tuple[tuple[str, str], ...]) -> Shelf:
+    return Shelf()
 
 
 def mounts() -> tuple[Mount, ...]:
@@ -77,11 +140,41 @@ def open_enactor(path: str = "") -> Opened:
     _refuse()
 
 
+def controllers() -> tuple[str, ...]:
+    return ()
+
+
+class Group:
+    """Never made here."""
+
+
+def make_group(plan: Plan) -> Group | None:
+    return None
+
+
+class Nursery:
+    """Never made here."""
+
+    def __init__(self, plan: Plan, walls: bytes, steps: int) -> None:
+        _refuse()
+
+    def ask(self) -> None:
+        _refuse()
+
+    def take(self) -> "Standby":
+        _refuse()
+
+    def disown(self) -> None:
+        """There is nothing to let go."""
+
+    def close(self) -> None:
+        """There is nothing to let go."""
+
+
 class Standby:
     """Never made here."""
 
-    def __init__(self, plan: Plan, head: bytes, steps: int) -> None:
-        _refuse()
+    LONGEST = 0
 
     def is_ready(self) -> bool:
         return False
@@ -97,6 +190,7 @@ def start(
     capture: bool = False,
     feed: bool = False,
     standby: Standby | None = None,
+    group: Group | None = None,
 ) -> Launch:
     _refuse()
 

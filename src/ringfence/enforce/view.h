@@ -162,7 +162,7 @@ static long new_filesystem(const char *type, const char *const *options, uint64_
 	if (fd < 0)
 		return fd;
 	for (; !answer && *options; options += 2)
-		answer = CALL(fsconfig, fd, FSCONFIG_SET_STRING, P(options[0]), P(options[1]), 0);
+		answer = CALL(fsconfig, fd, options[1] ? FSCONFIG_SET_STRING : FSCONFIG_SET_FLAG, P(options[0]), P(options[1]), 0);
 	if (!answer)
 		answer = CALL(fsconfig, fd, FSCONFIG_CMD_CREATE, 0, 0, 0);
 	mount = answer ? answer : CALL(fsmount, fd, FSMOUNT_CLOEXEC, attributes, 0, 0);
@@ -197,7 +197,7 @@ static long furnish(long mount, struct reader *reader, uint32_t entries)
 	return answer;
 }
 
-enum operation { BIND = 1, TMPFS = 2, MASK_DIRECTORY = 3, MASK_FILE = 4, DEVPTS = 5 };
+enum operation { BIND = 1, TMPFS = 2, MASK_DIRECTORY = 3, MASK_FILE = 4, DEVPTS = 5, OVERLAY = 6 };
 enum { READ_ONLY = 1, DEVICES = 2 };
 
 static long mount_tmpfs(const uint64_t *numbers, struct reader *reader, uint32_t entries)
@@ -265,6 +265,47 @@ static long mount_bind(const uint64_t *numbers, const char *source)
 	return answer;
 }
 
+static void name_fd(char *into, long fd)
+{
+	static const char prefix[] = "/proc/self/fd/";
+	size_t length = sizeof(prefix) - 1;
+
+	for (size_t i = 0; i < length; i++)
+		into[i] = prefix[i];
+	*decimal(into + length, (uint64_t)fd) = 0;
+}
+
+/* A directory of the host below a private one. The kernel's workplace is ours alone, for each mount empties it: it is
+ * named by our pid, and swept by whoever starts the next run. Volatile: at its end the disk is not waited for. */
+static long mount_overlay(const uint64_t *numbers, const char *lower, const char *upper, const char *work)
+{
+	char text[3][40], own[24];
+	const char *options[] = {"lowerdir", text[0], "upperdir", text[1], "workdir", text[2], "userxattr", NULL, "volatile", NULL, NULL};
+	long fds[4] = {-1, -1, -1, -1}, mount = 0;
+
+	fds[0] = open_planned(AT_FDCWD, lower, O_PATH | O_DIRECTORY, numbers[4], numbers[5]);
+	fds[1] = open_exact(AT_FDCWD, upper, O_PATH | O_DIRECTORY);
+	fds[2] = open_exact(AT_FDCWD, work, O_PATH | O_DIRECTORY);
+	if (fds[2] >= 0) {
+		*decimal(own, (uint64_t)CALL(getpid, 0, 0, 0, 0, 0)) = 0;
+		mount = CALL(mkdirat, fds[2], P(own), 0700, 0, 0);
+		fds[3] = mount && mount != -17 /* EEXIST */ ? mount : open_exact(fds[2], own, O_PATH | O_DIRECTORY);
+	}
+	for (int i = 0; i < 4; i++)
+		if (fds[i] < 0)
+			mount = fds[i] < mount || mount == -17 ? fds[i] : mount;
+	if (fds[0] >= 0 && fds[1] >= 0 && fds[3] >= 0) {
+		name_fd(text[0], fds[0]);
+		name_fd(text[1], fds[1]);
+		name_fd(text[2], fds[3]);
+		mount = new_filesystem("overlay", options, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
+	}
+	for (int i = 0; i < 4; i++)
+		if (fds[i] >= 0)
+			close_fd(fds[i]);
+	return mount ? mount : -E_PROTO;
+}
+
 /* Numbers: operation, flags, mode, size, device, inode. Strings: target, then what the operation needs. */
 static long do_mount(struct reader reader)
 {
@@ -280,7 +321,11 @@ static long do_mount(struct reader reader)
 		mount = mount_tmpfs(numbers, &reader, rest);
 	else if (numbers[0] == MASK_DIRECTORY || numbers[0] == MASK_FILE)
 		mount = mount_mask(numbers[0] == MASK_DIRECTORY);
-	else if (numbers[0] == DEVPTS)
+	else if (numbers[0] == OVERLAY && rest == 3) {
+		const char *lower = string(&reader, NULL), *upper = string(&reader, NULL);
+
+		mount = mount_overlay(numbers, lower, upper, string(&reader, NULL));
+	} else if (numbers[0] == DEVPTS)
 		mount = new_filesystem("devpts", pty, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC);
 	if (mount < 0)
 		return mount;

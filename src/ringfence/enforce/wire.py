@@ -13,15 +13,22 @@ VERSION = 1
 HEADER = struct.Struct("<8sIIII")
 STEP = struct.Struct("<HHIII")
 RECORD = struct.Struct("<IIII")
-READY, FAILED, PROBED, ENDED = 1, 2, 3, 4
+READY, FAILED, PROBED, ENDED, DENIED, LENT, OPENED = 1, 2, 3, 4, 5, 6, 7
+
+
+def read_records(data: bytes) -> tuple[list[tuple[int, int, int, int]], str]:
+    """The records on a status channel, and the words among them: bubblewrap has no other way to say what is wrong."""
+    records, at = [], 0
+    while len(data) - at >= RECORD.size and READY <= int.from_bytes(data[at : at + 4], "little") <= OPENED:
+        records.append(RECORD.unpack_from(data, at))
+        at += RECORD.size
+    return records, data[at:].decode("utf-8", "replace").strip()
 
 
 def encode_step(step: Step) -> bytes:
     """One step, padded to eight bytes."""
-    parts = [b"", struct.pack(f"<{len(step.numbers)}Q", *step.numbers)]
-    for text in step.strings:
-        parts += (len(text).to_bytes(4, "little"), text, b"\0")
-    body = b"".join(parts)
+    texts = [b"%b%b\0" % (len(text).to_bytes(4, "little"), text) for text in step.strings]
+    body = struct.pack(f"<{len(step.numbers)}Q", *step.numbers) + b"".join(texts)
     padding = -len(body) % 8
     size = STEP.size + len(body) + padding
     return STEP.pack(step.kind, len(step.numbers), len(step.strings), size, 0) + body + bytes(padding)

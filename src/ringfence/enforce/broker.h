@@ -1,0 +1,297 @@
+/* The broker: names that must not appear, refused when somebody makes them.
+ *
+ * A mount covers what exists; nothing covers a name that is not there yet. So the calls that make names are sent to the
+ * warden (seccomp notification): it fetches the path once, finds the directory, looks the name up in the table that the
+ * plan gave it, and makes the call itself, on the descriptor of that directory. It never lets the kernel read a judged
+ * pointer again. It has the command's ids, the command's view and the policy's Landlock domain, so there is nothing
+ * that it could be talked into which the command could not do; and it never waits: what may block is tried again.
+ */
+#ifndef RINGFENCE_BROKER_H
+#define RINGFENCE_BROKER_H
+
+#include "opening.h"
+
+/* ---- Making, moving and removing names ---- */
+
+static long do_mkdir(struct asked *asked, uint64_t directory, uint64_t address, uint64_t mode)
+{
+	struct spot spot;
+	struct row *row = NULL;
+	long answer = find(asked, directory, address, &spot);
+
+	if (!answer)
+		answer = take_umask(asked);
+	if (!answer)
+		answer = find_row(&spot, &row);
+	if (!answer && row && row->verdict == DENY)
+		answer = refuse(row, EACCES_);
+	return answer ? answer : CALL(mkdirat, spot.directory, P(spot.name), mode, 0, 0);
+}
+
+static long do_mknod(struct asked *asked, uint64_t directory, uint64_t address, uint64_t mode, uint64_t device)
+{
+	struct spot spot;
+	struct row *row = NULL;
+	long answer = find(asked, directory, address, &spot);
+
+	if (!answer)
+		answer = take_umask(asked);
+	if (!answer)
+		answer = find_row(&spot, &row);
+	if (!answer && row && row->verdict == DENY)
+		answer = refuse(row, EACCES_);
+	return answer ? answer : CALL(mknodat, spot.directory, P(spot.name), mode, device, 0);
+}
+
+/* A link at a name that the table waits for would lead past the table. */
+static long do_symlink(struct asked *asked, uint64_t text, uint64_t directory, uint64_t address)
+{
+	struct spot spot;
+	struct row *row = NULL;
+	long answer = fetch_path(asked, text, second.path);
+
+	answer = answer < 0 ? answer : find(asked, directory, address, &spot);
+	if (!answer)
+		answer = find_row(&spot, &row);
+	if (!answer && row && row->verdict != PIN)
+		answer = refuse(row, EACCES_);
+	return answer ? answer : CALL(symlinkat, P(second.path), spot.directory, P(spot.name), 0, 0);
+}
+
+static long do_rmdir(struct asked *asked, uint64_t directory, uint64_t address)
+{
+	struct spot spot;
+	struct row *row = NULL;
+	long answer = find(asked, directory, address, &spot);
+
+	if (!answer)
+		answer = find_row(&spot, &row);
+	if (!answer && row && row->verdict != WATCH)
+		answer = refuse(row, row->verdict == PIN ? EBUSY_ : EACCES_);
+	return answer ? answer : CALL(unlinkat, spot.directory, P(spot.name), AT_REMOVEDIR_, 0, 0);
+}
+
+/* What the table says of a move. What arrives at a name that the table waits for may be a directory that holds what must
+ * not be there, or a link past the table, and may be another one by the time it arrives: EXDEV sends the mover to copy
+ * it, name by name. */
+static long judge_move(const struct spot *from, const struct spot *to, uint64_t flags)
+{
+	const struct spot *spots[2] = {from, to};
+
+	for (int i = 0; i < 2; i++) {
+		struct row *row;
+		long answer = find_row(spots[i], &row);
+
+		if (answer)
+			return answer;
+		if (row && row->verdict != WATCH)
+			return refuse(row, row->verdict == PIN ? EBUSY_ : EACCES_);
+		if (row && (i == 1 || flags & EXCHANGE))
+			return -EXDEV_;
+	}
+	return 0;
+}
+
+/* Both paths of a call, fetched before either is looked for. */
+static long find_both(struct asked *asked, const uint64_t at[4], struct spot *from, struct spot *to)
+{
+	long answer = fetch(asked, at[2], at[3], &second);
+
+	if (!answer)
+		answer = find(asked, at[0], at[1], from);
+	return answer ? answer : find_spot(asked, second.base, second.path, to);
+}
+
+static long do_rename(struct asked *asked, uint64_t from_at, uint64_t from_path, uint64_t to_at, uint64_t to_path, uint64_t flags)
+{
+	struct spot from, to;
+	long answer = -E_INVAL; /* also for a whiteout: nobody may make one */
+
+	if (flags <= EXCHANGE)
+		answer = find_both(asked, (uint64_t[]){from_at, from_path, to_at, to_path}, &from, &to);
+	if (!answer)
+		answer = judge_move(&from, &to, flags);
+	return answer ? answer : CALL(renameat2, from.directory, P(from.name), to.directory, P(to.name), flags);
+}
+
+/* The file that a link of a path leads to at last, as a spot. In /proc the link itself is the spot, and is followed. */
+static long follow_all(struct asked *asked, struct spot *spot, long *follow)
+{
+	for (int round = 0; round <= LINKS_MOST; round++) {
+		struct facts facts;
+		long link = CALL(openat, spot->directory, P(spot->name), O_PATH | O_NOFOLLOW | O_CLOEXEC, 0, 0);
+		long answer = link < 0 ? link : facts_of(link, &facts);
+
+		if (answer)
+			return answer;
+		*follow = (facts.mode & TYPE_MASK) == SYMLINK_ ? AT_SYMLINK_FOLLOW_ : 0;
+		if (!*follow)
+			return 0;
+		if (device_of(&facts) == born.proc)
+			return check_own_proc(asked, spot->directory);
+		answer = follow_last(asked, link, spot);
+		if (answer)
+			return answer;
+	}
+	return -E_LOOP;
+}
+
+/* A second name for a file: for a path, or for a descriptor, which may never have had a name. The file may be a symbolic
+ * link, so a name that the table waits for is not given. */
+static long do_link(struct asked *asked, uint64_t from_at, uint64_t from_path, uint64_t to_at, uint64_t to_path, uint64_t flags)
+{
+	struct spot from, to;
+	struct row *row = NULL;
+	long follow = 0, answer = -E_INVAL;
+
+	first.path[0] = 1;
+	if (!(flags & ~(uint64_t)(AT_SYMLINK_FOLLOW_ | AT_EMPTY_PATH)))
+		answer = find_both(asked, (uint64_t[]){from_at, from_path, to_at, to_path}, &from, &to);
+	if (answer == -E_NOENT && !first.path[0] && flags & AT_EMPTY_PATH) {
+		/* The descriptor itself: by the name it has in /proc, which its owner could use as well. */
+		put_number(proc_path(first.path, asked->thread, "/fd/"), from_at & 0x7fffffff);
+		answer = find_spot(asked, AT_FDCWD, first.path, &from);
+		if (!answer)
+			answer = find_spot(asked, second.base, second.path, &to);
+		flags |= AT_SYMLINK_FOLLOW_;
+	}
+	if (!answer && flags & AT_SYMLINK_FOLLOW_)
+		answer = follow_all(asked, &from, &follow);
+	for (int i = 0; i < 2 && !answer; i++) {
+		answer = find_row(i ? &to : &from, &row);
+		if (!answer && row && (row->verdict == DENY || (i && row->verdict == WATCH)))
+			answer = refuse(row, EACCES_);
+	}
+	return answer ? answer : CALL(linkat, from.directory, P(from.name), to.directory, P(to.name), follow);
+}
+
+#include "dial.h"
+
+/* A name for a socket. It is bound by the caller's own text, which getsockname() must give back; should the way there
+ * be another by then, a socket stands at a wrong name, and nobody reads or runs a socket. Only in /proc the same text
+ * means another place to us. */
+static long do_bind(struct asked *asked, uint64_t number, uint64_t address, uint64_t size)
+{
+	static union {
+		uint16_t family;
+		char bytes[129];
+	} name;
+	struct {
+		void *base;
+		size_t size;
+	} here = {name.bytes, size}, there = {(void *)(uintptr_t)address, size};
+	struct row *row = NULL;
+	struct spot spot;
+	long answer, fd;
+	char *end;
+
+	if (size < 2 || size > 128)
+		return -E_INVAL;
+	answer = call6(__NR_process_vm_readv, asked->thread, P(&here), 1, P(&there), 1, 0);
+	if (answer != (long)size)
+		return -EFAULT_;
+	name.bytes[size] = 0;
+	fd = take_descriptor(asked, number & 0xffffffff);
+	if (fd < 0)
+		return fd;
+	if (is_outside(fd)) /* it was handed in connected, and becomes nothing else */
+		return -E_INVAL;
+	if (name.family != 1 /* AF_UNIX */ || size == 2 || !name.bytes[2])
+		return CALL(bind, fd, P(name.bytes), size, 0, 0);
+	put_text(first.path, name.bytes + 2);
+	first.base = open_base(asked, AT_FDCWD);
+	answer = first.base < 0 ? first.base : take_umask(asked);
+	if (!answer && !still_waits(asked))
+		answer = -ESRCH_;
+	if (!answer)
+		answer = find_spot(asked, first.base, first.path, &spot);
+	if (!answer)
+		answer = find_row(&spot, &row);
+	if (!answer && row && row->verdict == DENY)
+		answer = refuse(row, EACCES_);
+	if (!answer && asked->by_proc && spot.length > 80 /* of 108 */)
+		answer = -ENAMETOOLONG_;
+	if (!answer && asked->by_proc) {
+		own_path(name.bytes + 2, spot.directory);
+		end = put_text(name.bytes + 2 + length_of(name.bytes + 2), "/");
+		size = (uint64_t)(put_text(end, spot.name) - name.bytes) + 1;
+	}
+	if (!answer)
+		answer = CALL(fchdir, first.base, 0, 0, 0, 0);
+	answer = answer ? answer : CALL(bind, fd, P(name.bytes), size, 0, 0);
+	if (!answer)
+		remember(&spot);
+	return answer;
+}
+
+/* ---- One call ---- */
+
+static long carry_out(struct asked *asked)
+{
+	const __u64 *a = asked->notice->data.args, here = (__u64)AT_FDCWD;
+
+	switch (asked->notice->data.nr) {
+#ifdef __NR_open
+	case __NR_open: return do_open(asked, here, a[0], a[1] & 0xffffffff, a[2]);
+	case __NR_creat: return do_open(asked, here, a[0], O_CREAT | O_WRONLY | O_TRUNC, a[1]);
+	case __NR_mkdir: return do_mkdir(asked, here, a[0], a[1]);
+	case __NR_mknod: return do_mknod(asked, here, a[0], a[1], a[2]);
+	case __NR_symlink: return do_symlink(asked, a[0], here, a[1]);
+	case __NR_rmdir: return do_rmdir(asked, here, a[0]);
+	case __NR_rename: return do_rename(asked, here, a[0], here, a[1], 0);
+	case __NR_link: return do_link(asked, here, a[0], here, a[1], 0);
+#endif
+#ifdef __NR_renameat
+	case __NR_renameat: return do_rename(asked, a[0], a[1], a[2], a[3], 0);
+#endif
+	case __NR_openat: return do_open(asked, a[0], a[1], a[2] & 0xffffffff, a[3]);
+	case __NR_mkdirat: return do_mkdir(asked, a[0], a[1], a[2]);
+	case __NR_mknodat: return do_mknod(asked, a[0], a[1], a[2], a[3]);
+	case __NR_symlinkat: return do_symlink(asked, a[0], a[1], a[2]);
+	case __NR_unlinkat: return do_rmdir(asked, a[0], a[1]);
+	case __NR_renameat2: return do_rename(asked, a[0], a[1], a[2], a[3], a[4] & 0xffffffff);
+	case __NR_linkat: return do_link(asked, a[0], a[1], a[2], a[3], a[4] & 0xffffffff);
+	case __NR_bind: return do_bind(asked, a[0], a[1], a[2] & 0xffffffff);
+	case __NR_connect: return do_connect(asked, a[0] & 0xffffffff, a[1], a[2] & 0xffffffff);
+	case __NR_listen: return do_listening(asked, a[0] & 0xffffffff, a[1] & 0xffffffff);
+	}
+	return -E_NOSYS;
+}
+
+/* Take one call from the listener and answer it. Only umask() goes on by itself: nothing of it can change meanwhile. */
+static void serve(void)
+{
+	static struct seccomp_notif notice;
+	static const struct seccomp_notif nothing;
+	struct asked asked = {&notice, 0, 0, 0};
+	long answer;
+
+	notice = nothing;
+	if (CALL(ioctl, LISTENER, SECCOMP_IOCTL_NOTIF_RECV, P(&notice), 0, 0))
+		return; /* whoever asked is gone */
+	asked.thread = notice.pid;
+	if (notice.data.nr == __NR_umask) {
+		born.changed |= (notice.data.args[0] & 0777) != born.umask;
+		born.known = 0;
+		answer_by(&asked, 0, SECCOMP_USER_NOTIF_FLAG_CONTINUE);
+		return;
+	}
+	answer = carry_out(&asked);
+	if (answer != ANSWERED)
+		answer_by(&asked, answer, 0);
+	CALL(close_range, FIRST_FREE, HELD_FROM - 1, 0, 0, 0);
+}
+
+/* Before the first call: what was inherited. */
+static long open_broker(void)
+{
+	struct facts facts;
+	long answer = CALL(statx, AT_FDCWD, P("/proc"), 0, STATX_BASIC, P(&facts));
+
+	born.proc = device_of(&facts);
+	born.umask = born.current = (uint32_t)CALL(umask, 077, 0, 0, 0, 0);
+	CALL(umask, born.umask, 0, 0, 0, 0);
+	return answer;
+}
+
+#endif

@@ -1,0 +1,195 @@
+"""Control groups: a group for one run, below our own, where the system lets us make one. Version 2, or version 1.
+
+Only ever below our own group or beside it, so that whatever holds us holds the run too. Nothing is left behind: the
+group is removed with the run, and what a killed supervisor left is empty and swept by the next.
+"""
+
+import contextlib
+import os
+import signal
+import time
+
+from ..model import LaunchError, Limit
+
+ROOT = "/sys/fs/cgroup"
+_PREFIX = "ringfence-"
+MOST_PIDS = 1 << 22
+KEEPERS = 2  # the outer process and the warden
+# controller: its directory in version 1, the file that shows that it is there
+_ONES = {
+    "memory": ("memory", "memory.limit_in_bytes"),
+    "pids": ("pids", "pids.max"),
+    "cpu": ("cpuacct", "cpuacct.usage"),
+}
+_TWOS = {"memory": "memory.max", "pids": "pids.max", "cpu": "cpu.stat"}
+
+_found: dict[str, str] | None = None  # controller: the directory below which a group can be made
+
+
+def controllers() -> tuple[str, ...]:
+    """What a group of ours could control, found by making one; once for each process."""
+    global _found
+    if _found is None:
+        _found = {name: above for name in _ONES for above in _candidates(name) if _works(name, above)}
+    return tuple(_found)
+
+
+def _own_groups() -> dict[str, str]:
+    """The path of our own group in each hierarchy; "" is version 2's."""
+    try:
+        with open("/proc/self/cgroup", encoding="utf-8", errors="surrogateescape") as file:
+            rows = [line.rstrip("\n").split(":", 2) for line in file]
+    except OSError:
+        return {}
+    return {name: path for _, names, path in rows for name in names.split(",")}
+
+
+def _candidates(controller: str) -> list[str]:
+    own = _own_groups()
+    if os.path.exists(f"{ROOT}/cgroup.controllers"):
+        # Beside us, for a group that has processes of its own cannot hand controllers down; or below the root.
+        here = f"{ROOT}{own.get('', '/')}".rstrip("/")
+        return [ROOT] if here == ROOT else [os.path.dirname(here)]
+    directory = _ONES[controller][0]
+    return [f"{ROOT}/{directory}{own[directory]}".rstrip("/")] if directory in own else []
+
+
+def _works(controller: str, above: str) -> bool:
+    _sweep(above)
+    path = _new(above)
+    try:
+        os.mkdir(path, 0o755)
+    except OSError:
+        return False
+    try:
+        return any(os.path.exists(f"{path}/{name}") for name in (_ONES[controller][1], _TWOS[controller]))
+    finally:
+        os.rmdir(path)
+
+
+def _new(above: str) -> str:
+    return f"{above}/{_PREFIX}{os.getpid()}-{os.urandom(6).hex()}"
+
+
+def _sweep(above: str) -> None:
+    """Remove what a killed supervisor left. A group that still has processes cannot be removed."""
+    with contextlib.suppress(OSError):
+        for name in os.listdir(above):
+            pid = name.removeprefix(_PREFIX).partition("-")[0]
+            if name.startswith(_PREFIX) and pid.isdigit() and not os.path.exists(f"/proc/{pid}"):
+                with contextlib.suppress(OSError):
+                    os.rmdir(f"{above}/{name}")
+
+
+class Group:
+    """A group for one run."""
+
+    def __init__(self, wanted: tuple[str, ...], limits: tuple[Limit, ...]) -> None:
+        self._paths: dict[str, str] = {}
+        amounts = {limit.name: int(limit.amount) for limit in limits}
+        places = {above: _new(above) for above in dict.fromkeys((_found or {})[name] for name in wanted)}
+        try:
+            for path in places.values():
+                os.mkdir(path, 0o755)
+            for name in wanted:
+                self._paths[name] = places[(_found or {})[name]]
+            if "memory" in self._paths:
+                self._set_memory(self._paths["memory"], amounts["memory"])
+            if "pids" in self._paths:
+                _put(f"{self._paths['pids']}/pids.max", min(amounts["processes"] + KEEPERS, MOST_PIDS))
+        except OSError as error:
+            self.close()
+            raise LaunchError(
+                "cgroup", f"cannot be made: {error.strerror}", "--best-effort does not need one"
+            ) from None
+
+    def _set_memory(self, path: str, amount: int) -> None:
+        if os.path.exists(f"{path}/memory.max"):
+            _put(f"{path}/memory.max", amount)
+            for name, value in (("memory.swap.max", 0), ("memory.oom.group", 1)):
+                if os.path.exists(f"{path}/{name}"):
+                    _put(f"{path}/{name}", value)
+            return
+        _put(f"{path}/memory.limit_in_bytes", amount)
+        if os.path.exists(f"{path}/memory.memsw.limit_in_bytes"):
+            _put(f"{path}/memory.memsw.limit_in_bytes", amount)
+
+    def open_lists(self) -> list[int]:
+        """Where the enactor writes itself down, a descriptor for each hierarchy."""
+        paths = dict.fromkeys(self._paths.values())
+        return [os.open(f"{path}/cgroup.procs", os.O_WRONLY | os.O_CLOEXEC) for path in paths]
+
+    def crossed(self) -> str | None:
+        """The limit that the kernel has refused to let the run go beyond, if it has."""
+        for name, limit, files in (
+            ("memory", "memory", (("memory.events", "oom_kill"), ("memory.oom_control", "oom_kill"))),
+            ("pids", "processes", (("pids.events", "max"),)),
+        ):
+            if name in self._paths and any(_count(f"{self._paths[name]}/{file}", word) for file, word in files):
+                return limit
+        return None
+
+    def cpu_seconds(self) -> float | None:
+        """Processor time of everything that was ever in the group, if that is counted."""
+        path = self._paths.get("cpu")
+        if path is None:
+            return None
+        usage = _count(f"{path}/cpu.stat", "usage_usec")
+        return usage / 1e6 if usage is not None else float(_get(f"{path}/cpuacct.usage") or 0) / 1e9
+
+    def close(self) -> None:
+        """End whoever is left in it, and remove it."""
+        until = time.monotonic() + 2
+        for path in dict.fromkeys(self._paths.values()):
+            while os.path.isdir(path):
+                try:
+                    os.rmdir(path)
+                except OSError:
+                    if time.monotonic() > until:
+                        break  # the next run sweeps it
+                    _kill_all(path)
+                    time.sleep(0.002)
+        self._paths = {}
+
+
+def _members(path: str) -> set[int]:
+    return {*map(int, (_get(f"{path}/cgroup.procs") or "").split())}
+
+
+def _kill_all(path: str) -> None:
+    """SIGKILL to every member. A number is only what it was when it still is a member after we hold it."""
+    held: dict[int, int] = {}
+    try:
+        for pid in _members(path):
+            with contextlib.suppress(OSError):
+                held[pid] = os.pidfd_open(pid)
+        for pid in _members(path) & held.keys():
+            with contextlib.suppress(OSError):
+                signal.pidfd_send_signal(held[pid], signal.SIGKILL)
+    finally:
+        for fd in held.values():
+            os.close(fd)
+
+
+def _put(path: str, value: int) -> None:
+    fd = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
+    try:
+        os.write(fd, str(value).encode())
+    finally:
+        os.close(fd)
+
+
+def _get(path: str) -> str | None:
+    try:
+        with open(path, encoding="ascii") as file:
+            return file.read()
+    except OSError:
+        return None
+
+
+def _count(path: str, word: str) -> int | None:
+    for line in (_get(path) or "").splitlines():
+        name, _, number = line.partition(" ")
+        if name == word:
+            return int(number)
+    return None

@@ -1,0 +1,48 @@
+"""Names whose coming or going matters, looked at through their directories.
+
+A directory that was not changed since we looked has the same names with the same objects behind them, and one call says
+so for all of them. Its time of change is what no command can set; one of the last moment says nothing yet, for the
+clock of files goes in steps.
+"""
+
+import os
+import time
+from collections.abc import Callable, Iterable
+
+_SETTLED = 50_000_000  # ns
+
+Stamp = tuple[int, int, int, int]
+
+
+def _stamp(path: str) -> Stamp | None:
+    try:
+        facts = os.stat(path)
+    except OSError:
+        return None
+    return facts.st_dev, facts.st_ino, facts.st_mtime_ns, facts.st_ctime_ns
+
+
+class Lookout:
+    """Paths by their directories, each directory as it was when its paths were last looked at."""
+
+    def __init__(self, paths: Iterable[str]) -> None:
+        self._inside: dict[str, list[str]] = {}
+        for path in paths:
+            self._inside.setdefault(path.rpartition("/")[0] or "/", []).append(path)
+        self._seen: dict[str, Stamp | None] = {}
+
+    def those(self, true: Callable[[str], bool]) -> list[str]:
+        """The paths of which something has become true; it was true of none when nothing had changed."""
+        found = []
+        for directory, paths in self._inside.items():
+            now = _stamp(directory)
+            if now is None:  # no directory, no names
+                found += [path for path in paths if true(path)]
+                continue
+            if self._seen.get(directory) == now:
+                continue
+            here = [path for path in paths if true(path)]
+            found += here
+            if not here and time.time_ns() - max(now[2:]) > _SETTLED:
+                self._seen[directory] = now
+        return found

@@ -1,0 +1,107 @@
+/* The nursery: an enactor that has read and checked a plan, and forks whenever the next run is to stand by.
+ *
+ * Part of enact.c, in which it is included. It does nothing of the plan itself: each child does all of it, from the next
+ * step to AWAIT. Being a fork of a small process it starts in a fifth of the time of an exec, and whoever started the
+ * nursery is not held up meanwhile. The child is a child of *that* process (CLONE_PARENT), which waits for it, signals
+ * it and is told of its end as if it had started it.
+ */
+
+/* One message with some descriptors, four at most. */
+struct mail {
+	struct {
+		void *base;
+		size_t size;
+	} part;
+	struct {
+		size_t size;
+		int32_t level, type, fds[4];
+	} given;
+	struct {
+		void *name;
+		uint32_t name_size;
+		void *parts;
+		size_t count;
+		void *control;
+		size_t control_size;
+		int32_t flags;
+	} message;
+};
+
+static void address(struct mail *mail, void *content, size_t size, size_t count)
+{
+	*mail = (struct mail){{content, size}, {16 + 4 * count, 1 /* SOL_SOCKET */, 1 /* SCM_RIGHTS */, {-1, -1, -1, -1}}, {0}};
+	mail->message.parts = &mail->part;
+	mail->message.count = 1;
+	mail->message.control = &mail->given;
+	mail->message.control_size = 16 + 4 * count;
+}
+
+/* A message with exactly so many descriptors; the answer is its length, and 0 or less is the end. */
+static long receive(uint64_t socket, void *into, size_t room, int32_t *fds, size_t count)
+{
+	struct mail mail;
+	long answer;
+
+	address(&mail, into, room, count);
+	answer = CALL(recvmsg, socket, P(&mail.message), 0x40000000 /* MSG_CMSG_CLOEXEC */, 0, 0);
+	if (answer <= 0)
+		return answer;
+	if (mail.message.flags & (8 | 32) /* MSG_CTRUNC, MSG_TRUNC */ || mail.message.control_size < 16 + 4 * count ||
+	    mail.given.size != 16 + 4 * count || mail.given.level != 1 || mail.given.type != 1)
+		return -E_PROTO;
+	for (size_t i = 0; i < count; i++)
+		fds[i] = mail.given.fds[i];
+	return answer;
+}
+
+/* A descriptor in the place of another. */
+static long replace(long fd, long place, long flags)
+{
+	long answer = CALL(dup3, fd, place, flags, 0, 0);
+
+	close_fd(fd);
+	return answer < 0 ? answer : 0;
+}
+
+/* NURSERY: only children go on, one for each byte that comes. What goes back is the child's pid, with the other ends of
+ * its status and of its socket for AWAIT, which take the places of ours. */
+static long do_nursery(uint64_t request, long status)
+{
+	int told[2], asked[2];
+	int32_t pid;
+	uint8_t byte;
+	struct mail mail;
+	long answer;
+
+	if (handed.is_inside)
+		return 0; /* the child that has become bubblewrap's */
+	for (;;) {
+		do
+			answer = CALL(read, request, P(&byte), 1, 0, 0);
+		while (answer == -4 /* EINTR */);
+		if (answer != 1)
+			CALL(exit_group, 0, 0, 0, 0, 0); /* nobody is left to ask */
+		answer = call6(__NR_socketpair, 1 /* AF_UNIX */, 1 /* SOCK_STREAM */ | O_CLOEXEC, 0, P(told), 0, 0);
+		if (!answer)
+			answer = call6(__NR_socketpair, 1, 5 /* SOCK_SEQPACKET */ | O_CLOEXEC, 0, P(asked), 0, 0);
+		if (!answer)
+			answer = call6(__NR_clone, CLONE_PARENT | SIGCHLD_, 0, 0, 0, 0, 0);
+		if (answer < 0)
+			CALL(exit_group, 125, 0, 0, 0, 0);
+		pid = (int32_t)answer;
+		if (!pid)
+			break;
+		address(&mail, &pid, sizeof(pid), 2);
+		mail.given.fds[0] = told[0];
+		mail.given.fds[1] = asked[0];
+		CALL(sendmsg, request, P(&mail.message), 0x4000 /* MSG_NOSIGNAL */, 0, 0);
+		for (int i = 0; i <= 1; i++) {
+			close_fd(told[i]);
+			close_fd(asked[i]);
+		}
+	}
+	close_fd(told[0]);
+	close_fd(asked[0]);
+	answer = replace(told[1], status, O_CLOEXEC);
+	return answer ? answer : replace(asked[1], (long)request, 0); /* it goes through bubblewrap, if there is that */
+}

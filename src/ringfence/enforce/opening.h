@@ -1,0 +1,280 @@
+/* Opening for somebody else: what is there already, what is made, and what must be waited for. Part of the broker. */
+#ifndef RINGFENCE_OPENING_H
+#define RINGFENCE_OPENING_H
+
+#include "table.h"
+
+enum { AT_REMOVEDIR_ = 0x200, AT_SYMLINK_FOLLOW_ = 0x400, EXCHANGE = 2, ANSWERED = 1 << 20 };
+enum { MOST_WAITS = 64, HELD_FROM = 100 /* descriptors up to here are those of the call at hand */ };
+enum { RESTART = 512 /* ERESTARTSYS: begin anew after the signal, or EINTR, as its handler says */ };
+
+/* Somebody who waits for the other end of a named pipe. */
+static struct {
+	struct wait {
+		uint64_t id, flags; /* of the call; an id of 0 is nobody */
+		uint32_t thread;
+		long pipe; /* held; for reading, our own reading end, so that a writer finds one */
+	} waits[MOST_WAITS];
+	uint32_t count, turn;
+} broker;
+
+/* Ours is closed before the command goes on: what it writes and executes at once would be "busy" by our descriptor. */
+static long answer_with(const struct asked *asked, long fd, uint64_t flags)
+{
+	struct seccomp_notif_addfd given = {
+		.id = asked->notice->id,
+		.srcfd = (uint32_t)fd,
+		.newfd_flags = flags & O_CLOEXEC ? O_CLOEXEC : 0,
+	};
+	struct seccomp_notif_resp response = {.id = asked->notice->id};
+
+	response.val = CALL(ioctl, LISTENER, SECCOMP_IOCTL_NOTIF_ADDFD, P(&given), 0, 0);
+	if (response.val < 0)
+		return (long)response.val;
+	close_fd(fd);
+	CALL(ioctl, LISTENER, SECCOMP_IOCTL_NOTIF_SEND, P(&response), 0, 0);
+	return ANSWERED;
+}
+
+static void answer_by(const struct asked *asked, long answer, uint32_t flags)
+{
+	struct seccomp_notif_resp response = {.id = asked->notice->id, .error = (int32_t)answer, .flags = flags};
+
+	CALL(ioctl, LISTENER, SECCOMP_IOCTL_NOTIF_SEND, P(&response), 0, 0);
+}
+
+/* Open the pipe that is held, if that can be done without waiting: 0 is to try again later. */
+static long open_pipe(struct wait *wait, const struct asked *asked)
+{
+	const uint64_t flags = wait->flags | O_NONBLOCK | O_NOCTTY | O_CLOEXEC;
+	const int reads = (wait->flags & O_ACCMODE) == O_RDONLY;
+	struct polled polled = {(int)wait->pipe, POLLIN_, 0};
+	int64_t time[2] = {0, 0};
+	char path[40];
+	long fd = wait->pipe;
+
+	if (reads && !CALL(ppoll, P(&polled), 1, P(time), 0, 8))
+		return 0;
+	if (!reads) {
+		own_path(path, wait->pipe);
+		fd = CALL(openat, AT_FDCWD, P(path), flags, 0, 0);
+	}
+	if (fd == -ENXIO_)
+		return 0;
+	if (fd < 0)
+		return fd;
+	CALL(fcntl, fd, F_SETFL, wait->flags, 0, 0);
+	return answer_with(asked, fd, wait->flags);
+}
+
+/* A named pipe has two ends, and an open waits for the other one. We do not wait: we try, and try again from time to
+ * time. */
+static long wait_for_pipe(const struct asked *asked, long directory, const char *name, uint64_t flags)
+{
+	const int reads = (flags & O_ACCMODE) == O_RDONLY;
+	struct wait *wait = broker.waits;
+	char path[40];
+	long fd, answer;
+
+	fd = CALL(openat, directory, P(name), O_PATH | O_CLOEXEC | (flags & O_NOFOLLOW), 0, 0);
+	flags &= ~(uint64_t)O_NOFOLLOW;
+	if (fd >= 0 && reads) {
+		own_path(path, fd);
+		fd = CALL(openat, AT_FDCWD, P(path), flags | O_NONBLOCK | O_CLOEXEC, 0, 0);
+	}
+	if (fd < 0)
+		return fd;
+	while (wait < broker.waits + MOST_WAITS && wait->id)
+		wait++;
+	if (wait == broker.waits + MOST_WAITS)
+		return -EAGAIN_;
+	*wait = (struct wait){0, flags, asked->thread, fd};
+	answer = open_pipe(wait, asked);
+	if (answer)
+		return answer;
+	wait->pipe = CALL(fcntl, fd, F_DUPFD_CLOEXEC, HELD_FROM, 0, 0);
+	if (wait->pipe < 0)
+		return -EAGAIN_;
+	wait->id = asked->notice->id;
+	broker.count++;
+	return ANSWERED;
+}
+
+/* Whether a signal waits for somebody who would take it. */
+static int is_signalled(const struct asked *asked)
+{
+	static const char *const labels[] = {"SigPnd:", "ShdPnd:", "SigBlk:", "SigIgn:"};
+	struct status status;
+	long sets[4];
+
+	if (read_status(asked, &status))
+		return 0;
+	for (int i = 0; i < 4; i++) {
+		sets[i] = number_in(&status, labels[i], 16);
+		if (sets[i] < 0)
+			return 0;
+	}
+	return ((sets[0] | sets[1]) & ~sets[2] & ~sets[3]) != 0;
+}
+
+/* From time to time: is there another end now, has somebody a signal to take, or does nobody wait any more? */
+static void look_after_waits(void)
+{
+	broker.turn++;
+	for (int i = 0; i < MOST_WAITS; i++) {
+		struct wait *wait = &broker.waits[i];
+		struct seccomp_notif notice = {.id = wait->id};
+		struct asked asked = {&notice, wait->thread, 0, 0};
+		long answer = ANSWERED;
+
+		if (!wait->id)
+			continue;
+		if (still_waits(&asked)) {
+			answer = open_pipe(wait, &asked);
+			if (!answer && broker.turn % 8 == 0 && is_signalled(&asked))
+				answer = -RESTART;
+			if (!answer)
+				continue;
+		}
+		if (answer != ANSWERED)
+			answer_by(&asked, answer, 0);
+		close_fd(wait->pipe);
+		wait->id = 0;
+		broker.count--;
+	}
+	CALL(close_range, FIRST_FREE, HELD_FROM - 1, 0, 0, 0);
+}
+
+/* One of its descriptors, as ours: of the thread itself, which may have descriptors of its own, or be all that is left of
+ * its process. Before 6.9 only a process can be named. */
+static long take_descriptor(struct asked *asked, uint64_t number)
+{
+	long fd, pidfd = CALL(pidfd_open, asked->thread, O_EXCL /* PIDFD_THREAD */, 0, 0, 0);
+
+	if (pidfd == -E_INVAL) {
+		long process = process_of(asked);
+
+		pidfd = process < 0 ? process : CALL(pidfd_open, process, 0, 0, 0, 0);
+	}
+	fd = pidfd < 0 ? pidfd : CALL(pidfd_getfd, pidfd, number, 0, 0, 0);
+	return fd < 0 || still_waits(asked) ? fd : -ESRCH_;
+}
+
+/* /dev/tty is the terminal of whoever opens it, and that is not ours: give it the one it holds. */
+static long open_terminal(struct asked *asked, uint64_t flags)
+{
+	char path[40];
+
+	for (uint64_t number = 0; number <= 2; number++) {
+		long fd = take_descriptor(asked, number);
+
+		if (fd < 0 || !is_terminal(fd))
+			continue;
+		own_path(path, fd);
+		fd = CALL(openat, AT_FDCWD, P(path), (flags & ~(uint64_t)O_NOFOLLOW) | O_NOCTTY | O_CLOEXEC, 0, 0);
+		return fd < 0 ? fd : answer_with(asked, fd, flags);
+	}
+	return -ENXIO_;
+}
+
+/* Something that is there already: of each type as an open would, but for the waiting. */
+static long open_existing(struct asked *asked, long directory, const char *name, const struct facts *facts, uint64_t flags)
+{
+	uint32_t type = facts->mode & TYPE_MASK;
+	long fd;
+
+	if (type == DIRECTORY_)
+		return -EISDIR_;
+	if (type == SOCKET_)
+		return -ENXIO_;
+	if (type == CHARACTER && facts->rdev_major == 5 && facts->rdev_minor == 0)
+		return open_terminal(asked, flags);
+	if (type == FIFO && !(flags & O_NONBLOCK) && (flags & O_ACCMODE) != O_RDWR)
+		return wait_for_pipe(asked, directory, name, flags);
+	fd = CALL(openat, directory, P(name), flags | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0, 0);
+	if (fd >= 0 && !(flags & O_NONBLOCK))
+		CALL(fcntl, fd, F_SETFL, flags, 0, 0);
+	return fd < 0 ? fd : answer_with(asked, fd, flags);
+}
+
+/* What a link in its own part of /proc leads to. It is held before it is looked at, and opened by what is held: the one
+ * who asks can put another file behind the link at any moment, ours for example. */
+static long open_held(struct asked *asked, const struct spot *spot, uint64_t flags)
+{
+	char path[40];
+	struct facts facts;
+	long fd, answer = check_own_proc(asked, spot->directory);
+
+	if (answer)
+		return answer;
+	fd = CALL(openat, spot->directory, P(spot->name), O_PATH | O_CLOEXEC, 0, 0);
+	answer = fd < 0 ? fd : facts_of(fd, &facts);
+	if (!answer && device_of(&facts) == born.proc)
+		answer = check_own_proc(asked, fd);
+	if (answer)
+		return answer;
+	own_path(path, fd);
+	return open_existing(asked, AT_FDCWD, path, &facts, flags);
+}
+
+/* Follow the link that a spot is, to another spot. */
+static long follow_last(struct asked *asked, long link, struct spot *spot)
+{
+	long size = CALL(readlinkat, link, P(""), P(first.path), PATH_MOST - 1, 0);
+
+	if (size <= 0)
+		return size < 0 ? size : -E_NOENT;
+	first.path[size] = 0;
+	return find_spot(asked, spot->directory, first.path, spot);
+}
+
+/* Open what is at a spot, or follow it if it is a link. 0 is to look again. */
+static long open_or_follow(struct asked *asked, struct spot *spot, uint64_t flags)
+{
+	struct facts facts;
+	long link = CALL(openat, spot->directory, P(spot->name), O_PATH | O_NOFOLLOW | O_CLOEXEC, 0, 0);
+	long answer = link < 0 ? link : facts_of(link, &facts);
+
+	if (answer)
+		return answer == -E_NOENT ? 0 : answer;
+	if ((facts.mode & TYPE_MASK) == SYMLINK_) {
+		if (flags & O_NOFOLLOW)
+			return -E_LOOP;
+		return device_of(&facts) == born.proc ? open_held(asked, spot, flags) : follow_last(asked, link, spot);
+	}
+	if (device_of(&facts) == born.proc)
+		answer = check_own_proc(asked, link);
+	if (!answer)
+		answer = open_existing(asked, spot->directory, spot->name, &facts, flags | O_NOFOLLOW);
+	return answer == -E_NOENT ? 0 : answer; /* gone meanwhile */
+}
+
+static long do_open(struct asked *asked, uint64_t directory, uint64_t address, uint64_t flags, uint64_t mode)
+{
+	struct spot spot;
+	long answer = flags & (O_PATH | O_DIRECTORY) ? -E_INVAL : find(asked, directory, address, &spot);
+
+	if (!answer)
+		answer = take_umask(asked);
+	for (int round = 0; !answer; round++) {
+		const uint64_t made = flags | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
+		struct row *row;
+
+		if (round > LINKS_MOST)
+			return -E_LOOP;
+		if (spot.name[spot.length] || is_word(spot.name, spot.length, ".") || is_word(spot.name, spot.length, ".."))
+			return flags & O_EXCL ? -EEXIST_ : -EISDIR_;
+		answer = find_row(&spot, &row);
+		if (!answer && row && row->verdict == DENY)
+			answer = refuse(row, EACCES_);
+		if (!answer)
+			answer = CALL(openat, spot.directory, P(spot.name), made, mode & 07777, 0);
+		if (answer >= 0)
+			return answer_with(asked, answer, flags);
+		if (answer == -EEXIST_ && !(flags & O_EXCL))
+			answer = open_or_follow(asked, &spot, flags & ~(uint64_t)O_CREAT);
+	}
+	return answer;
+}
+
+#endif

@@ -1,0 +1,160 @@
+"""After a run: repositories in the workspace that would make a later git, outside, run programs.
+
+The names at the top of the workspace are held by the kernel; a repository deeper in it is the command's own to make. It
+is reported when something was changed in it during the run that git would execute: a configuration beyond the ordinary,
+a hook, a pointer to another git directory. What was changed is told by its time of change, which no command can set.
+A look around in bounded time, near the top first; it reads small regular files, follows no link, and waits for nothing.
+"""
+
+import os
+import stat
+import time
+from collections import deque
+from collections.abc import Iterator
+
+from .repository import content, modules, worktrees
+
+MOST_ENTRIES = 500_000
+PATIENT = 5.0  # seconds, for whoever wants it moved out of the way
+SUFFIX = ".quarantined"
+_BARE = frozenset(("HEAD", "objects", "refs"))
+# What git writes by itself into a new repository, a clone, a branch; keys that name no program and no file.
+_ORDINARY = {
+    "core": "repositoryformatversion filemode bare logallrefupdates ignorecase precomposeunicode symlinks autocrlf eol",
+    "remote": "url fetch pushurl push tagopt mirror prune promisor partialclonefilter",
+    "branch": "remote merge rebase pushremote description",
+    "user": "name email",
+    "submodule": "url active update",
+    "extensions": "objectformat refstorage partialclone",
+    "pull": "rebase ff",
+    "init": "defaultbranch",
+}
+_KEYS = {section: frozenset(keys.split()) for section, keys in _ORDINARY.items()}
+
+
+def scan(workspace: str, since: int, seconds: float) -> tuple[str, ...]:
+    """The git directories that a later git would run programs of, changed since a time in nanoseconds."""
+    until = time.monotonic() + seconds
+    found = [path for path in _own(workspace) if _runs_code(path, since)]
+    for path in _repositories(workspace, until):
+        if _runs_code(path, since):
+            found.append(path)
+    return tuple(found)
+
+
+def quarantine(workspace: str, paths: tuple[str, ...]) -> tuple[str, ...]:
+    """Rename what was found so that git no longer takes it for a repository; the new names."""
+    renamed = []
+    for path in paths:
+        where, name = os.path.split(path) if os.path.basename(path) == ".git" else (path, "HEAD")
+        new = f"{name}{SUFFIX}-{os.urandom(4).hex()}"
+        try:
+            fd = _directory(workspace, where)
+        except OSError:
+            continue
+        try:
+            os.rename(name, new, src_dir_fd=fd, dst_dir_fd=fd)
+            renamed.append(f"{where}/{new}")
+        except FileNotFoundError:  # somebody was faster
+            continue
+        finally:
+            os.close(fd)
+    return tuple(renamed)
+
+
+def _directory(workspace: str, path: str) -> int:
+    """A directory in the workspace, opened name by name: a link on the way is refused."""
+    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+    fd = os.open(workspace, flags)
+    for name in [name for name in os.path.relpath(path, workspace).split("/") if name not in ("", ".")]:
+        above = fd
+        try:
+            fd = os.open(name, flags, dir_fd=above)
+        finally:
+            os.close(above)
+    return fd
+
+
+def _own(workspace: str) -> list[str]:
+    """The git directories inside the workspace's own: those of its submodules and worktrees."""
+    return [*modules(workspace), *(f"{workspace}/.git/worktrees/{name}" for name in worktrees(workspace))]
+
+
+def _repositories(workspace: str, until: float) -> Iterator[str]:
+    """Every git directory below the top of the workspace, near the top first, until the time is over."""
+    queue = deque([workspace])
+    entries = 0
+    while queue and entries < MOST_ENTRIES and time.monotonic() < until:
+        path = queue.popleft()
+        names = set()
+        try:
+            with os.scandir(path) as listing:
+                for entry in listing:
+                    entries += 1
+                    names.add(entry.name)
+                    if entry.name != ".git" and entry.is_dir(follow_symlinks=False):
+                        queue.append(f"{path}/{entry.name}")
+        except OSError:
+            continue
+        if ".git" in names and path != workspace:
+            yield f"{path}/.git"
+        if names >= _BARE:
+            yield path
+
+
+def _runs_code(path: str, since: int) -> bool:
+    """Whether something that git would execute in a git directory was changed."""
+    changed = _facts(path)
+    if changed is None or not stat.S_ISDIR(changed.st_mode):
+        # A file or a link that leads to the git directory: where it leads may be anywhere.
+        return changed is not None and changed.st_ctime_ns >= since and not _is_known_pointer(path)
+    if _is_new(f"{path}/commondir", since) and content(f"{path}/commondir").strip() != b"../..":
+        return True
+    files = (f"{path}/config", f"{path}/config.worktree")
+    if any(_is_new(file, since) and not _is_ordinary(content(file)) for file in files):
+        return True
+    try:
+        hooks = os.listdir(f"{path}/hooks")
+    except OSError:
+        return _is_new(f"{path}/hooks", since) and os.path.islink(f"{path}/hooks")
+    return any(not name.endswith(".sample") and _is_new(f"{path}/hooks/{name}", since) for name in hooks)
+
+
+def _is_known_pointer(path: str) -> bool:
+    """Whether a `.git` file leads to a worktree or submodule of a repository that says the same of it."""
+    text = content(path).decode("utf-8", "surrogateescape").partition("\n")[0]
+    if not text.startswith("gitdir: "):
+        return False
+    own = os.path.realpath(os.path.join(os.path.dirname(path), text.removeprefix("gitdir: ")))
+    return "/.git/worktrees/" in own or "/.git/modules/" in own
+
+
+def _facts(path: str) -> os.stat_result | None:
+    try:
+        return os.lstat(path)
+    except OSError:
+        return None
+
+
+def _is_new(path: str, since: int) -> bool:
+    facts = _facts(path)
+    return facts is not None and facts.st_ctime_ns >= since
+
+
+def _is_ordinary(text: bytes) -> bool:
+    """Whether a configuration says only what git itself writes there."""
+    keys: frozenset[str] = frozenset()
+    for raw in text.decode("utf-8", "replace").splitlines():
+        line = raw.strip()
+        if not line or line[0] in "#;":
+            continue
+        if line.startswith("["):
+            section, _, rest = line[1:].partition("]")
+            keys = _KEYS.get(section.split(" ")[0].split(".")[0].strip('"').lower(), frozenset())
+            line = rest.strip()
+            if not line:
+                continue
+        key, _, value = line.partition("=")
+        if key.strip().lower() not in keys or value.rstrip().endswith("\\") or value.strip().startswith("ext::"):
+            return False
+    return True

@@ -1,0 +1,273 @@
+/* Connections into the run itself: its loopback, and unix sockets. Made on a copy of the caller's socket, without waiting.
+ *
+ * Part of the warden, with dial.h, which has what leads outside.
+ */
+#ifndef RINGFENCE_REACH_H
+#define RINGFENCE_REACH_H
+
+#include "asker.h"
+
+enum { EISCONN_ = 106, EALREADY_ = 114, EINPROGRESS_ = 115, ENETDOWN_ = 100, ECONNREFUSED_ = 111, EOPNOTSUPP_ = 95 };
+enum { AF_UNIX_ = 1, AF_INET_ = 2, AF_INET6_ = 10, STREAM_ = 1, ESTABLISHED = 1, SYN_SENT = 2, POLLOUT_ = 4 };
+enum { SOL_SOCKET_ = 1, SO_TYPE_ = 3, SO_ERROR_ = 4, SO_SNDTIMEO_ = 21, SO_DOMAIN_ = 39, SO_NETNS_COOKIE_ = 71 };
+enum { SO_PEERCRED_ = 17, MOUNT_ROOT = 0x2000, MOST_SOCKETS = 4096, MOST_CONNECTING = 64 };
+enum { MOST_PENDING = 1024, NAME_BYTES = 128, NONBLOCK = 1, CLOEXEC = 2, READ_ONLY_MOUNT = 1 };
+
+/* What the gate is asked, and what it answers; a socket comes with an answer without error. */
+struct question {
+	uint64_t id;
+	int32_t fd;
+	uint32_t flags;
+	uint16_t family, port; /* of the caller's socket; the port as it stands in an address */
+	uint8_t address[16];
+	uint32_t zero;
+};
+struct reply {
+	uint64_t id;
+	int32_t fd;
+	uint32_t flags;
+	int32_t error;
+	uint32_t zero;
+};
+
+union place {
+	uint16_t family;
+	char bytes[NAME_BYTES + 1];
+	struct {
+		uint16_t family, port;
+		uint8_t address[4];
+	} four;
+	struct {
+		uint16_t family, port;
+		uint32_t flow;
+		uint8_t address[16];
+	} six;
+};
+
+static struct {
+	long gate;	 /* where questions go, or -1 */
+	uint64_t cookie; /* of the run's own network */
+	struct {
+		uint64_t id; /* 0 is free */
+		uint32_t thread;
+	} pending[MOST_PENDING];
+	struct {
+		uint64_t device, inode;
+	} made[MOST_SOCKETS]; /* the unix sockets of the run, by the names it bound */
+	uint32_t count;
+	struct connecting {
+		uint64_t id; /* 0 is nobody */
+		uint32_t thread;
+		long fd, object; /* its socket, and of a unix socket what it connects to */
+	} waits[MOST_CONNECTING];
+	uint32_t waiting;
+} dial = {.gate = -1};
+
+static long option(long fd, long level, long name, void *into, uint32_t size)
+{
+	return call6(__NR_getsockopt, fd, level, name, P(into), P(&size), 0);
+}
+
+static int number_of(long fd, long name)
+{
+	int value = -1;
+
+	return option(fd, SOL_SOCKET_, name, &value, sizeof(value)) ? -1 : value;
+}
+
+/* Whether a socket belongs to the host's network: it was handed in. */
+static int is_outside(long fd)
+{
+	uint64_t cookie = 0;
+
+	return dial.cookie && !option(fd, SOL_SOCKET_, SO_NETNS_COOKIE_, &cookie, sizeof(cookie)) && cookie != dial.cookie;
+}
+
+/* ---- Inside the run ---- */
+
+/* Connect without waiting, whatever the socket's own mode: a loopback answers at once. -EINPROGRESS or -EAGAIN when it
+ * has to be waited for after all. */
+static long connect_now(long fd, const void *name, uint64_t size)
+{
+	const int64_t moment[2] = {0, 1000};
+	int64_t before[2] = {0, 0};
+	long answer = option(fd, SOL_SOCKET_, SO_SNDTIMEO_, before, sizeof(before));
+
+	if (!answer)
+		answer = CALL(setsockopt, fd, SOL_SOCKET_, SO_SNDTIMEO_, P(moment), sizeof(moment));
+	if (answer)
+		return answer;
+	answer = CALL(connect, fd, P(name), size, 0, 0);
+	CALL(setsockopt, fd, SOL_SOCKET_, SO_SNDTIMEO_, P(before), sizeof(before));
+	return answer;
+}
+
+/* Who has to wait is looked after from time to time. */
+static long connect_later(const struct asked *asked, long fd, long object)
+{
+	struct connecting *wait = dial.waits;
+
+	while (wait < dial.waits + MOST_CONNECTING && wait->id)
+		wait++;
+	if (wait == dial.waits + MOST_CONNECTING)
+		return -EAGAIN_;
+	wait->fd = CALL(fcntl, fd, F_DUPFD_CLOEXEC, HELD_FROM, 0, 0);
+	wait->object = object < 0 ? -1 : CALL(fcntl, object, F_DUPFD_CLOEXEC, HELD_FROM, 0, 0);
+	if (wait->fd < 0 || (object >= 0 && wait->object < 0))
+		return -EAGAIN_;
+	wait->thread = asked->thread;
+	wait->id = asked->notice->id;
+	dial.waiting++;
+	return ANSWERED;
+}
+
+static int must_wait(long answer)
+{
+	return answer == -EINPROGRESS_ || answer == -EAGAIN_ || answer == -EALREADY_;
+}
+
+static long connect_here(const struct asked *asked, long fd, const void *name, uint64_t size)
+{
+	long answer, flags = CALL(fcntl, fd, F_GETFL, 0, 0, 0);
+
+	if (flags < 0)
+		return flags;
+	if (flags & O_NONBLOCK)
+		return CALL(connect, fd, P(name), size, 0, 0);
+	answer = connect_now(fd, name, size);
+	return must_wait(answer) ? connect_later(asked, fd, -1) : answer;
+}
+
+/* A name was bound: the socket there is the run's own. */
+static void remember(const struct spot *spot)
+{
+	struct facts facts;
+
+	if (CALL(statx, spot->directory, P(spot->name), AT_SYMLINK_NOFOLLOW, STATX_BASIC, P(&facts)))
+		return;
+	dial.made[dial.count % MOST_SOCKETS].device = device_of(&facts);
+	dial.made[dial.count % MOST_SOCKETS].inode = facts.inode;
+	dial.count++;
+}
+
+static int is_made_here(const struct facts *facts)
+{
+	for (uint32_t i = 0; i < MOST_SOCKETS && i < dial.count; i++)
+		if (dial.made[i].device == device_of(facts) && dial.made[i].inode == facts->inode)
+			return 1;
+	return 0;
+}
+
+/* Whether whoever listens is one of us. Should a name have been another's for a moment, it shows here. */
+static long check_peer(long fd)
+{
+	struct {
+		int32_t pid;
+		uint32_t uid, gid;
+	} peer = {-1, 0, 0};
+
+	if (number_of(fd, SO_TYPE_) == 2 /* SOCK_DGRAM */ || option(fd, SOL_SOCKET_, SO_PEERCRED_, &peer, sizeof(peer)) || peer.pid)
+		return 0;
+	CALL(shutdown, fd, 2 /* SHUT_RDWR */, 0, 0, 0);
+	return -EACCES_;
+}
+
+/* Connect to a unix socket by the object itself, and make sure that whoever listens is one of us, or was put here by the
+ * plan. Never waits. */
+static long connect_object(long fd, long object)
+{
+	struct {
+		uint16_t family;
+		char path[46];
+	} exact = {.family = AF_UNIX_};
+	struct facts facts;
+	long answer = facts_of(object, &facts);
+
+	put_number(put_text(exact.path, "/proc/self/fd/"), (uint64_t)object);
+	if (!answer)
+		answer = connect_now(fd, &exact, sizeof(exact));
+	return answer || facts.attributes & MOUNT_ROOT ? answer : check_peer(fd);
+}
+
+/* What has become of a connection that was waited for; -EINPROGRESS when it still is. */
+static long finish_connection(struct connecting *wait)
+{
+	struct polled watched = {(int)wait->fd, POLLOUT_, 0};
+	int64_t time[2] = {0, 0};
+	int error = 0;
+	long answer;
+
+	if (wait->object >= 0) {
+		answer = connect_object(wait->fd, wait->object);
+		return must_wait(answer) ? -EINPROGRESS_ : answer;
+	}
+	if (!CALL(ppoll, P(&watched), 1, P(time), 0, 8))
+		return -EINPROGRESS_;
+	answer = option(wait->fd, SOL_SOCKET_, SO_ERROR_, &error, sizeof(error));
+	return answer ? answer : -error;
+}
+
+static void look_after_connections(void)
+{
+	for (int i = 0; i < MOST_CONNECTING && dial.waiting; i++) {
+		struct connecting *wait = &dial.waits[i];
+		struct seccomp_notif notice = {.id = wait->id};
+		struct asked asked = {&notice, wait->thread, 0, 0};
+		long answer = 0;
+
+		if (!wait->id)
+			continue;
+		if (still_waits(&asked)) {
+			answer = finish_connection(wait);
+			if (answer == -EINPROGRESS_ && broker.turn % 8 == 0 && is_signalled(&asked))
+				answer = -RESTART;
+			if (answer == -EINPROGRESS_)
+				continue;
+			answer_by(&asked, answer, 0);
+		}
+		close_fd(wait->fd);
+		if (wait->object >= 0)
+			close_fd(wait->object);
+		wait->id = 0;
+		dial.waiting--;
+	}
+}
+
+/* A unix socket by path. The run's own is reached, and one of the host's only where the plan put it: a mount of its own,
+ * that may be written. It is connected by the object that was judged. */
+static long connect_path(struct asked *asked, long fd, const char *path)
+{
+	struct {
+		int64_t type, size, blocks, free, available, files, free_files, id, name, fragment, flags, spare[4];
+	} mount;
+	struct facts facts;
+	struct spot spot;
+	long follow, answer, found = -1;
+
+	put_text(first.path, path);
+	first.base = open_base(asked, AT_FDCWD);
+	answer = first.base < 0 ? first.base : still_waits(asked) ? 0 : -ESRCH_;
+	if (!answer)
+		answer = find_spot(asked, first.base, first.path, &spot);
+	if (!answer)
+		answer = follow_all(asked, &spot, &follow);
+	if (!answer && follow)
+		answer = -EACCES_; /* a link of /proc to something without a name */
+	if (!answer)
+		answer = found = CALL(openat, spot.directory, P(spot.name), O_PATH | O_NOFOLLOW | O_CLOEXEC, 0, 0);
+	if (answer >= 0)
+		answer = facts_of(found, &facts);
+	if (!answer && (facts.mode & TYPE_MASK) != SOCKET_)
+		answer = -ECONNREFUSED_;
+	if (!answer)
+		answer = CALL(fstatfs, found, P(&mount), 0, 0, 0);
+	if (!answer && (mount.flags & READ_ONLY_MOUNT || !(facts.attributes & MOUNT_ROOT || is_made_here(&facts))))
+		answer = -EACCES_;
+	if (!answer)
+		answer = connect_object(fd, found);
+	if (!must_wait(answer) || CALL(fcntl, fd, F_GETFL, 0, 0, 0) & O_NONBLOCK)
+		return answer;
+	return connect_later(asked, fd, found);
+}
+
+#endif

@@ -1,0 +1,113 @@
+"""Where the repository of a workspace is, when it is not `.git` itself: of a linked worktree, or of a submodule.
+
+The workspace only says so in a file, which may be hostile. It is believed when the repository says the same of the
+workspace, where no command could have written it, and all of it belongs to the workspace's owner.
+"""
+
+import os
+import stat
+
+NOWHERE = "/nonexistent"
+_MOST = 1 << 16
+MOST_MODULES = 64
+
+
+def linked_worktree(workspace: str) -> tuple[str, str] | None:
+    """Where the repository of a linked worktree is: its own git directory, and the common one."""
+    own = _pointed_at(workspace)
+    if not own:
+        return None
+    common = os.path.realpath(os.path.join(own, _first_line(f"{own}/commondir") or NOWHERE))
+    back = os.path.realpath(os.path.join(own, _first_line(f"{own}/gitdir") or NOWHERE))
+    inside = workspace.rstrip("/") + "/"
+    if (
+        back != f"{workspace}/.git"
+        or os.path.dirname(own) != f"{common}/worktrees"
+        or (common + "/").startswith(inside)
+    ):
+        return None
+    return (own, common) if _is_theirs(workspace, own, common) else None
+
+
+def submodule(workspace: str) -> str:
+    """The git directory of a submodule, in the repository of the project around it; "" where there is none.
+
+    Its configuration, which no command may write, names the workspace as its work tree.
+    """
+    own = _pointed_at(workspace)
+    if not own or "/.git/modules/" not in own or (own + "/").startswith(workspace.rstrip("/") + "/"):
+        return ""
+    tree = _work_tree(f"{own}/config")
+    if not tree or os.path.realpath(os.path.join(own, tree)) != workspace or os.path.lexists(f"{own}/commondir"):
+        return ""
+    return own if _is_theirs(workspace, own) else ""
+
+
+def worktrees(workspace: str) -> list[str]:
+    """The names under which the repository of a workspace keeps its linked worktrees."""
+    try:
+        return sorted(os.listdir(f"{workspace}/.git/worktrees"))
+    except OSError:
+        return []
+
+
+def modules(workspace: str) -> list[str]:
+    """The git directories of the submodules of a workspace, below its own `.git/modules`; none when they are many."""
+    found: list[str] = []
+    waiting = [f"{workspace}/.git/modules"]
+    while waiting and len(found) <= MOST_MODULES:
+        above = waiting.pop()
+        try:
+            with os.scandir(above) as entries:
+                inside = [entry.path for entry in entries if entry.is_dir(follow_symlinks=False)]
+        except OSError:
+            continue
+        for path in inside:
+            is_module = any(os.path.lexists(f"{path}/{name}") for name in ("HEAD", "config"))
+            found += [path] if is_module else []
+            waiting.append(f"{path}/modules" if is_module else path)  # a name may have slashes, a module modules
+    return sorted(found) if len(found) <= MOST_MODULES else []
+
+
+def _pointed_at(workspace: str) -> str:
+    """The git directory that a `.git` file names, canonical."""
+    pointer = _first_line(f"{workspace}/.git")
+    if not pointer.startswith("gitdir: "):
+        return ""
+    return os.path.realpath(os.path.join(workspace, pointer.removeprefix("gitdir: ")))
+
+
+def _is_theirs(workspace: str, *paths: str) -> bool:
+    owner = os.stat(workspace).st_uid
+    return all(os.path.isdir(path) and os.stat(path).st_uid == owner for path in paths)
+
+
+def _work_tree(path: str) -> str:
+    """core.worktree in the simple form in which git writes it."""
+    section = found = ""
+    for line in os.fsdecode(content(path)).splitlines():
+        text = line.strip()
+        if text.startswith("["):
+            section = text
+        key, equals, value = text.partition("=")
+        if section == "[core]" and equals and key.strip().lower() == "worktree":
+            found = value.strip()
+    return found
+
+
+def _first_line(path: str) -> str:
+    """The first line of a small regular file, or nothing."""
+    text = content(path)
+    return os.fsdecode(text.partition(b"\n")[0]) if b"\0" not in text else ""
+
+
+def content(path: str) -> bytes:
+    """The beginning of a regular file that is no link, or nothing."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return b""
+    try:
+        return os.read(fd, _MOST) if stat.S_ISREG(os.fstat(fd).st_mode) else b""
+    finally:
+        os.close(fd)

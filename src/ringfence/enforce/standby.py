@@ -1,0 +1,115 @@
+"""Enactors that are ready before they are needed.
+
+A nursery is an enactor with a plan's walls in hand, which forks a standby when asked; a standby stands behind those
+walls and waits for a command, so that the next one starts at once. Neither runs anything by itself.
+"""
+
+import _socket
+import _thread
+import contextlib
+import os
+import struct
+
+from ..model import Plan, Step, StepKind
+from . import wire
+from .linux import Launch, spawn
+from .process import Process, Streams
+
+_DESCRIPTORS = struct.Struct("2i")
+_ROOM = 64  # for them, as they come
+
+
+class Nursery:
+    """Lives as long as the plan it was made for; its end is ours, or that of the socket between us."""
+
+    def __init__(self, plan: Plan, walls: bytes, steps: int) -> None:
+        """`walls` are the encoded steps of the walls, so many; `plan` is any plan with those walls."""
+        self._plan = plan
+        self._lock = _thread.allocate_lock()
+        self._is_asked = False
+        ours, theirs = _socket.socketpair(_socket.AF_UNIX, _socket.SOCK_SEQPACKET)
+        self._request = ours
+        first = Step(StepKind.NURSERY, "fork when asked", (theirs.fileno(),))
+        last = Step(StepKind.AWAIT, "wait for a command", (theirs.fileno(), Standby.MILLISECONDS))
+        data = wire.whole(steps + 2, (wire.encode_step(first), walls, wire.encode_step(last)))
+        null = os.open("/dev/null", os.O_RDWR | os.O_CLOEXEC)
+        try:
+            streams = Streams()
+            streams.open((null, null, null))
+            self._launch = spawn(plan, data, streams, theirs.fileno())
+        except BaseException:
+            ours.close()
+            raise
+        finally:
+            os.close(null)
+            theirs.close()
+
+    def ask(self) -> None:
+        """Have one stand by, if none does. Raises OSError when the nursery is gone."""
+        with self._lock:
+            self._ask()
+
+    def _ask(self) -> None:
+        if not self._is_asked:
+            self._request.send(b"!")
+            self._is_asked = True
+
+    def take(self) -> "Standby":
+        """The one that stands by; if none was asked for, it comes in a moment. Raises OSError as above."""
+        with self._lock:
+            self._ask()
+            data, rights, _, _ = self._request.recvmsg(4, _ROOM, _socket.MSG_CMSG_CLOEXEC)
+            self._is_asked = False
+        if not data:
+            raise ConnectionResetError
+        status, request = _DESCRIPTORS.unpack(rights[0][2])
+        launched = Launch(Process.adopt(int.from_bytes(data, "little")), status, self._plan)
+        return Standby(launched, _socket.socket(_socket.AF_UNIX, _socket.SOCK_SEQPACKET, 0, request))
+
+    def disown(self) -> None:
+        """In a fork of our caller's: it is not ours."""
+        self._request.close()
+
+    def close(self) -> None:
+        """Let it go, and whoever stands by."""
+        with contextlib.suppress(OSError):
+            if self._is_asked:
+                self.take().close()
+        self._request.close()
+        with self._launch:
+            self._launch.process.wait()
+
+
+class Standby:
+    """An enactor behind its walls. It serves once, and ends by itself after a moment or when we are gone."""
+
+    MILLISECONDS = 1000
+    LONGEST = 1 << 16  # bytes of the command's own plan
+
+    def __init__(self, launched: Launch, request: _socket.socket) -> None:
+        self._launch = launched
+        self._request = request
+
+    def is_ready(self) -> bool:
+        """Whether it still waits."""
+        return not self._launch.process.poll()
+
+    def resume(self, plan: Plan, data: bytes, streams: Streams) -> Launch:
+        """Give it its command: the command's own steps, as a plan, and what 0 to 2 become."""
+        files = struct.pack("3i", *(number if fd is None else fd for number, fd in enumerate(streams.theirs)))
+        try:
+            with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # gone: the outcome will say so
+                self._request.sendmsg([data], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, files)])
+        finally:
+            self._request.close()
+        launched = self._launch
+        launched.plan = plan
+        launched.was_standby = True
+        launched.process.pipes = streams.pipes
+        return launched
+
+    def close(self) -> None:
+        """Let it go."""
+        self._request.close()
+        with self._launch:
+            self._launch.process.wait()

@@ -1,0 +1,185 @@
+"""What a living run needs while it lives: its streams moved, its clock and its limits watched, its end seen.
+
+A `Supervisor` has no loop. It says which descriptors it waits for and until when, and is told what happened; `drive`
+waits by poll, and `start.py` by asyncio. So there is one implementation for both.
+"""
+
+import os
+import select
+import time
+from typing import TYPE_CHECKING
+
+from ..model import Ending, Exceeded, TimedOut
+from .flows import Budget, Flow, Give, Take
+from .process import GRACE, open_pidfd
+
+if TYPE_CHECKING:
+    from .linux import Launch
+    from .terminal import Terminal
+    from .watch import Watch
+
+INTERVAL = 0.1  # how often the limits are looked at that nothing else holds
+HURRY = 0.5  # the same, once the time is up
+
+
+class Supervisor:
+    """Watches one launch until it is over."""
+
+    def __init__(
+        self, launch: "Launch", flows: list[Flow], budget: Budget, timeout: float | None, watch: "Watch | None"
+    ) -> None:
+        self.launch = launch
+        self.flows = flows
+        self.crossed: Ending | None = None  # the limit that ended it
+        self._budget = budget
+        self._timeout = timeout
+        self._until = None if timeout is None else time.monotonic() + timeout
+        self._watch = watch if watch is not None and watch.is_needed else None
+        self._look_at = None if self._watch is None else time.monotonic()
+        self._kill_at: float | None = None
+        self._drain_until: float | None = None
+        self._has_ended = False
+        self._terminal: Terminal | None = None
+        self._pidfd = open_pidfd(launch.process.pid)
+        if self._pidfd < 0:
+            self._see_end()
+
+    def add_terminal(self, terminal: "Terminal", inner: int) -> None:
+        """The run has a terminal of its own: move bytes between it and the person's."""
+        self._terminal = terminal
+        self.flows += terminal.attach(inner, self.launch.failed, self._budget)
+
+    @property
+    def is_over(self) -> bool:
+        """The process has ended and there is no more output."""
+        return self._has_ended and not any(flow.is_output and not flow.is_over for flow in self.flows)
+
+    @property
+    def input(self) -> Give | None:
+        """What gives the command its standard input, if we do."""
+        return next((flow for flow in self.flows if isinstance(flow, Give)), None)
+
+    def pause(self, is_paused: bool) -> None:
+        """Take no more of what is captured, or go on."""
+        for flow in self.flows:
+            if isinstance(flow, Take):
+                flow.is_paused = is_paused
+
+    def wants(self) -> dict[int, int]:
+        """The descriptors to wait for, with their events; 0 is the end alone."""
+        found: dict[int, int] = {}
+        for fd in (self._pidfd, self.launch.status_fd()):
+            if fd >= 0:
+                found[fd] = select.POLLIN
+        for flow in self.flows:
+            for fd, events in flow.wants().items():
+                found[fd] = found.get(fd, 0) | events
+        return found
+
+    def deadline(self) -> float | None:
+        """When to call `tick` if nothing happens before."""
+        again = time.monotonic() + INTERVAL if self._terminal is not None and self._terminal.is_waiting else None
+        times = (self._until, self._kill_at, self._look_at, self._drain_until, again)
+        return min((at for at in times if at is not None), default=None)
+
+    def happened(self, fd: int, events: int) -> None:
+        """Something did, on one of the descriptors."""
+        if fd == self._pidfd:
+            self._see_end()
+        elif fd == self.launch.status_fd():
+            self.launch.read_status()
+            if self.launch.process.returncode is not None:
+                self._see_end()
+        else:
+            for flow in [flow for flow in self.flows if fd in flow.wants()]:
+                flow.move(fd, events)
+        if self._budget.is_spent:
+            self.cross(Exceeded("output", self._budget.most or 0))
+
+    def tick(self) -> None:
+        """The deadline has come."""
+        now = time.monotonic()
+        if self._terminal is not None and self._terminal.is_waiting:
+            self._terminal.look()
+        if self._drain_until is not None and now >= self._drain_until:  # somebody who outlived the command holds it
+            self._drain_until = now + GRACE
+            for flow in self.flows:
+                if not flow.held:
+                    flow.close()
+        if self._watch is not None and self._look_at is not None and now >= self._look_at:
+            self._look_at = now + INTERVAL
+            found = self._watch.sample()
+            if found is not None:
+                self.cross(found)
+        if self._until is not None and now >= self._until:
+            self._until = None
+            self.crossed = self.crossed or TimedOut(self._timeout or 0.0)
+            self.end(HURRY)
+        if self._kill_at is not None and now >= self._kill_at:
+            self.kill()
+
+    def end(self, grace: float = GRACE) -> None:
+        """SIGTERM, and SIGKILL for what is left after a moment."""
+        if self._kill_at is None and self.launch.process.returncode is None:
+            self._kill_at = time.monotonic() + grace
+            self.launch.terminate()
+
+    def kill(self) -> None:
+        """SIGKILL, now."""
+        self._until = self._kill_at = self._look_at = None
+        self.launch.kill()
+
+    def cross(self, ending: Ending) -> None:
+        """A limit was crossed: the tree ends at once."""
+        if self.crossed is None:
+            self.crossed = ending
+            if not self._has_ended:
+                self.kill()
+
+    def _see_end(self) -> None:
+        if not self.launch.process.poll():
+            return
+        self._forget()
+        self._until = self._kill_at = self._look_at = None
+        self._has_ended = True
+        if not self.launch.plan.has_warden:  # with one nobody is left who could write, so the end is certain
+            self._drain_until = time.monotonic() + GRACE
+        for flow in self.flows:
+            if not flow.is_output:
+                flow.close()
+
+    def close(self) -> None:
+        """Let go of every descriptor."""
+        self._forget()
+        for flow in self.flows:
+            flow.close()
+
+    def _forget(self) -> None:
+        if self._pidfd >= 0:
+            os.close(self._pidfd)
+            self._pidfd = -1
+
+
+def drive(supervisor: Supervisor) -> None:
+    """Wait until it is over."""
+    poller, registered = select.poll(), dict[int, int]()
+    try:
+        while not supervisor.is_over:
+            wanted = supervisor.wants()
+            for fd in registered.keys() - wanted.keys():
+                poller.unregister(fd)
+            for fd, events in wanted.items():
+                if registered.get(fd) != events:
+                    poller.register(fd, events)
+            registered = wanted
+            until = supervisor.deadline()
+            left = None if until is None else max(0.0, until - time.monotonic()) * 1000
+            ready = poller.poll(left)
+            if not ready:
+                supervisor.tick()
+            for fd, events in ready:
+                supervisor.happened(fd, events)
+            if until is not None and time.monotonic() >= until:
+                supervisor.tick()
+    finally:
+        supervisor.close()

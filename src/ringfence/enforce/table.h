@@ -1,0 +1,166 @@
+/* The table: names that must not appear.
+ *
+ * It is a tree. A row is a name inside its parent; a parent is a directory that the plan knows by device and inode, or
+ * another row, which then is a directory that does not exist yet: it is known by where it stands when it comes.
+ */
+#ifndef RINGFENCE_TABLE_H
+#define RINGFENCE_TABLE_H
+
+#include "asker.h"
+
+enum { MOST_ROWS = 16384, BUCKETS = 1024, MOST_BOUND = 4096, MOST_TOLD = 64 };
+
+static struct {
+	struct row {
+		const char *name; /* NULL: a directory of the plan's */
+		uint32_t length, parent, next;
+		uint8_t verdict, told;
+	} rows[MOST_ROWS];
+	struct bound {
+		uint64_t device, inode;
+		uint32_t row, next;
+	} bound[MOST_BOUND];
+	uint32_t count, bounds, told;
+	uint32_t buckets[BUCKETS], bound_buckets[BUCKETS]; /* a number and one; 0 is the end */
+} table;
+
+static uint32_t hash_of(const char *name, uint32_t length)
+{
+	uint32_t hash = 2166136261U;
+
+	for (uint32_t i = 0; i < length; i++)
+		hash = (hash ^ (uint8_t)name[i]) * 16777619U;
+	return (hash ^ hash >> 15) % BUCKETS;
+}
+
+static long bind_row(uint64_t device, uint64_t inode, uint32_t row)
+{
+	uint32_t *bucket = &table.bound_buckets[inode % BUCKETS];
+
+	if (table.bounds == MOST_BOUND)
+		return -ENOSPC_;
+	table.bound[table.bounds] = (struct bound){device, inode, row, *bucket};
+	*bucket = ++table.bounds;
+	return 0;
+}
+
+/* PARENT: a directory that exists, and is what was planned for. */
+static long do_parent(struct reader reader)
+{
+	const uint64_t *numbers = reader.numbers;
+	long fd = open_planned(AT_FDCWD, string(&reader, NULL), O_PATH | O_DIRECTORY, numbers[0], numbers[1]);
+
+	if (fd < 0)
+		return fd;
+	close_fd(fd);
+	if (table.count == MOST_ROWS)
+		return -ENOSPC_;
+	return bind_row(numbers[0], numbers[1], table.count++);
+}
+
+/* NAME: what is said of a name inside an earlier row. */
+static long do_name(struct reader reader)
+{
+	const uint64_t *numbers = reader.numbers;
+	struct row *row = &table.rows[table.count];
+	uint32_t *bucket;
+
+	if (table.count == MOST_ROWS)
+		return -ENOSPC_;
+	if (numbers[0] >= table.count)
+		return -E_PROTO;
+	row->name = string(&reader, &row->length);
+	row->parent = (uint32_t)numbers[0];
+	row->verdict = (uint8_t)numbers[1];
+	bucket = &table.buckets[hash_of(row->name, row->length)];
+	row->next = *bucket;
+	*bucket = ++table.count;
+	return 0;
+}
+
+static int is_bound(const struct facts *facts, uint32_t row)
+{
+	for (uint32_t at = table.bound_buckets[facts->inode % BUCKETS]; at; at = table.bound[at - 1].next) {
+		const struct bound *bound = &table.bound[at - 1];
+
+		if (bound->row == row && bound->inode == facts->inode && bound->device == device_of(facts))
+			return 1;
+	}
+	return 0;
+}
+
+/* Whether a directory is the one that a row means: one of the plan's, or what stands now at the name that the table
+ * waits for, whoever made it. Looked for from below: its parent must be the row's parent, and know it by the row's name.
+ * An error is no "no": who may not be looked up could stand there all the same. */
+static long is_meant(long directory, const struct facts *facts, uint32_t number)
+{
+	const struct row *row = &table.rows[number];
+	struct facts above, there;
+	long answer, up, fd;
+
+	if (!row->name || row->verdict != WATCH)
+		return is_bound(facts, number);
+	up = CALL(openat, directory, P(".."), O_PATH | O_CLOEXEC, 0, 0);
+	answer = up < 0 ? up : facts_of(up, &above);
+	if (!answer)
+		answer = is_meant(up, &above, row->parent);
+	if (answer > 0) {
+		fd = CALL(openat, up, P(row->name), O_PATH | O_NOFOLLOW | O_CLOEXEC, 0, 0);
+		answer = fd < 0 ? fd : facts_of(fd, &there);
+		if (!answer)
+			answer = there.inode == facts->inode && device_of(&there) == device_of(facts);
+		if (fd >= 0)
+			close_fd(fd);
+		if (answer == -E_NOENT)
+			answer = 0;
+	}
+	if (up >= 0)
+		close_fd(up);
+	return answer;
+}
+
+/* What the table says of a spot: a row, NULL for nothing. Most names are in no row, and then nobody need be asked whose
+ * directory it is. */
+static long find_row(const struct spot *spot, struct row **found)
+{
+	uint32_t at = table.buckets[hash_of(spot->name, spot->length)];
+	struct facts facts;
+	int known = 0;
+
+	*found = NULL;
+	for (; at; at = table.rows[at - 1].next) {
+		struct row *row = &table.rows[at - 1];
+		long answer;
+
+		if (row->length != spot->length || !same_bytes(row->name, spot->name, row->length))
+			continue;
+		answer = known ? 0 : facts_of(spot->directory, &facts);
+		if (answer)
+			return answer;
+		known = 1;
+		if ((facts.mode & TYPE_MASK) != DIRECTORY_)
+			return -ENOTDIR_;
+		answer = is_meant(spot->directory, &facts, row->parent);
+		if (answer < 0)
+			return answer;
+		if (answer) {
+			*found = row;
+			return 0;
+		}
+	}
+	return 0;
+}
+
+/* A name refused is told once, and not for ever: who hears it reads at the end, and until then the socket must hold it
+ * all, or we would wait. */
+static long refuse(struct row *row, long error)
+{
+	if (row->verdict == DENY && !row->told && table.told < MOST_TOLD) {
+		row->told = 1;
+		table.told++;
+		tell(STATUS_AT, DENIED, (uint32_t)(row - table.rows), 0, error);
+	}
+	return -error;
+}
+
+#endif

@@ -1,0 +1,142 @@
+"""Looking at a run's processes from outside, for the limits that nothing in the kernel holds for a whole run."""
+
+import os
+import signal
+
+from ..model import Ending, Exceeded, Limit, Signalled
+from .cgroup import Group
+
+WATCHED = ("cpu", "memory", "processes", "disk")
+_TICKS, _PAGE = os.sysconf("SC_CLK_TCK"), os.sysconf("SC_PAGESIZE")
+_MARGIN = 1 << 16  # plan/limits.py makes them so much larger
+_PRIVATE = ("tmp", "var/tmp", "dev/shm")
+_BY_SIGNAL = {signal.SIGXCPU: "cpu", signal.SIGXFSZ: "fileSize"}
+
+
+class Watch:
+    """Adds up what a tree of processes uses."""
+
+    def __init__(self, pid: int, limits: tuple[Limit, ...], group: Group | None, keepers: int) -> None:
+        self._pid, self._group = pid, group
+        self._amounts = {limit.name: limit.amount for limit in limits}
+        self._keepers = keepers  # the outer process and the warden are no part of the run
+
+    @property
+    def is_needed(self) -> bool:
+        return any(name in self._amounts for name in WATCHED)
+
+    def sample(self) -> Exceeded | None:
+        """The first limit that is crossed now."""
+        if self._group is not None and (limit := self._group.crossed()):
+            return self._exceeded(limit)
+        tree = descendants(self._pid)
+        for name, measure in (
+            ("cpu", self._cpu),
+            ("memory", _memory),
+            ("processes", self._count),
+            ("disk", self._disk),
+        ):
+            if name in self._amounts and measure(tree, self._amounts[name]) > self._amounts[name]:
+                return self._exceeded(name)
+        return None
+
+    def at_the_end(self, ending: Ending) -> Ending:
+        """The ending, or the limit behind it."""
+        if self._group is not None and (limit := self._group.crossed()):
+            return self._exceeded(limit)
+        if isinstance(ending, Signalled):
+            limit = _BY_SIGNAL.get(signal.Signals(ending.signal)) if ending.signal < 32 else None
+            if limit in self._amounts:
+                return self._exceeded(limit)
+        return ending
+
+    def _exceeded(self, limit: str) -> Exceeded:
+        return Exceeded(limit, self._amounts[limit])
+
+    def _cpu(self, tree: list[int], _amount: float) -> float:
+        counted = None if self._group is None else self._group.cpu_seconds()
+        return sum(map(_cpu_seconds, tree)) if counted is None else counted
+
+    def _count(self, tree: list[int], _amount: float) -> float:
+        return sum(map(_threads, tree)) - self._keepers
+
+    def _disk(self, tree: list[int], amount: float) -> float:
+        return sum(map(_written, tree)) + self._in_memory(tree, amount)
+
+    def _in_memory(self, tree: list[int], amount: float) -> float:
+        """What is in the private directories, seen through one process of the run."""
+        for pid in reversed(tree):
+            try:
+                found = [os.statvfs(f"/proc/{pid}/root/{name}") for name in _PRIVATE]
+            except OSError:
+                continue  # it has just ended, or does not let itself be looked at
+            # Only those of the size that was planned: before the view is attached they are the host's.
+            ours = [one for one in found if abs(one.f_blocks * one.f_frsize - amount) <= 2 * _MARGIN]
+            return float(sum((one.f_blocks - one.f_bfree) * one.f_frsize for one in ours))
+        return 0.0
+
+
+def descendants(pid: int) -> list[int]:
+    """A process and everything below it, as far as it holds still."""
+    found, at = [pid], 0
+    while at < len(found):
+        try:
+            for task in os.listdir(f"/proc/{found[at]}/task"):
+                found += map(int, _read(f"/proc/{found[at]}/task/{task}/children").split())
+        except OSError:
+            pass  # gone meanwhile
+        at += 1
+    return found
+
+
+def _read(path: str) -> str:
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return ""
+    try:
+        return os.read(fd, 1 << 16).decode("ascii", "replace")
+    except OSError:
+        return ""
+    finally:
+        os.close(fd)
+
+
+def _stat(pid: int) -> list[str]:
+    """The fields of /proc/PID/stat after the name, which may hold anything."""
+    return _read(f"/proc/{pid}/stat").rpartition(")")[2].split()
+
+
+def _cpu_seconds(pid: int) -> float:
+    """Its own time, and that of the children it has waited for."""
+    fields = _stat(pid)
+    return sum(map(int, fields[11:15])) / _TICKS if len(fields) > 15 else 0.0
+
+
+def _threads(pid: int) -> int:
+    fields = _stat(pid)
+    return int(fields[17]) if len(fields) > 17 and fields[0] != "Z" else 0
+
+
+def _memory(tree: list[int], amount: float) -> float:
+    """What the processes have in memory; where that is too much, what is shared is counted once."""
+    resident = sum(map(_resident, tree))
+    return resident if resident <= amount else float(sum(map(_share, tree)))
+
+
+def _share(pid: int) -> int:
+    for line in _read(f"/proc/{pid}/smaps_rollup").splitlines():
+        if line.startswith("Pss:"):
+            return int(line.split()[1]) * 1024
+    return _resident(pid)
+
+
+def _resident(pid: int) -> int:
+    fields = _read(f"/proc/{pid}/statm").split()
+    return int(fields[1]) * _PAGE if fields else 0
+
+
+def _written(pid: int) -> int:
+    """What it, and the children it has waited for, wrote to file systems on disk and did not take back."""
+    counts = dict(line.split(": ") for line in _read(f"/proc/{pid}/io").splitlines())
+    return max(0, int(counts.get("write_bytes", 0)) - int(counts.get("cancelled_write_bytes", 0)))

@@ -1,0 +1,43 @@
+"""Directories listed for a plan without a view: bounded, and what was left out is closed and said."""
+
+from pathlib import Path
+
+import pytest
+from tests.attacks.conftest import Field
+from tests.attacks.conftest import field as field
+
+from ringfence.enforce import disk as enforce_disk
+from ringfence.model import Disk
+
+
+def test_no_more_is_listed_than_can_be_granted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(enforce_disk, "MOST_CHILDREN", 5)
+    for directory in ("a", "b"):
+        (tmp_path / directory).mkdir()
+        for number in range(4):
+            (tmp_path / directory / str(number)).touch()
+    paths = [str(tmp_path / "a"), str(tmp_path / "b")]
+
+    listed = enforce_disk.list_children(Disk({}), paths)
+
+    assert [len(listed.children[path]) for path in paths] == [4, 1]
+    assert listed.cut == (paths[1],)
+
+
+def test_what_was_left_out_is_closed_and_said(field: Field, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(enforce_disk, "MOST_CHILDREN", 3000)  # those of the system's directories come first
+    ground = field.ground()
+    for number in range(3100):
+        ground.file(f"ws/many/{number}", "x\n")
+    ground.file("ws/many/private")
+    ground.own()
+
+    script = "seq -f many/%.0f 0 3099 | xargs cat"
+    outcome = field.run(ground, ["sh", "-c", script], deny_read=(str(ground.workspace / "many/private"),))
+
+    read = (outcome.stdout or b"").count(b"x")
+    if field.walls.backend == "landlock":
+        assert 0 < read < 3100
+        assert any("everything in" in gap.what for gap in outcome.gaps)
+    else:
+        assert read == 3100

@@ -1,0 +1,138 @@
+"""What a run leaves behind for a later git: each plant makes git run a program, is found, and can be moved away."""
+
+import os
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from tests.attacks.conftest import Field
+from tests.attacks.conftest import field as field
+
+from ringfence.enforce.planted import quarantine, scan
+
+GIT = {"PATH": os.environ["PATH"], "HOME": "/nonexistent", "GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_COUNT": "1"}
+GIT |= {"GIT_CONFIG_KEY_0": "safe.directory", "GIT_CONFIG_VALUE_0": "*"}
+
+
+def git(where: Path, *words: str) -> None:
+    subprocess.run(["git", *words], cwd=where, env=GIT, check=True, capture_output=True, timeout=20)
+
+
+def nested(workspace: Path) -> Path:
+    (workspace / "deep" / "sub").mkdir(parents=True)
+    git(workspace / "deep" / "sub", "init", "-q")
+    return workspace / "deep" / "sub"
+
+
+def by_configuration(workspace: Path) -> Path:
+    where = nested(workspace)
+    git(where, "config", "core.fsmonitor", f"touch {workspace.parent}/pwned; false")
+    return where
+
+
+def by_bare_repository(workspace: Path) -> Path:
+    where = workspace / "fixtures"
+    git(workspace, "init", "-q", "--bare", str(where))
+    with open(where / "config", "a") as config:
+        config.write(f'[core]\n\tbare = false\n\tworktree = .\n\tfsmonitor = "touch {workspace.parent}/pwned; false"\n')
+    return where
+
+
+def by_hook(workspace: Path) -> Path:
+    where = nested(workspace)
+    hook = where / ".git" / "hooks" / "post-index-change"
+    hook.write_text(f"#!/bin/sh\ntouch {workspace.parent}/pwned\n")
+    hook.chmod(0o755)
+    (where / "f").write_text("")
+    return where
+
+
+def by_pointer(workspace: Path) -> Path:
+    where = by_configuration(workspace)
+    (where / ".git").rename(workspace / "elsewhere")
+    (where / ".git").write_text(f"gitdir: {workspace}/elsewhere\n")
+    return where
+
+
+def by_link(workspace: Path) -> Path:
+    where = by_configuration(workspace)
+    (where / ".git").rename(workspace / "elsewhere")
+    (where / ".git").symlink_to(workspace / "elsewhere")
+    return where
+
+
+PLANTS = [by_configuration, by_bare_repository, by_hook, by_pointer, by_link]
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Path:
+    (tmp_path / "ws").mkdir()
+    git(tmp_path / "ws", "init", "-q")
+    return tmp_path / "ws"
+
+
+def use(where: Path) -> None:
+    """What a person or a prompt does in a directory."""
+    subprocess.run("git status; git add -A", shell=True, cwd=where, env=GIT, capture_output=True, timeout=20)
+
+
+@pytest.mark.parametrize("plant", PLANTS)
+def test_a_plant_runs_a_program_until_it_is_moved_out_of_the_way(
+    workspace: Path, plant: Callable[[Path], Path]
+) -> None:
+    begun = time.time_ns() - 10_000_000
+    where = plant(workspace)
+    use(where)
+    assert (workspace.parent / "pwned").exists(), "the plant must be able to harm"
+    (workspace.parent / "pwned").unlink()
+
+    found = scan(str(workspace), begun, 5)
+    moved = quarantine(str(workspace), found)
+    use(where)
+
+    assert any(path.startswith(str(where)) for path in found)
+    assert len(moved) == len(found)
+    assert not (workspace.parent / "pwned").exists()
+
+
+def test_ordinary_repositories_are_not_reported(workspace: Path) -> None:
+    begun = time.time_ns() - 10_000_000
+    where = nested(workspace)
+    who = ["-c", "user.name=n", "-c", "user.email=e@example.org"]
+    git(where, *who, "commit", "-q", "--allow-empty", "-m", "x")
+    git(workspace, *who, "commit", "-q", "--allow-empty", "-m", "x")
+    git(workspace, "clone", "-q", "--no-local", str(where), "clone")
+    git(workspace, "worktree", "add", "-q", "tree")
+
+    assert scan(str(workspace), begun, 5) == ()
+
+
+def test_what_was_there_before_is_not_reported(workspace: Path) -> None:
+    by_configuration(workspace)
+
+    assert scan(str(workspace), time.time_ns() + 10_000_000, 5) == ()
+
+
+def test_the_search_ends_when_its_time_is_over(workspace: Path) -> None:
+    by_configuration(workspace)
+
+    assert scan(str(workspace), 0, 0) == ()
+
+
+def test_nothing_outside_is_renamed_through_a_link(workspace: Path, tmp_path: Path) -> None:
+    (tmp_path / "victim" / ".git").mkdir(parents=True)
+    (workspace / "link").symlink_to(tmp_path / "victim")
+
+    assert quarantine(str(workspace), (f"{workspace}/link/.git",)) == ()
+    assert (tmp_path / "victim" / ".git").exists()
+
+
+def test_a_run_reports_what_it_left(field: Field) -> None:
+    ground = field.ground()
+    script = "mkdir -p a/b && cd a/b && git init -q && git config core.fsmonitor ./evil"
+
+    outcome = field.run(ground, ["sh", "-c", script])
+
+    assert f"{ground.workspace}/a/b/.git" in outcome.planted, outcome
