@@ -1,0 +1,135 @@
+"""The gate of each user that runs are started for: started when first wanted, kept from run to run, ended with us."""
+
+import _thread
+import atexit
+import os
+from collections.abc import Mapping
+
+import msgspec
+
+from . import plan
+from .enforce import Launch
+from .model import Denial, Host, LaunchError, Network, ParentProxy, Policy
+from .network.start import Gate, listen_on
+
+_Ids = tuple[int, int] | None
+_gates: dict[_Ids, Gate] = {}
+_lock = _thread.allocate_lock()
+
+
+class Passage:
+    """What of one run goes through a gate."""
+
+    def __init__(
+        self,
+        policy: Policy,
+        host: Host,
+        ids: _Ids,
+        environ: Mapping[str, str],
+        agent: tuple[str, int] | None,
+        proxies: tuple[int, ...],
+    ) -> None:
+        self._doors = plan.doors(policy, host)
+        self._policy = policy
+        self._network = with_parent(policy.network, environ)
+        self._agent = agent
+        self._proxies = proxies
+        self._gate = _gate(ids)
+        self._number = 0
+        self._refused: tuple[Denial, ...] = ()
+        self._listeners = {port: _listen(port) for port in dict.fromkeys(policy.network.forwards)}
+
+    def open(self, launched: Launch) -> None:
+        """Hand the gate what was opened inside; nothing when the launch did not come so far."""
+        fds = launched.opened(len(self._doors))
+        if len(fds) < len(self._doors):
+            return
+        serves, path = tuple(door.serves for door in self._doors), ""
+        if self._proxies:
+            serves, fds = ("http", "socks"), tuple(map(os.dup, self._proxies))
+        if self._agent is not None:
+            path, fd = self._agent
+            serves, fds = (*serves, "agent"), (*fds, os.dup(fd))
+        for port in tuple(self._listeners):
+            serves, fds = (*serves, f"inward {port}"), (*fds, self._listeners.pop(port))
+        try:
+            self._number = self._gate.serve(self._network, self._policy.workspace, serves, fds, path)
+        except OSError as error:
+            raise LaunchError("gate", f"does not take the run: {error.strerror}", "run it again") from None
+
+    def __enter__(self) -> "Passage":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """The run is over, or did not come so far."""
+        while self._listeners:
+            os.close(self._listeners.popitem()[1])
+        self.refusals()
+
+    def refusals(self) -> tuple[Denial, ...]:
+        """What was refused to the run, which is over."""
+        number, self._number = self._number, 0
+        if number:
+            said = [one for one in self._gate.stop(number) if not one.allowed]
+            self._refused = tuple(Denial("connect", one.target, one.reason, one.grant, True) for one in said)
+        return self._refused
+
+
+def with_parent(network: Network, environ: Mapping[str, str]) -> Network:
+    """The network with the caller's own proxy to dial through, where the policy names none."""
+    if network.parent != ParentProxy():
+        return network
+
+    def first(*names: str) -> str:
+        return next((environ[name] for name in names if environ.get(name)), "")
+
+    http = first("http_proxy", "HTTP_PROXY")
+    https = first("https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY", "SOCKS_PROXY")
+    if not http and not https:
+        return network
+    passed = tuple(entry.strip().lower() for entry in first("no_proxy", "NO_PROXY").split(",") if entry.strip())
+    return msgspec.structs.replace(network, parent=ParentProxy(http, https, passed))
+
+
+def _listen(port: int) -> int:
+    """A port of the host's loopback."""
+    try:
+        return listen_on(port)
+    except OSError as error:
+        raise LaunchError("--forward", f"port {port}: {error.strerror}", "choose another port") from None
+
+
+def _gate(ids: _Ids) -> Gate:
+    with _lock:
+        kept = _gates.get(ids)
+        if kept is not None and kept.is_alive():
+            return kept
+        if kept is not None:
+            kept.close()
+        try:
+            made = _gates[ids] = Gate(ids)
+        except OSError as error:
+            raise LaunchError("gate", f"cannot be started: {error.strerror}", "close some processes") from None
+        return made
+
+
+def _disown() -> None:
+    """In a fork of our caller's: the gates are the parent's."""
+    global _lock
+    _lock = _thread.allocate_lock()
+    for gate in _gates.values():
+        gate.disown()
+    _gates.clear()
+
+
+os.register_at_fork(after_in_child=_disown)
+
+
+@atexit.register
+def end_all() -> None:
+    """End every gate."""
+    with _lock:
+        ended = list(_gates.values())
+        _gates.clear()
+    for gate in ended:
+        gate.close()

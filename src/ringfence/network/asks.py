@@ -1,0 +1,196 @@
+"""Connections that the warden asks about: judged by name, dialled here, and handed in as they are.
+
+A question is the place that a program connects to. The answer is a socket of the host's network, or an errno. For a
+program that waits it comes when the connection stands or has failed; for one that does not wait, as soon as it is under
+way: the program then sees for itself what becomes of it. No byte of it passes us.
+"""
+
+import array
+import asyncio
+import collections
+import contextlib
+import errno
+import functools
+import ipaddress
+import select
+import socket
+import struct
+import threading
+
+from .dial import Place
+from .judge import Denied, Unreachable
+from .run import Run
+
+QUESTION = struct.Struct("=QiIHH16sI")  # enforce/dial.h, struct question
+REPLY = struct.Struct("=QiIiI")  # and struct reply
+NONBLOCK = 1
+_WISH = (1 << 64) - 1  # the number of a wish for a socket, and of its answer
+_ONE_FD = socket.CMSG_SPACE(4)
+_CLOSED_BY_EXEC = getattr(socket, "MSG_CMSG_CLOEXEC", 0)
+
+Asked = tuple[int, int, int]  # the question's number, the program's descriptor, its flags
+
+
+class Asks:
+    """The channel of one run."""
+
+    def __init__(self, run: Run, channel: socket.socket) -> None:
+        self.run = run
+        self._channel = channel
+        self._loop = asyncio.get_running_loop()
+        self._wishes: collections.deque[asyncio.Future[socket.socket | None]] = collections.deque()
+        channel.setblocking(True)
+        run.hold(channel)
+        threading.Thread(target=self._listen, daemon=True).start()
+
+    def _listen(self) -> None:
+        """A thread of its own: the program waits for us, and the loop may be at something else. What cannot be answered
+        at once the loop answers."""
+        with contextlib.suppress(RuntimeError):  # the loop is closed: all is over
+            while True:
+                try:
+                    data, rights, _, _ = self._channel.recvmsg(QUESTION.size, _ONE_FD, _CLOSED_BY_EXEC)
+                except OSError:
+                    data = b""
+                if len(data) != QUESTION.size:
+                    self._loop.call_soon_threadsafe(self._take, None)
+                    return
+                number, fd, flags, family, port, raw, _ = QUESTION.unpack(data)
+                if number == _WISH:
+                    given = struct.unpack("i", rights[0][2])[0] if rights else None
+                    self._loop.call_soon_threadsafe(self._take, given)
+                    continue
+                asked = (number, fd, flags)
+                host = _host(raw if family == socket.AF_INET6 else raw[:4])
+                if not self._at_once(asked, host, socket.ntohs(port), family):
+                    self._loop.call_soon_threadsafe(self._later, asked, host, socket.ntohs(port), family)
+
+    def _later(self, asked: Asked, host: str, port: int, family: int) -> None:
+        self.run.start(self._answer(asked, host, port, family))
+
+    async def inside(self, port: int) -> socket.socket:
+        """A connection to a port of the run's own loopback. Raises Unreachable."""
+        wish: asyncio.Future[socket.socket | None] = self._loop.create_future()
+        self._wishes.append(wish)
+        try:
+            self._channel.send(REPLY.pack(_WISH, 0, 0, 0, 0))
+        except OSError as error:
+            raise Unreachable("the run is over", error.errno or 0) from None
+        sock = await wish
+        if sock is None:
+            raise Unreachable("the run has no socket to give", errno.ENETDOWN)
+        sock.setblocking(False)
+        try:
+            await self._loop.sock_connect(sock, ("127.0.0.1", port))
+        except OSError as error:
+            sock.close()
+            raise Unreachable(f"127.0.0.1:{port} inside", error.errno or 0) from None
+        return sock
+
+    def _take(self, fd: int | None) -> None:
+        """The first wish is granted; without a socket, none is."""
+        sock = None if fd is None else socket.socket(fileno=fd)
+        while self._wishes:
+            wish = self._wishes.popleft()
+            if not wish.done():
+                wish.set_result(sock)
+                if sock is not None:
+                    return
+        if sock is not None:
+            sock.close()
+
+    def _at_once(self, asked: Asked, host: str, port: int, family: int) -> bool:
+        """Answer without waiting, where the name was resolved just now and the connection stands at once."""
+        try:
+            name = self.run.dialler.target(host, port)
+            places = self.run.dialler.resolved(name, port)
+            if len(places) != 1 or self.run.dialler.parent_for(name, port):
+                return False
+            sock = _begin(_in_family(places[0], family))
+            stands = bool(asked[2] & NONBLOCK) or _stands(sock)
+        except Denied as refused:
+            self.run.denied(refused.target, refused.decision)
+            self._reply(asked, errno.EACCES, None)
+            return True
+        except Unreachable as failed:
+            self._reply(asked, failed.errno or errno.EHOSTUNREACH, None)
+            return True
+        if stands:
+            self._reply(asked, 0, sock)
+            return True
+        sock.close()
+        return False
+
+    async def _answer(self, asked: Asked, host: str, port: int, family: int) -> None:
+        error, sock = 0, None
+        try:
+            sock = await self._dial(host, port, family, not asked[2] & NONBLOCK)
+        except Denied as refused:
+            self.run.denied(refused.target, refused.decision)
+            error = errno.EACCES
+        except Unreachable as failed:
+            error = failed.errno or errno.EHOSTUNREACH
+        self._reply(asked, error, sock)
+
+    def _reply(self, asked: Asked, error: int, sock: socket.socket | None) -> None:
+        rights = [] if sock is None else [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [sock.fileno()]))]
+        with contextlib.suppress(OSError):  # the run is over
+            self._channel.sendmsg([REPLY.pack(*asked, error, 0)], rights)
+        if sock is not None:
+            sock.close()
+
+    async def _dial(self, host: str, port: int, family: int, waits: bool) -> socket.socket:
+        """A socket of the family that the program has, connected or, when it does not wait, on its way."""
+        dialler = self.run.dialler
+        name = dialler.target(host, port)
+        if self.run.dialler.parent_for(name, port):
+            return await dialler.dial(name, port)
+        places = await dialler.resolve(name, port)
+        places.sort(key=lambda place: place[0] != socket.AF_INET)  # as the address that it was given
+        if waits:
+            return await dialler.first([_in_family(place, family) for place in places])
+        return _begin(_in_family(places[0], family))
+
+
+@functools.lru_cache(maxsize=1024)
+def _host(raw: bytes) -> str:
+    """The canonical host that an address in a socket's own form means."""
+    address = ipaddress.ip_address(raw)
+    mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
+    return str(mapped or address)
+
+
+def _begin(place: Place) -> socket.socket:
+    """A socket whose connection is under way, or stands."""
+    sock = socket.socket(place[0], socket.SOCK_STREAM)
+    sock.setblocking(False)
+    code = sock.connect_ex(place[1])
+    if code not in (0, errno.EINPROGRESS):
+        sock.close()
+        raise Unreachable(f"{place[1][0]}:{place[1][1]}", code)
+    return sock
+
+
+def _stands(sock: socket.socket) -> bool:
+    """Whether a connection stands already, as on a loopback. Raises Unreachable when it has failed."""
+    poller = select.poll()
+    poller.register(sock, select.POLLOUT)
+    if not poller.poll(0):
+        return False
+    code = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+    if code:
+        sock.close()
+        raise Unreachable("refused", code)
+    return True
+
+
+@functools.cache
+def _has_both() -> bool:
+    return socket.has_dualstack_ipv6()
+
+
+def _in_family(place: Place, family: int) -> Place:
+    """A place for a socket of this family: programs with IPv6 sockets write IPv4 addresses mapped."""
+    if family == socket.AF_INET6 and place[0] == socket.AF_INET and _has_both():
+        return socket.AF_INET6, (f"::ffff:{place[1][0]}", place[1][1])
+    return place

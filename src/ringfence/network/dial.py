@@ -1,0 +1,220 @@
+"""Dialling for a run: judge the name, resolve it, judge the address, and connect to exactly that address.
+
+A name is resolved, its addresses are judged, and one of them is dialled: never is a name dialled.
+"""
+
+import asyncio
+import base64
+import errno
+import ipaddress
+import os
+import socket
+
+from ..model import ParentProxy, Verdict
+from .judge import Denied, Judge, Unreachable
+from .names import Names, is_stand_in
+
+SECONDS = 20.0
+_STAGGER = 0.3  # the next address of a name is tried beside one that does not answer
+_MOST_HEAD = 16384
+_RESOLVED_SECONDS = 2.0  # what was resolved and judged serves the connections of a moment
+_MOST_RESOLVED = 1024
+
+Place = tuple[int, tuple[str, int]]  # a family, and an address in it with a port
+
+
+class Dialler:
+    """Dials what the judge allows."""
+
+    def __init__(self, judge: Judge, names: Names, parent: ParentProxy) -> None:
+        self.judge = judge
+        self.names = names
+        self.parent = parent
+        self._loop = asyncio.get_running_loop()
+        self._resolved: dict[tuple[str, int], tuple[float, list[Place]]] = {}
+
+    def target(self, host: str, port: int) -> str:
+        """The host that is meant: the name, where an address stands for one. Raises Denied."""
+        if is_stand_in(host):
+            host = self.names.name_of(host) or host
+        decision = self.judge.host(host, port)
+        if decision.verdict is not Verdict.ALLOW:
+            raise Denied(f"{host}:{port}", decision)
+        return host
+
+    async def dial(self, host: str, port: int) -> socket.socket:
+        """A connected socket to an allowed host. Raises Denied or Unreachable."""
+        host = self.target(host, port)
+        try:
+            async with asyncio.timeout(SECONDS):
+                proxy = self.parent_for(host, port)
+                if proxy:
+                    return await self._through(proxy, host, port)
+                return await self.first(await self.resolve(host, port))
+        except TimeoutError:
+            raise Unreachable(f"{host}:{port} does not answer", errno.ETIMEDOUT) from None
+
+    async def connect(self, address: str, port: int) -> socket.socket:
+        """A connected socket to an address that needs no judging. Raises Unreachable."""
+        return await self.first([(socket.AF_INET6 if ":" in address else socket.AF_INET, (address, port))])
+
+    def resolved(self, host: str, port: int) -> list[Place]:
+        """What a host was found to lead to a moment ago, each address judged; nothing when that is too long ago."""
+        found = self._resolved.get((host, port))
+        return found[1] if found is not None and self._loop.time() < found[0] else []
+
+    async def resolve(self, host: str, port: int) -> list[Place]:
+        """The addresses that a host leads to and that may be reached; Denied when it leads to others alone."""
+        allowed = self.resolved(host, port)
+        if not allowed:
+            allowed = await self._resolve(host, port)
+            if len(self._resolved) >= _MOST_RESOLVED:
+                self._resolved.clear()
+            self._resolved[host, port] = (self._loop.time() + _RESOLVED_SECONDS, allowed)
+        return allowed
+
+    async def _resolve(self, host: str, port: int) -> list[Place]:
+        allowed, refused = [], None
+        for family, address in await self._addresses(host, port):
+            decision = self.judge.address(host, port, address)
+            if decision.verdict is Verdict.ALLOW:
+                allowed.append((family, (address, port)))
+            else:
+                refused = decision
+        if not allowed:
+            if refused is None:
+                raise Unreachable(f"{host} has no address", errno.EHOSTUNREACH)
+            raise Denied(f"{host}:{port}", refused)
+        return allowed
+
+    async def _addresses(self, host: str, port: int) -> list[tuple[int, str]]:
+        try:
+            literal = ipaddress.ip_address(host)
+        except ValueError:
+            pass
+        else:
+            return [(socket.AF_INET if literal.version == 4 else socket.AF_INET6, host)]
+        try:
+            found = await self._loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        except OSError as error:
+            raise Unreachable(f"{host} cannot be resolved: {error.strerror}", errno.EHOSTUNREACH) from None
+        return [(int(family), str(place[0])) for family, _, _, _, place in found]
+
+    async def first(self, places: list[Place]) -> socket.socket:
+        """The first address that answers; one that does not is not waited for long."""
+        if len(places) == 1:
+            try:
+                return await self._connect(*places[0])
+            except OSError as error:
+                raise _unreachable(places[0][1], error) from None
+        tasks: list[asyncio.Task[socket.socket]] = []
+        failed: BaseException | None = None
+        try:
+            for index, place in enumerate(places):
+                tasks.append(self._loop.create_task(self._connect(*place)))
+                is_last = index == len(places) - 1
+                done, _ = await asyncio.wait(
+                    tasks, timeout=None if is_last else _STAGGER, return_when=asyncio.FIRST_COMPLETED
+                )
+                while done:
+                    for task in done:
+                        tasks.remove(task)
+                        failed = task.exception()
+                        if failed is None:
+                            return task.result()
+                    if not tasks or not is_last:
+                        break
+                    done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in tasks:
+                task.cancel()
+        raise _unreachable(places[0][1], failed)
+
+    async def _connect(self, family: int, place: tuple[str, int]) -> socket.socket:
+        sock = socket.socket(family, socket.SOCK_STREAM)
+        sock.setblocking(False)
+        try:
+            await self._loop.sock_connect(sock, place)
+        except BaseException:
+            sock.close()
+            raise
+        return sock
+
+    # ---- Through somebody else's proxy ----
+
+    def parent_for(self, host: str, port: int) -> str:
+        if any(host == entry or (entry.startswith(".") and host.endswith(entry)) for entry in self.parent.no_proxy):
+            return ""
+        if host == "localhost" or "*" in self.parent.no_proxy:
+            return ""
+        return self.parent.http if port == 80 and self.parent.http else self.parent.https
+
+    async def _through(self, url: str, host: str, port: int) -> socket.socket:
+        """Ask a proxy for a tunnel. It resolves the name itself, so the address is its to judge."""
+        scheme, _, rest = url.partition("://")
+        credential, _, where = rest.rstrip("/").rpartition("@")
+        name, _, number = where.rpartition(":")
+        name, number = (name, number) if number.isdigit() else (where, "1080" if scheme.startswith("socks") else "80")
+        try:
+            found = await self._loop.getaddrinfo(name.strip("[]"), int(number), type=socket.SOCK_STREAM)
+            family, _, _, _, place = found[0]
+            sock = await self._connect(int(family), (str(place[0]), int(number)))
+        except OSError as error:
+            raise Unreachable(f"the parent proxy {where}: {error.strerror}", errno.EHOSTUNREACH) from None
+        ask = self._ask_socks if scheme.startswith("socks") else self._ask_http
+        try:
+            await ask(sock, host, port, credential)
+        except BaseException:
+            sock.close()
+            raise
+        return sock
+
+    async def _ask_http(self, sock: socket.socket, host: str, port: int, credential: str) -> None:
+        target = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        lines = [f"CONNECT {target} HTTP/1.1", f"Host: {target}"]
+        if credential:
+            lines.append(f"Proxy-Authorization: Basic {base64.b64encode(credential.encode()).decode()}")
+        await self._loop.sock_sendall(sock, ("\r\n".join(lines) + "\r\n\r\n").encode())
+        head = b""
+        while b"\r\n\r\n" not in head:  # a byte at a time: what follows is the tunnel's
+            more = await self._loop.sock_recv(sock, 1)
+            head += more
+            if not more or len(head) > _MOST_HEAD:
+                raise Unreachable("the parent proxy does not answer as one", errno.ECONNREFUSED)
+        words = head.split(b"\r\n")[0].split(b" ", 2)
+        if len(words) < 2 or words[1] != b"200":
+            answer = b" ".join(words[1:]).decode("ascii", "replace")
+            raise Unreachable(f"the parent proxy says {answer}", errno.ECONNREFUSED)
+
+    async def _ask_socks(self, sock: socket.socket, host: str, port: int, credential: str) -> None:
+        user, _, password = credential.partition(":")
+        method = 2 if credential else 0
+        await self._loop.sock_sendall(sock, bytes((5, 1, method)))
+        if await self._exactly(sock, 2) != bytes((5, method)):
+            raise Unreachable("the parent proxy refuses", errno.ECONNREFUSED)
+        if credential:
+            name, word = user.encode(), password.encode()
+            await self._loop.sock_sendall(sock, bytes((1, len(name))) + name + bytes((len(word),)) + word)
+            if (await self._exactly(sock, 2))[1]:
+                raise Unreachable("the parent proxy refuses the password", errno.ECONNREFUSED)
+        asked = host.encode()
+        await self._loop.sock_sendall(sock, bytes((5, 1, 0, 3, len(asked))) + asked + port.to_bytes(2, "big"))
+        head = await self._exactly(sock, 4)
+        if head[1]:
+            raise Unreachable(f"the parent proxy refuses with code {head[1]}", errno.ECONNREFUSED)
+        length = {1: 4, 4: 16}.get(head[3]) or (await self._exactly(sock, 1))[0]
+        await self._exactly(sock, length + 2)
+
+    async def _exactly(self, sock: socket.socket, count: int) -> bytes:
+        data = b""
+        while len(data) < count:
+            more = await self._loop.sock_recv(sock, count - len(data))
+            if not more:
+                raise Unreachable("the parent proxy hangs up", errno.ECONNREFUSED)
+            data += more
+        return data
+
+
+def _unreachable(place: tuple[str, int], error: BaseException | None) -> Unreachable:
+    number = error.errno if isinstance(error, OSError) and error.errno else errno.EHOSTUNREACH
+    return Unreachable(f"{place[0]}:{place[1]}: {os.strerror(number)}", number)

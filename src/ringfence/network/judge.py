@@ -1,0 +1,32 @@
+"""What this room asks of the judge, and what it says when the answer is no. The judge itself is handed in."""
+
+from typing import Protocol
+
+from ..model import Decision
+
+
+class Judge(Protocol):
+    """May a host, an address it leads to, or a name at any port be reached?"""
+
+    def host(self, host: str, port: int) -> Decision: ...
+
+    def address(self, host: str, port: int, address: str) -> Decision: ...
+
+    def name(self, host: str) -> Decision: ...
+
+
+class Denied(Exception):
+    """The judge said no."""
+
+    def __init__(self, target: str, decision: Decision) -> None:
+        super().__init__(decision.reason)
+        self.target = target
+        self.decision = decision
+
+
+class Unreachable(Exception):
+    """It may be reached, and cannot: no such name, nobody answers, or too slowly."""
+
+    def __init__(self, why: str, errno: int = 0) -> None:
+        super().__init__(why)
+        self.errno = errno

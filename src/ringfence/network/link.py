@@ -1,0 +1,168 @@
+"""A connected stream socket in the event loop: what comes in is handed on at once, what cannot go out yet is kept.
+
+One buffer serves every link of the process, for what is read is handed on before anything else is read; asyncio's own
+transports allocate one for each read, which halves what a tunnel carries.
+"""
+
+import asyncio
+import socket
+from collections.abc import Callable
+
+BUFFER = memoryview(bytearray(1 << 18))
+HIGH = 1 << 20  # beyond this much kept, whoever writes is asked to wait
+
+
+def _nothing() -> None:
+    pass
+
+
+class Link:
+    """`on_data` gets a view that is true only during the call; `on_end` is told once that no more comes."""
+
+    __slots__ = ("_is_reading", "_kept", "_loop", "_shut", "closed", "last", "on_data", "on_drain", "on_end", "sock")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, sock: socket.socket) -> None:
+        sock.setblocking(False)
+        if sock.family in (socket.AF_INET, socket.AF_INET6):
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.sock = sock
+        self.closed = False
+        self.last = loop.time()
+        self.on_data: Callable[[memoryview], None] = lambda _: None
+        self.on_end: Callable[[], None] = _nothing
+        self.on_drain: Callable[[], None] = _nothing
+        self._loop = loop
+        self._kept = bytearray()
+        self._is_reading = False
+        self._shut = False
+
+    def read(self) -> None:
+        """Read from now on."""
+        if not self._is_reading and not self.closed:
+            self._is_reading = True
+            self._loop.add_reader(self.sock.fileno(), self._readable)
+
+    def pause(self) -> None:
+        """Read no more for now: the other side then waits."""
+        if self._is_reading:
+            self._is_reading = False
+            self._loop.remove_reader(self.sock.fileno())
+
+    def _readable(self) -> None:
+        try:
+            count = self.sock.recv_into(BUFFER)
+        except (BlockingIOError, InterruptedError):
+            return
+        except OSError:
+            count = 0
+            self.close()
+        if count:
+            self.last = self._loop.time()
+            self.on_data(BUFFER[:count])
+        else:
+            self.pause()
+            self.on_end()
+
+    def write(self, data: bytes | bytearray | memoryview) -> bool:
+        """Send, or keep what does not go; False asks the writer to wait for `on_drain`."""
+        if self.closed or self._shut:
+            return True
+        if not self._kept:
+            self.last = self._loop.time()
+            try:
+                sent = self.sock.send(data)
+            except (BlockingIOError, InterruptedError):
+                sent = 0
+            except OSError:
+                self.close()
+                self.on_end()
+                return True
+            if sent == len(data):
+                return True
+            data = data[sent:]
+            self._loop.add_writer(self.sock.fileno(), self._writable)
+        self._kept += data
+        return len(self._kept) < HIGH
+
+    def _writable(self) -> None:
+        try:
+            sent = self.sock.send(self._kept)
+        except (BlockingIOError, InterruptedError):
+            return
+        except OSError:
+            self.close()
+            self.on_end()
+            return
+        self.last = self._loop.time()
+        del self._kept[:sent]
+        if self._kept:
+            return
+        self._loop.remove_writer(self.sock.fileno())
+        if self._shut:
+            self._shut_down()
+        self.on_drain()
+
+    def finish(self) -> None:
+        """No more will be written: say so once all is sent."""
+        if not self._shut and not self.closed:
+            self._shut = True
+            if not self._kept:
+                self._shut_down()
+
+    def _shut_down(self) -> None:
+        try:
+            self.sock.shutdown(socket.SHUT_WR)
+        except OSError:
+            self.close()
+
+    def close_after_writing(self) -> None:
+        """Close once all is sent; what still comes in is dropped."""
+        self.on_data = lambda _: None
+        self.on_end = self.close
+        if self._kept and not self.closed:
+            self.on_drain = self.close
+        else:
+            self.close()
+
+    def close(self) -> None:
+        """End it at once."""
+        if self.closed:
+            return
+        self.pause()
+        self._loop.remove_writer(self.sock.fileno())
+        self.closed = True
+        self.sock.close()
+
+
+class Tunnel:
+    """Two links, each carrying to the other what it reads, until both have ended."""
+
+    __slots__ = ("_done", "_ended", "_links")
+
+    def __init__(self, one: Link, other: Link, done: Callable[[], None]) -> None:
+        self._links = (one, other)
+        self._ended: set[Link] = set()
+        self._done = done
+        self._carry(one, other)
+        self._carry(other, one)
+        one.read()
+        other.read()
+
+    def _carry(self, source: Link, target: Link) -> None:
+        def forward(view: memoryview) -> None:
+            if not target.write(view):
+                source.pause()
+
+        source.on_data = forward
+        source.on_end = lambda: self._end(source, target)
+        target.on_drain = lambda: None if source in self._ended else source.read()
+
+    def _end(self, source: Link, target: Link) -> None:
+        """One side says no more: so do we to the other. After an error both end."""
+        self._ended.add(source)
+        if source.closed or len(self._ended) == 2:
+            self._done()
+            for link in self._links:
+                link.close_after_writing()
+        else:
+            target.finish()

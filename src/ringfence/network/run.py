@@ -1,0 +1,174 @@
+"""One run at the gate: its judge, its names, its connections, and what was refused to it."""
+
+import asyncio
+import contextlib
+import secrets
+import socket
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from ..model import Decision, ParentProxy
+from .dial import Dialler
+from .judge import Denied, Judge
+from .link import Link, Tunnel
+from .names import Names
+from .resolver import Resolver
+
+MOST_CONNECTIONS = 10_000
+HEAD_SECONDS = 30.0  # from a connection's beginning to the end of what it asks for
+IDLE_SECONDS = 3600.0  # a tunnel in which nothing moves
+_SWEEP_SECONDS = 5.0
+_BACKLOG_TURN = 64  # connections accepted before others are served
+
+
+class Run:
+    """What serves one run."""
+
+    def __init__(
+        self,
+        judge: Judge,
+        workspace: str,
+        parent: ParentProxy,
+        match_hosts: bool = True,
+        credential: str = "",
+        report: Callable[[str, Decision], None] = lambda _target, _decision: None,
+    ) -> None:
+        self.judge = judge
+        self.names = Names(workspace)
+        self.dialler = Dialler(judge, self.names, parent)
+        self.match_hosts = match_hosts
+        self.loop = asyncio.get_running_loop()
+        self.links: dict[Link, float] = {}  # each with how long it may be idle
+        self._deadlines: dict[Link, float] = {}  # by when what a client asks must be said to the end
+        self._credential = credential.encode()
+        self._report = report
+        self._reported: set[tuple[str, str]] = set()
+        self._listeners: list[socket.socket] = []
+        self._held: list[socket.socket] = []
+        self._tasks: set[asyncio.Task[None]] = set()
+        self.resolver = Resolver(judge, self.names, self.denied)
+        self.start(self._sweep())
+
+    # ---- Listening ----
+
+    def listen(self, sock: socket.socket, serve: Callable[[Link], object]) -> None:
+        """Serve every connection that comes to a listening socket."""
+        sock.setblocking(False)
+        self._listeners.append(sock)
+        self.loop.add_reader(sock.fileno(), self._accept, sock, serve)
+
+    def answer_names(self, sock: socket.socket) -> None:
+        """Resolve on a bound UDP socket."""
+        self._listeners.append(sock)
+        self.resolver.serve_datagrams(sock)
+
+    def hold(self, sock: socket.socket) -> None:
+        """A socket that ends with the run, for whoever waits at it too."""
+        self._held.append(sock)
+
+    def _accept(self, listener: socket.socket, serve: Callable[[Link], object]) -> None:
+        for _ in range(_BACKLOG_TURN):
+            try:
+                sock, _ = listener.accept()
+            except BlockingIOError:
+                return
+            except OSError:  # out of descriptors, or it is gone already: the next turn says
+                return
+            if len(self.links) >= MOST_CONNECTIONS:
+                sock.close()
+                continue
+            link = self.keep(sock, HEAD_SECONDS)
+            self.hurry(link)
+            serve(link)
+
+    def keep(self, sock: socket.socket, seconds: float) -> Link:
+        """A link of this run, closed when nothing moves for so long."""
+        link = Link(self.loop, sock)
+        self.links[link] = seconds
+        return link
+
+    def drop(self, link: Link) -> None:
+        self.links.pop(link, None)
+        self._deadlines.pop(link, None)
+        link.close()
+
+    def hurry(self, link: Link) -> None:
+        """A client begins to ask; a byte now and then does not keep it for ever."""
+        self._deadlines.setdefault(link, self.loop.time() + HEAD_SECONDS)
+
+    def heard(self, link: Link) -> None:
+        """It has said all it wants."""
+        self._deadlines.pop(link, None)
+
+    async def _sweep(self) -> None:
+        while True:
+            await asyncio.sleep(_SWEEP_SECONDS)
+            now = self.loop.time()
+            for link, seconds in list(self.links.items()):
+                is_late = now - link.last > seconds or now > self._deadlines.get(link, now)
+                if link.closed or is_late:
+                    self.drop(link)
+                    link.on_end()
+
+    # ---- What the doors share ----
+
+    def is_known(self, credential: bytes) -> bool:
+        """Whether somebody says the run's own password; without one the socket itself is private to the run."""
+        return not self._credential or secrets.compare_digest(credential, self._credential)
+
+    @property
+    def has_credential(self) -> bool:
+        return bool(self._credential)
+
+    def denied(self, target: str, decision: Decision) -> None:
+        """Tell of a refusal, each once."""
+        key = (target, decision.reason)
+        if key not in self._reported and len(self._reported) < 1000:
+            self._reported.add(key)
+            self._report(target, decision)
+
+    def start(self, work: Coroutine[Any, Any, None]) -> None:
+        """Do something beside the rest; it ends with the run."""
+        task = self.loop.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def dial(self, host: str, port: int) -> Link:
+        """A link to an allowed host. Raises Denied, which is told of, or Unreachable."""
+        try:
+            sock = await self.dialler.dial(host, port)
+        except Denied as error:
+            self.denied(error.target, error.decision)
+            raise
+        return self.keep(sock, IDLE_SECONDS)
+
+    async def reach(self, host: str, port: int) -> Link:
+        """A link to an address that the policy itself names as a filter. Raises Unreachable."""
+        return self.keep(await self.dialler.connect(host, port), IDLE_SECONDS)
+
+    def join(self, one: Link, other: Link) -> None:
+        """Carry bytes both ways until the end."""
+        for link in (one, other):
+            self.links[link] = IDLE_SECONDS
+            self.heard(link)
+
+        def done() -> None:
+            self.links.pop(one, None)
+            self.links.pop(other, None)
+
+        Tunnel(one, other, done)
+
+    def close(self) -> None:
+        """The run is over."""
+        for task in self._tasks:
+            task.cancel()
+        for sock in self._listeners:
+            self.loop.remove_reader(sock.fileno())
+            sock.close()
+        for sock in self._held:
+            with contextlib.suppress(OSError):  # the other side has ended already
+                sock.shutdown(socket.SHUT_RDWR)
+            sock.close()
+        self._listeners = self._held = []
+        for link in list(self.links):
+            self.drop(link)

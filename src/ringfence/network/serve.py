@@ -1,0 +1,146 @@
+"""The gate's loop: runs come and go by message, each with its doors."""
+
+import asyncio
+import contextlib
+import functools
+import os
+import resource
+import signal
+import socket
+import sys
+from collections.abc import Callable
+
+import msgspec
+
+from ..model import Decision, Network, Verdict
+from . import http_proxy, socks_proxy, ssh_agent
+from .asks import Asks
+from .control import Refusal, Serve, Work, receive
+from .judge import Denied, Judge, Unreachable
+from .link import Link
+from .own import own_addresses
+from .run import IDLE_SECONDS, Run
+
+MakeJudge = Callable[[Network, frozenset[str]], Judge]
+
+
+class Gate:
+    """All runs of whoever started us."""
+
+    def __init__(self, control: int, make_judge: MakeJudge) -> None:
+        self._control = control
+        self._make_judge = make_judge
+        self._runs: dict[int, Run] = {}
+        self._loop = asyncio.get_running_loop()
+        self.ended = asyncio.Event()
+        self._loop.add_reader(control, self._message)
+
+    def _message(self) -> None:
+        got = receive(self._control)
+        if got is None:
+            self._loop.remove_reader(self._control)
+            self.ended.set()
+            return
+        message, fds = got
+        if isinstance(message, Serve):
+            self.take(message, fds)
+        elif message.number in self._runs:
+            self._runs.pop(message.number).close()
+
+    def take(self, serve: Serve, fds: list[int]) -> None:
+        """Open a run's doors."""
+        judge = self._make_judge(serve.network, own_addresses())
+        report = functools.partial(self._report, serve.number)
+        network = serve.network
+        run = Run(judge, serve.workspace, network.parent, network.match_hosts, serve.credential, report)
+        self._runs[serve.number] = run
+        asks: list[Asks] = []
+        for door, fd in zip(serve.doors, fds, strict=True):
+            sock = socket.socket(fileno=fd)
+            if door == "asks":
+                asks.append(Asks(run, sock))
+            elif door.startswith("inward "):
+                open_inward(run, sock, asks[0], int(door.split(" ")[1]))
+            else:
+                open_door(run, door, sock, serve.agent)
+
+    def _report(self, number: int, target: str, decision: Decision) -> None:
+        """Tell of a refusal. Whoever does not listen loses the rest, not the run."""
+        allowed = decision.verdict is Verdict.ALLOW
+        said = msgspec.json.encode(Refusal(number, target[:300], decision.reason[:1000], decision.grant[:300], allowed))
+        with contextlib.suppress(OSError), socket.socket(fileno=os.dup(self._control)) as end:
+            end.send(said, socket.MSG_DONTWAIT)
+
+
+def open_door(run: Run, door: str, sock: socket.socket, agent: str = "") -> None:
+    """Serve one socket: `http`, `socks`, `names`, `names-udp`, `agent`, `to HOST PORT`, or `via HOST PORT`."""
+    kind, *words = door.split(" ")
+    if kind == "http":
+        run.listen(sock, lambda link: http_proxy.Session(run, link))
+    elif kind == "socks":
+        run.listen(sock, lambda link: socks_proxy.Session(run, link))
+    elif kind == "names":
+        run.listen(sock, run.resolver.serve_stream)
+    elif kind == "names-udp":
+        run.answer_names(sock)
+    elif kind == "agent":
+        run.listen(sock, lambda link: ssh_agent.Session(run, link, agent))
+    else:
+        host, port = words
+        run.listen(sock, lambda link: run.start(forward(run, link, host, int(port), judged=kind == "to")))
+
+
+def open_inward(run: Run, sock: socket.socket, asks: Asks, port: int) -> None:
+    """Lead what comes to a port of the host's loopback to the same port of the run's."""
+
+    async def carry(client: Link) -> None:
+        try:
+            inside = run.keep(await asks.inside(port), IDLE_SECONDS)
+        except Unreachable:
+            run.drop(client)
+            return
+        run.join(client, inside)
+
+    run.listen(sock, lambda link: run.start(carry(link)))
+
+
+async def forward(run: Run, client: Link, host: str, port: int, judged: bool) -> None:
+    """Join a connection to one host and port, which is judged as any other; not when it is a filter itself."""
+    try:
+        upstream = await (run.dial(host, port) if judged else run.reach(host, port))
+    except (Denied, Unreachable):
+        run.drop(client)  # with a reset, as near to a refused connection as can be after accepting it
+        return
+    if client.closed:
+        run.drop(upstream)
+        return
+    run.join(client, upstream)
+
+
+def preload() -> None:
+    """Import whatever is imported late otherwise."""
+    import concurrent.futures.thread  # noqa: F401  # the loop's own, for resolving names
+    import ipaddress  # noqa: F401
+
+    import dns.rdata
+    import idna
+
+    dns.rdata.load_all_types(disable_dynamic_load=False)  # type: ignore[no-untyped-call]
+    idna.encode("bücher.example", uts46=True)
+    "x".encode("idna")  # getaddrinfo() wants the codec
+
+
+async def _serve(control: int, make_judge: MakeJudge, work: Work) -> None:
+    gate = Gate(control, make_judge)
+    for serve, fds in work:
+        gate.take(serve, fds)
+    await gate.ended.wait()
+
+
+def serve(control: int, make_judge: MakeJudge, work: Work) -> None:
+    """Serve until whoever started us is gone."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    sys.setswitchinterval(0.0005)  # who answers questions shall not wait for who carries bytes
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the keys of a terminal are the command's
+    asyncio.run(_serve(control, make_judge, work))

@@ -1,0 +1,73 @@
+"""An ssh agent that lists keys and signs, and no more: adding, removing, locking and extensions are refused.
+
+A signature is what the agent is for, and it cannot be told here what is signed for whom; so each is told of.
+"""
+
+import socket
+
+from ..model import Decision, Verdict
+from .link import Link
+from .run import IDLE_SECONDS, Run
+
+_FAILURE = b"\x00\x00\x00\x01\x05"
+_LIST, _SIGN = 11, 13
+_MOST = 256 * 1024
+
+
+class Session:
+    """One connection of the command's to the agent."""
+
+    def __init__(self, run: Run, client: Link, path: str) -> None:
+        self.run = run
+        self.client = client
+        self._kept = bytearray()
+        self.agent: Link | None = None
+        client.on_end = self.close
+        sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            sock.connect(path)
+        except OSError:
+            sock.close()
+            run.drop(client)
+            return
+        self.agent = run.keep(sock, IDLE_SECONDS)
+        run.links[client] = IDLE_SECONDS
+        run.heard(client)
+        self.agent.on_data = self._answer
+        self.agent.on_end = self.close
+        client.on_data = self._data
+        client.read()
+        self.agent.read()
+
+    def close(self) -> None:
+        """End both sides."""
+        for link in (self.client, self.agent):
+            if link is not None:
+                self.run.drop(link)
+
+    def _answer(self, view: memoryview) -> None:
+        self.client.write(view)
+
+    def _data(self, view: memoryview) -> None:
+        self._kept += view
+        while len(self._kept) >= 5:
+            length = int.from_bytes(self._kept[:4], "big")
+            if not 0 < length <= _MOST:
+                self.close()
+                return
+            if len(self._kept) < 4 + length:
+                return
+            message = bytes(self._kept[: 4 + length])
+            del self._kept[: 4 + length]
+            self._message(message)
+
+    def _message(self, message: bytes) -> None:
+        kind = message[4]
+        if kind == _SIGN:
+            self.run.denied("ssh-agent", Decision(Verdict.ALLOW, "the ssh agent was asked to sign"))
+        if kind in (_LIST, _SIGN) and self.agent is not None:
+            self.agent.write(message)
+        else:
+            reason = f"the ssh agent lists and signs alone; it was asked for message {kind}"
+            self.run.denied("ssh-agent", Decision(Verdict.DENY, reason))
+            self.client.write(_FAILURE)

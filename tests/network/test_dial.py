@@ -1,0 +1,164 @@
+"""Dialling: what was judged is what is dialled, and a name that turns elsewhere is refused."""
+
+import asyncio
+import errno
+import socket
+import threading
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+from tests.network.conftest import Echo, allowing, listener
+
+from ringfence.gate import PolicyJudge
+from ringfence.model import Network, ParentProxy
+from ringfence.network import dial as dial_module
+from ringfence.network.dial import Dialler
+from ringfence.network.judge import Denied, Unreachable
+from ringfence.network.names import Names
+from ringfence.network.own import own_addresses
+
+Answers = list[list[str]]
+
+
+def with_dialler(network: Network, work: Callable[[Dialler], Coroutine[Any, Any, Any]], answers: Answers) -> Any:
+    """Do something with a dialler whose resolver gives these answers, one after the other."""
+
+    async def main() -> Any:
+        loop = asyncio.get_running_loop()
+
+        async def resolve(host: str, port: int, **_: object) -> list[tuple[Any, ...]]:
+            if not answers:
+                raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+            found = answers.pop(0) if len(answers) > 1 else answers[0]
+            return [(socket.AF_INET6 if ":" in one else socket.AF_INET, 1, 6, "", (one, port)) for one in found]
+
+        loop.getaddrinfo = resolve  # type: ignore[method-assign,assignment]  # the one seam: the world's names
+        return await work(Dialler(PolicyJudge(network, own_addresses()), Names("/ws"), network.parent))
+
+    return asyncio.run(main())
+
+
+def test_a_name_that_first_leads_outside_and_then_to_loopback_is_refused(
+    echo: Echo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dial_module, "_RESOLVED_SECONDS", 0.0)
+
+    async def rebind(dialler: Dialler) -> list[object]:
+        first = await dialler.resolve("a.test", echo.port)
+        try:
+            await dialler.dial("a.test", echo.port)
+        except Denied as error:
+            return [first, str(error)]
+        return [first, "reached"]
+
+    first, said = with_dialler(allowing("a.test"), rebind, [["93.184.215.14"], ["127.0.0.1"]])
+
+    assert first == [(socket.AF_INET, ("93.184.215.14", echo.port))]
+    assert said == "a.test leads to 127.0.0.1, a loopback address, and nobody named that"
+    assert echo.count == 0
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1", "::1", "169.254.169.254", "10.0.0.1", "::ffff:127.0.0.1", "0.0.0.0"])
+def test_of_several_addresses_only_those_that_may_be_are_dialled(address: str) -> None:
+    async def resolve(dialler: Dialler) -> object:
+        return await dialler.resolve("a.test", 80)
+
+    assert with_dialler(allowing("a.test"), resolve, [[address, "93.184.215.14"]]) == [
+        (socket.AF_INET, ("93.184.215.14", 80))
+    ]
+
+
+def test_this_machines_own_addresses_must_be_named() -> None:
+    own = [address for address in own_addresses() if not address.startswith(("127.", "::1"))]
+
+    async def resolve(dialler: Dialler) -> object:
+        return await dialler.resolve("a.test", 80)
+
+    assert "127.0.0.1" in own_addresses()
+    for address in own:
+        with pytest.raises(Denied):
+            with_dialler(allowing("a.test"), resolve, [[address]])
+
+
+def test_an_address_that_does_not_answer_is_not_the_last(echo: Echo) -> None:
+    network = allowing("a.test", f"127.0.0.1:{echo.port}", f"127.0.0.2:{echo.port}")
+
+    async def reach(dialler: Dialler) -> object:
+        sock = await dialler.dial("a.test", echo.port)
+        with sock:
+            return sock.getpeername()[0]
+
+    assert with_dialler(network, reach, [["127.0.0.2", "127.0.0.1"]]) == "127.0.0.1"
+
+
+def test_a_name_that_nobody_knows_is_unreachable() -> None:
+    async def reach(dialler: Dialler) -> object:
+        try:
+            await dialler.dial("a.test", 80)
+        except Unreachable as error:
+            return error.errno
+        return 0
+
+    assert with_dialler(allowing("a.test"), reach, []) == errno.EHOSTUNREACH
+
+
+class Parent:
+    """Somebody else's proxy: it takes one request and then says what it hears."""
+
+    def __init__(self, answer: bytes, size: int) -> None:
+        self.sock = listener()
+        self.port = self.sock.getsockname()[1]
+        self.heard = b""
+        self.answer, self.size = answer, size
+        self.thread = threading.Thread(target=self.serve)
+        self.thread.start()
+
+    def serve(self) -> None:
+        client, _ = self.sock.accept()
+        with client:
+            for part in self.answer.split(b"|"):
+                self.heard += client.recv(self.size)
+                client.sendall(part)
+
+
+@pytest.mark.parametrize(
+    ("scheme", "answer", "heard"),
+    [
+        ("http", b"HTTP/1.1 200 OK\r\n\r\n", b"CONNECT a.test:443 HTTP/1.1\r\nHost: a.test:443\r\n\r\n"),
+        ("http", b"HTTP/1.1 403 No\r\n\r\n", b"CONNECT a.test:443"),
+        ("socks5h", b"\x05\x00|\x05\x00\x00\x01" + bytes(6), b"\x05\x01\x00\x05\x01\x00\x03\x06a.test\x01\xbb"),
+        ("socks5h", b"\x05\x00|\x05\x02\x00\x01" + bytes(6), b"\x05\x01\x00\x05\x01\x00\x03\x06a.test\x01\xbb"),
+    ],
+)
+def test_a_parent_proxy_is_dialled_through(scheme: str, answer: bytes, heard: bytes) -> None:
+    parent = Parent(answer, 4096)
+    network = allowing("a.test", parent=ParentProxy(https=f"{scheme}://127.0.0.1:{parent.port}"))
+
+    async def reach(dialler: Dialler) -> str:
+        try:
+            (await dialler.dial("a.test", 443)).close()
+        except Unreachable as error:
+            return str(error)
+        return "reached"
+
+    said = with_dialler(network, reach, [["127.0.0.1"]])
+    parent.thread.join()
+    parent.sock.close()
+
+    good = b"200" in answer or answer.endswith(b"\x05\x00\x00\x01" + bytes(6))
+    assert (said == "reached") is good
+    assert parent.heard.startswith(heard)
+
+
+def test_what_is_not_allowed_does_not_get_to_the_parent() -> None:
+    network = allowing("a.test", parent=ParentProxy(https="http://127.0.0.1:1"))
+
+    async def reach(dialler: Dialler) -> str:
+        try:
+            await dialler.dial("evil.test", 443)
+        except Denied:
+            return "denied"
+        return "reached"
+
+    assert with_dialler(network, reach, [["127.0.0.1"]]) == "denied"

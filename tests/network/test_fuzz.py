@@ -1,0 +1,125 @@
+"""Whatever clients and servers say, the doors go on: no error is left unhandled, and others are served."""
+
+import asyncio
+import random
+import socket
+import threading
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.network.conftest import allowing, hello_for, socks_request
+
+from ringfence.gate import PolicyJudge
+from ringfence.model import ParentProxy
+from ringfence.network import http_proxy, socks_proxy
+from ringfence.network import run as run_module
+from ringfence.network.link import Link
+from ringfence.network.run import Run
+
+REQUESTS = [
+    b"GET http://127.0.0.1:PORT/a HTTP/1.1\r\nHost: 127.0.0.1:PORT\r\n\r\n",
+    b"POST http://127.0.0.1:PORT/ HTTP/1.1\r\nHost: 127.0.0.1:PORT\r\nContent-Length: 5\r\n\r\nhello",
+    b"POST / HTTP/1.1\r\nHost: 127.0.0.1:PORT\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n",
+    b"HEAD http://127.0.0.1:PORT/ HTTP/1.1\r\nHost: 127.0.0.1:PORT\r\n\r\n",
+    b"CONNECT 127.0.0.1:PORT HTTP/1.1\r\nHost: x\r\n\r\n" + hello_for("good.test"),
+    socks_request("127.0.0.1", 1) + b"x",
+]
+REPLIES = [
+    b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello",
+    b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n",
+    b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 204 No Content\r\n\r\n",
+    b"HTTP/1.0 200 OK\r\n\r\nuntil closed",
+    b"HTTP/1.1 304 Not Modified\r\nContent-Length: 9\r\n\r\n",
+    b"",
+]
+
+
+def damaged(rng: random.Random, data: bytes) -> bytes:
+    """Some bytes changed, left out, repeated or added."""
+    found = bytearray(data)
+    for _ in range(rng.randrange(4)):
+        at = rng.randrange(len(found) + 1)
+        found[at : at + rng.randrange(3)] = rng.choice((b"", b"\0", b"\r\n", b"\xff", b" ", bytes(rng.randbytes(3))))
+    return bytes(found) * rng.choice((1, 1, 1, 2))
+
+
+def tried(rng: random.Random, serve: Callable[[Run, Link], object]) -> list[str]:
+    """One conversation, client and server both hostile; the errors that nobody handled."""
+    errors: list[str] = []
+    server = socket.create_server(("127.0.0.1", 0))
+    port = server.getsockname()[1]
+    request = damaged(rng, rng.choice(REQUESTS).replace(b"PORT", str(port).encode()))
+    reply = damaged(rng, rng.choice(REPLIES))
+
+    def answer() -> None:
+        try:
+            while True:
+                client, _ = server.accept()
+                with client:
+                    client.settimeout(0.1)
+                    client.recv(65536)
+                    client.sendall(reply)
+        except OSError:
+            pass
+
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(lambda _, context: errors.append(repr(context.get("exception") or context)))
+        run = Run(PolicyJudge(allowing(f"127.0.0.1:{port}"), frozenset()), "/ws", ParentProxy())
+        ours, theirs = socket.socketpair()
+        serve(run, run.keep(theirs, 5.0))
+        ours.setblocking(False)
+        for at in range(0, len(request), 40):
+            try:
+                await loop.sock_sendall(ours, request[at : at + 40])
+            except OSError:
+                break
+            await asyncio.sleep(0)
+        await asyncio.sleep(0.03)
+        ours.close()
+        await asyncio.sleep(0.01)
+        run.close()
+        await asyncio.sleep(0)
+
+    thread = threading.Thread(target=answer)
+    thread.start()
+    asyncio.run(main())
+    server.shutdown(socket.SHUT_RDWR)  # wakes whoever accepts
+    thread.join()
+    server.close()
+    return errors
+
+
+@pytest.mark.parametrize("session", [http_proxy.Session, socks_proxy.Session])
+@settings(max_examples=40)
+@given(rng=st.randoms(use_true_random=False))
+def test_no_conversation_leaves_an_error(session: Callable[[Run, Link], object], rng: random.Random) -> None:
+    assert tried(rng, session) == []
+
+
+def test_a_client_that_says_a_byte_now_and_then_is_hung_up_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run_module, "HEAD_SECONDS", 0.3)
+    monkeypatch.setattr(run_module, "_SWEEP_SECONDS", 0.05)
+
+    async def main() -> int:
+        loop = asyncio.get_running_loop()
+        run = Run(PolicyJudge(allowing("a.test"), frozenset()), "/ws", ParentProxy())
+        door = socket.create_server(("127.0.0.1", 0))
+        place = door.getsockname()
+        run.listen(door, lambda link: http_proxy.Session(run, link))
+        with socket.create_connection(place) as slow:
+            slow.setblocking(False)
+            said = 0
+            try:
+                while said < 100:
+                    await loop.sock_sendall(slow, b"G")
+                    said += 1
+                    await asyncio.sleep(0.02)
+            except OSError:
+                pass
+        run.close()
+        return said
+
+    assert asyncio.run(main()) < 60

@@ -1,0 +1,101 @@
+"""The resolver of a run: allowed names have an address that stands for them, others do not exist."""
+
+import socket
+
+import dns.message
+import dns.query
+import dns.rcode
+import dns.rdatatype
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.network.conftest import Serve, Served, allowing, everything
+
+from ringfence.network.names import MOST, Names, is_stand_in
+
+
+@pytest.fixture
+def run(serve: Serve) -> Served:
+    return serve(allowing("a.test", "*.b.test:443", denied=("x.b.test",)), "names", "names-udp")
+
+
+def ask(run: Served, name: str, kind: str = "A") -> dns.message.Message:
+    query = dns.message.make_query(name, kind, use_edns=True)
+    over_udp = dns.query.udp(query, "127.0.0.1", 10, run.ports["names-udp"])
+    over_tcp = dns.query.tcp(query, "127.0.0.1", 10, run.ports["names"])
+    assert over_udp == over_tcp
+    return over_udp
+
+
+def test_an_allowed_name_has_an_address_that_stands_for_it(run: Served) -> None:
+    first, again = ask(run, "A.test."), ask(run, "a.test")
+    address = str(first.answer[0][0])
+
+    assert (first.rcode(), is_stand_in(address), str(again.answer[0][0])) == (dns.rcode.NOERROR, True, address)
+    reverse = ask(run, ".".join(reversed(address.split("."))) + ".in-addr.arpa", "PTR")
+    assert str(reverse.answer[0][0]) == "a.test."
+
+
+@pytest.mark.parametrize("kind", ["AAAA", "HTTPS", "SVCB", "TXT", "MX", "SRV", "NS", "SOA", "CNAME"])
+def test_an_allowed_name_has_nothing_else(run: Served, kind: str) -> None:
+    answer = ask(run, "y.b.test", kind)
+
+    assert (answer.rcode(), answer.answer) == (dns.rcode.NOERROR, [])
+
+
+@pytest.mark.parametrize(
+    "name", ["evil.test", "b.test", "x.b.test", "c2VjcmV0.evil.test", "localhost", "1.1.1.1.in-addr.arpa"]
+)
+def test_any_other_name_does_not_exist(run: Served, name: str) -> None:
+    assert [ask(run, name, kind).rcode() for kind in ("A", "AAAA", "TXT")] == [dns.rcode.NXDOMAIN] * 3
+
+
+def test_a_refused_name_is_told_of_and_says_why(run: Served) -> None:
+    answer = ask(run, "x.b.test")
+
+    assert "denies x.b.test" in str(answer.options[0])
+    assert [one.target for one in run.refusals()] == ["x.b.test"]
+
+
+@pytest.mark.parametrize("kind", ["AXFR", "IXFR"])
+def test_nobody_is_given_a_zone(run: Served, kind: str) -> None:
+    query = dns.message.make_query("a.test", kind)
+
+    assert dns.query.tcp(query, "127.0.0.1", 10, run.ports["names"], one_rr_per_rrset=True).answer == []
+
+
+HOSTILE = [b"", b"\0", b"x" * 11, b"x" * 12, b"\xff" * 512, b"\0\0\1\0\0\1\0\0\0\0\0\0" + b"\xc0\x0c\0\1\0\1"]
+
+
+@pytest.mark.parametrize("data", HOSTILE)
+def test_a_hostile_question_leaves_the_resolver_answering(run: Served, data: bytes) -> None:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+        sock.sendto(data, ("127.0.0.1", run.ports["names-udp"]))
+    with run.connect("names") as sock:
+        sock.sendall(len(data).to_bytes(2, "big") + data)
+        sock.shutdown(socket.SHUT_WR)
+        everything(sock)
+
+    assert ask(run, "a.test").rcode() == dns.rcode.NOERROR
+
+
+@given(st.lists(st.text("abc.", min_size=1, max_size=9), max_size=50))
+def test_addresses_are_stable_and_each_is_one_names(asked: list[str]) -> None:
+    one, other = Names("/ws"), Names("/ws")
+    addresses = {name: one.address_of(name) for name in asked}
+
+    assert len(set(addresses.values())) == len(addresses)
+    assert all(one.name_of(address) == name and is_stand_in(address) for name, address in addresses.items())
+    if len(addresses) == 1:
+        assert [other.address_of(name) for name in addresses] == list(addresses.values())
+
+
+def test_there_is_an_end_to_names() -> None:
+    names = Names("/ws")
+    addresses = {names.address_of(f"n{number}.test") for number in range(MOST)}
+
+    assert (len(addresses), names.address_of("one-more.test"), names.address_of("n0.test") in addresses) == (
+        MOST,
+        "",
+        True,
+    )

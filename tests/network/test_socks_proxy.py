@@ -1,0 +1,92 @@
+"""The SOCKS5 proxy, its codes, and the forwarded ports."""
+
+import contextlib
+import socket
+import struct
+
+import pytest
+from tests.network.conftest import Echo, Serve, allowing, everything, hello_for, socks_request
+
+HELLO = b"\x05\x01\x00"
+
+
+def test_a_name_is_reached(serve: Serve, echo: Echo) -> None:
+    run = serve(allowing(f"localhost:{echo.port}"), "socks")
+    with run.connect("socks") as sock:
+        sock.sendall(socks_request("localhost", echo.port) + b"early")
+        sock.shutdown(socket.SHUT_WR)
+
+        assert everything(sock) == b"\x05\x00" + b"\x05\x00\x00\x01" + bytes(6) + b"early"
+
+
+def test_a_server_that_speaks_first_is_heard(serve: Serve) -> None:
+    server = Echo(b"SSH-2.0-x\r\n")
+    run = serve(allowing(f"127.0.0.1:{server.port}"), "socks")
+    with run.connect("socks") as sock:
+        sock.sendall(HELLO + b"\x05\x01\x00\x01\x7f\x00\x00\x01" + struct.pack(">H", server.port))
+        answer = b""
+        while not answer.endswith(b"SSH-2.0-x\r\n"):
+            answer += sock.recv(100)
+    server.sock.close()
+
+
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [
+        (socks_request("evil.test", 443), 2),
+        (socks_request(b"evil.test\0.allowed.test", 443), 2),
+        (socks_request(b"allowed.test\r\nx", 443), 2),
+        (socks_request(b"\xff\xfe", 443), 2),
+        (socks_request("2130706433", 80), 2),
+        (HELLO + b"\x05\x01\x00\x01\x7f\x00\x00\x0c\x00\x50", 2),
+        (HELLO + b"\x05\x01\x00\x04" + bytes(10) + b"\xff\xff\x7f\x00\x00\x01\x00\x50", 2),
+        (HELLO + b"\x05\x02\x00\x01\x7f\x00\x00\x01\x00\x50", 7),
+        (HELLO + b"\x05\x03\x00\x01\x7f\x00\x00\x01\x00\x50", 7),
+        (HELLO + b"\x05\x01\x00\x09\x7f\x00\x00\x01\x00\x50", 8),
+        (HELLO + b"\x05\x01\x01\x01\x7f\x00\x00\x01\x00\x50", 8),
+        (socks_request("allowed.invalid", 443), 4),
+    ],
+)
+def test_a_refused_request_gets_its_code(serve: Serve, said: bytes, expected: int) -> None:
+    run = serve(allowing("allowed.test", "allowed.invalid"), "socks")
+
+    assert run.ask("socks", said)[2:4] == bytes((5, expected))
+
+
+@pytest.mark.parametrize("said", [b"\x04\x01\x00\x50\x7f\x00\x00\x01x\0", b"GET / HTTP/1.1\r\n\r\n"])
+def test_another_protocol_is_hung_up_on(serve: Serve, said: bytes) -> None:
+    assert serve(allowing("a.test"), "socks").ask("socks", said) == b""
+
+
+def test_a_closed_port_is_refused_as_one(serve: Serve, closed_port: int) -> None:
+    run = serve(allowing(f"127.0.0.1:{closed_port}"), "socks")
+
+    assert run.ask("socks", socks_request("127.0.0.1", closed_port))[3] == 5
+
+
+def test_a_greeting_without_our_method_is_refused(serve: Serve) -> None:
+    assert serve(allowing("a.test"), "socks").ask("socks", b"\x05\x01\x02") == b"\x05\xff"
+
+
+def test_tls_for_another_server_goes_no_further(serve: Serve, echo: Echo) -> None:
+    run = serve(allowing(f"localhost:{echo.port}"), "socks")
+
+    run.ask("socks", socks_request("localhost", echo.port) + hello_for("evil.test"))
+
+    assert echo.heard == []
+    assert "evil.test" in run.refusals()[0].reason
+
+
+def test_a_forwarded_port_leads_to_the_service_it_stands_for(serve: Serve, echo: Echo) -> None:
+    run = serve(
+        allowing(echo.port), f"to localhost {echo.port}", f"via 127.0.0.1 {echo.port}", f"to evil.test {echo.port}"
+    )
+    answers = []
+    for door in run.ports:
+        with run.connect(door) as sock:
+            with contextlib.suppress(OSError):  # it may be hung up on already
+                sock.sendall(b"x")
+                sock.shutdown(socket.SHUT_WR)
+            answers.append(everything(sock))
+
+    assert answers == [b"x", b"x", b""]

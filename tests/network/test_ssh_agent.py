@@ -1,0 +1,87 @@
+"""The ssh agent inside: it lists keys and signs, and everything else is refused."""
+
+import os
+import socket
+import struct
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.network.conftest import allowing, listener
+from tests.network.test_by_name import World
+from tests.network.test_by_name import world as world
+
+from ringfence.network.start import Gate
+
+
+@pytest.fixture
+def agent(tmp_path: Path) -> Iterator[Path]:
+    """A real agent with a key; its socket."""
+    path = tmp_path / "agent"
+    process = subprocess.Popen(["ssh-agent", "-D", "-a", str(path)], stdout=subprocess.DEVNULL)
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(tmp_path / "key")], check=True)
+    while not path.exists():
+        os.sched_yield()
+    environ = {"SSH_AUTH_SOCK": str(path), "PATH": os.environ["PATH"]}
+    subprocess.run(["ssh-add", "-q", str(tmp_path / "key")], check=True, env=environ, capture_output=True)
+    yield path
+    process.terminate()
+    process.wait()
+
+
+def ask(sock: socket.socket, body: bytes) -> bytes:
+    sock.sendall(struct.pack(">I", len(body)) + body)
+    head = sock.recv(4, socket.MSG_WAITALL)
+    return sock.recv(struct.unpack(">I", head)[0], socket.MSG_WAITALL) if head else b""
+
+
+@pytest.mark.needs_program("ssh-agent", "ssh-add")
+def test_only_listing_and_signing_pass(agent: Path) -> None:
+    gate = Gate(None)
+    door = listener()
+    place = door.getsockname()
+    number = gate.serve(allowing(), "/ws", ("agent",), (door.detach(),), str(agent))
+    with socket.create_connection(place, 10) as sock:
+        listed = ask(sock, b"\x0b")
+        answers = [ask(sock, bytes((kind,)) + b"x" * 40)[0] for kind in range(1, 256) if kind not in (11, 13)]
+        again = ask(sock, b"\x0b")
+    said = gate.stop(number)
+    gate.close()
+
+    assert (listed[0], listed[1:5], again) == (12, struct.pack(">I", 1), listed)
+    assert set(answers) == {5}
+    assert len(said) == 253
+
+
+@pytest.mark.needs_program("ssh-agent", "ssh-add")
+@pytest.mark.parametrize("data", [b"\0\0\0\0", b"\xff\xff\xff\xff", b"\0\0\0\x01"])
+def test_a_hostile_client_is_hung_up_on_or_waited_for(agent: Path, data: bytes) -> None:
+    gate = Gate(None)
+    door = listener()
+    place = door.getsockname()
+    gate.serve(allowing(), "/ws", ("agent",), (door.detach(),), str(agent))
+    with socket.create_connection(place, 10) as hostile, socket.create_connection(place, 10) as sock:
+        hostile.sendall(data)
+        listed = ask(sock, b"\x0b")
+    gate.close()
+
+    assert listed[0] == 12
+
+
+@pytest.mark.needs_userns
+@pytest.mark.needs_landlock(6)
+@pytest.mark.needs_program("ssh-agent", "ssh-add")
+def test_it_is_found_inside_when_the_policy_allows_it(world: World, agent: Path) -> None:
+    policy = world.base / "policy.json"
+    policy.write_text('{"network": {"allowSshAgent": true}}')
+    policy.chmod(0o600)
+    words = world.words(["sh", "-c", "ssh-add -l; ssh-add -D"], (), "--policy", str(policy))
+    environ = world.environ() | {"SSH_AUTH_SOCK": str(agent)}
+    done = subprocess.run(words, cwd=world.workspace, env=environ, capture_output=True, text=True, timeout=30)
+    without = world.words(["sh", "-c", "ssh-add -l"], ())
+    closed = subprocess.run(without, cwd=world.workspace, env=environ, capture_output=True, text=True, timeout=30)
+
+    assert "ED25519" in done.stdout
+    assert "lists and signs alone" in done.stderr
+    assert closed.returncode == 2
