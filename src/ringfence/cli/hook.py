@@ -1,0 +1,182 @@
+"""`ringfence hook AGENT`: an agent's question on standard input, our answer in the way that it honours.
+
+Nothing here lets a call through by accident: an error, a payload that is not understood and the end of our time are
+each a denial with a text. A shell line that is not denied is rewritten to run inside the sandbox, so that the boundary
+holds whatever was missed when it was read. Nothing is imported before it is needed: an agent waits.
+"""
+
+import os
+import sys
+
+TYPE_CHECKING = False  # typing itself would take three milliseconds
+if TYPE_CHECKING:
+    from ..guard.agents import Answer, Asked
+    from .options import Option
+
+TIME = 8.0  # seconds; less than the time limit that `install` gives each agent's hook
+MOST_BYTES = 16_000_000
+EXAMPLES = ("ringfence hook claude", "ringfence hook codex --workspace /work/project")
+Given = tuple[int, bytes, bytes]  # exit code, standard output, standard error
+
+
+def table() -> tuple["Option", ...]:
+    from .options import OUTPUT, WORKSPACE
+
+    return (*WORKSPACE, OUTPUT[-1])
+
+
+def main(words: list[str]) -> int:
+    """Answer one question."""
+    agent = next((word for word in words if not word.startswith("-")), "")
+    _end_in_time(agent)
+    if "--help" in words or "-h" in words:
+        from .options import render_help
+
+        print(render_help("hook AGENT [options]", "Answers an agent's question before a tool call.", table(), EXAMPLES))
+        return 0
+    try:
+        data = _read(0)
+        if agent == "claude" and b'"hook_event_name":"Worktree' in data.replace(b'": "', b'":"'):
+            return _give(_worktree(agent, words, data))
+        from . import warm
+
+        path = warm.place()
+        given = warm.ask(path, words, data, program()) if path else None
+        if given is not None:
+            return _give(given)
+        code = _give(answer(words, data, dict(os.environ), program()))
+        if path:
+            warm.stay(path, answer)
+        return code
+    except BaseException as error:  # noqa: BLE001  # whatever went wrong, the call must not run because of it
+        return _give(no(agent, f"the hook failed, so the call is denied: {type(error).__name__}: {error}"))
+
+
+def answer(words: list[str], data: bytes, environ: dict[str, str], program: str) -> Given:
+    """The answer to one question; whatever goes wrong is a denial."""
+    agent = next((word for word in words if not word.startswith("-")), "")
+    try:
+        return _answer(words, data, environ, program)
+    except Exception as error:  # noqa: BLE001
+        return no(agent, f"the hook failed, so the call is denied: {type(error).__name__}: {error}")
+
+
+def _answer(words: list[str], data: bytes, environ: dict[str, str], program: str) -> Given:
+    import msgspec
+
+    from ..guard import agents
+    from .options import one, parse
+
+    values, rest = parse(words, table())
+    if rest:
+        more, tail = parse(rest[1:], table())
+        values, rest = values | more, rest[:1] + tail
+    if len(rest) != 1 or rest[0] not in agents.AGENTS:
+        return no("", f"hook needs one of: {', '.join(agents.AGENTS)}")
+    asked = agents.read(rest[0], msgspec.json.decode(data))
+    if asked is None:
+        return 0, b"", b""
+    as_root = ["--as-root"] if "--as-root" in values else []
+    made = judged(rest[0], asked, one(values, "--workspace") or "", environ, [program, "run", *as_root])
+    stderr = made.stderr.encode("utf-8", "replace") + b"\n" if made.stderr else b""
+    return made.code, msgspec.json.encode(made.stdout) if made.stdout else b"", stderr
+
+
+def _worktree(agent: str, words: list[str], data: bytes) -> Given:
+    """Claude's own worktrees. It may take a while to make one, and nothing runs meanwhile, so there is no hurry."""
+    import _signal  # type: ignore[import-not-found]
+
+    _signal.setitimer(_signal.ITIMER_REAL, 0)
+    from .worktree import answer as worktree
+
+    return worktree(data, "--as-root" in words)
+
+
+def judged(agent: str, asked: "Asked", workspace: str, environ: dict[str, str], run: list[str]) -> "Answer":
+    """The judge's answer, with the shell line moved into the sandbox."""
+    import msgspec
+
+    from ..guard import ToolCall, agents, judge
+    from ..guard.judge import prefixed
+    from ..guard.rewrite import unwrapped, wrapped
+    from ..judging import bounds_for_agent
+    from ..model import Verdict
+
+    bounds = bounds_for_agent(asked.cwd, workspace, environ)
+    line = asked.call.input.get("command")
+    if not agents.is_shell(asked) or not isinstance(line, str) or not line.strip():
+        return agents.answer(agent, asked, judge(asked.call, bounds))
+    prefix = [*run, "--workspace", bounds.root, "--quiet", "--"]
+    inner = unwrapped(line, prefix)
+    made = judge(ToolCall(asked.call.tool, {**asked.call.input, "command": inner}), bounds)
+    if made.verdict is Verdict.DENY or asked.event == "beforeShellExecution":  # there Cursor takes no other command
+        return agents.answer(agent, asked, made)
+    begun = prefixed(inner, bounds.start) if inner == line else inner
+    verdict = made.verdict if agent in agents.CAN_ASK else Verdict.ALLOW  # inside the sandbox it can do no harm
+    moved = {**made.input, "command": wrapped(begun, prefix)}
+    return agents.answer(agent, asked, msgspec.structs.replace(made, verdict=verdict, input=moved))
+
+
+def program() -> str:
+    """Ourselves, by one absolute path: the script that was called, beside the interpreter that runs us."""
+    name = os.path.abspath(sys.argv[0])
+    if os.path.basename(name) == "ringfence" and os.access(name, os.X_OK):
+        return name
+    return os.path.join(os.path.dirname(sys.executable), "ringfence")
+
+
+def _read(descriptor: int) -> bytes:
+    parts, size = [], 0
+    while part := os.read(descriptor, 1 << 16):
+        parts.append(part)
+        size += len(part)
+        if size > MOST_BYTES:
+            raise ValueError("the payload is too long")
+    return b"".join(parts)
+
+
+def _give(given: Given) -> int:
+    """Write an answer out whole. What cannot be written is a denial by the exit code, as far as that goes."""
+    code, out, err = given
+    try:
+        for descriptor, data in ((1, out), (2, err)):
+            while data:
+                data = data[os.write(descriptor, data) :]  # noqa: PLW2901
+    except OSError:
+        return 2
+    return code
+
+
+def no(agent: str, reason: str) -> Given:
+    """A denial without any help, for what failed may be an import. The words are those of `guard.agents.denial`."""
+    text = _in_json(f"ringfence: {reason}")
+    said = f"ringfence: {reason}\n".encode("utf-8", "replace")
+    if agent == "cursor":
+        return 0, f'{{"permission":"deny","user_message":{text},"agent_message":{text}}}'.encode(), b""
+    if agent in ("opencode", "pi"):
+        return 0, f'{{"verdict":"deny","reason":{text}}}'.encode(), b""
+    if agent == "gemini":
+        return 2, f'{{"decision":"deny","reason":{text}}}'.encode(), said
+    both = f'"permissionDecision":"deny","permissionDecisionReason":{text}'
+    own = f"{both}," if agent == "copilot" else ""
+    return 2, f'{{{own}"hookSpecificOutput":{{"hookEventName":"PreToolUse",{both}}}}}'.encode(), said
+
+
+def _in_json(text: str) -> str:
+    plain = {'"': '\\"', "\\": "\\\\"}
+    return f'"{"".join(plain.get(char) or _escaped(char) for char in text)}"'
+
+
+def _escaped(char: str) -> str:
+    return char if 32 <= ord(char) < 127 else f"\\u{min(ord(char), 0xFFFD):04x}"
+
+
+def _end_in_time(agent: str) -> None:
+    """A hook that takes too long is let pass by most agents, so ours says no in time."""
+    import _signal  # `signal` makes an enum of them all, in half a millisecond
+
+    def late(*_: object) -> None:
+        os._exit(_give(no(agent, f"the hook took more than {TIME:g} seconds, so the call is denied")))
+
+    _signal.signal(_signal.SIGALRM, late)
+    _signal.setitimer(_signal.ITIMER_REAL, TIME)

@@ -1,0 +1,390 @@
+"""Programs whose arguments need more than a row: what they write depends on how many there are, or on a small language.
+
+Each handler gets the walk and one call. `HANDLERS` come after the options are sorted; `RAW` sort them themselves.
+"""
+
+import posixpath
+import re
+from collections.abc import Callable
+
+from .arguments import Call, apply_role
+from .reach import Walk
+from .state import Field
+
+
+def copy(walk: Walk, call: Call) -> None:
+    """cp, mv and install: the last operand is written, or what lies in it under the names of the others."""
+    operands, targets = list(call.operands), call.values("-t", "--target-directory")
+    if call.name == "install" and call.has("-d", "--directory"):
+        for operand in operands:
+            walk.writes(operand, call.shell)
+        return
+    if any(field.many for field in operands):
+        walk.doubt(f"how many files {call.name} gets is not known, so neither is its last")
+        return
+    if not targets:
+        if len(operands) < 2:
+            return  # it will say so
+        targets = [operands.pop()]
+    target = targets[-1]
+    if not target.plain and target.known and "*" in target.raw:
+        walk.doubt(f"{call.name} writes the last of {target.raw!r}, whichever that is")
+    moves, links = call.name == "mv", call.has("-l", "-s", "--link", "--symbolic-link")
+    replaces = (
+        moves or links or call.name == "install" or call.has("--remove-destination", "-a", "-d", "-P", "-b", "--backup")
+    )
+    plain = not call.has("-T", "--no-target-directory")
+    walk.writes(target, call.shell, replaces=replaces and not plain)
+    if plain and (replaces or target.text.rstrip("/") != "/dev/null"):
+        walk.writes(target, call.shell) if not replaces else walk.writes(
+            Field(target.text + "/", target.known, target.raw, below=target.below), call.shell
+        )
+        for source in operands:
+            written_in(walk, target, source, call)
+    for source in operands:
+        if moves or links:
+            walk.writes(source, call.shell, replaces=moves and not links)
+        else:
+            walk.reads(source, call.shell)
+    carried(walk, call, operands, target)
+
+
+def written_in(walk: Walk, target: Field, source: Field, call: Call) -> None:
+    """The file that is written when the target turns out to be a directory: a link may stand there already."""
+    if not (target.known and source.known):
+        return
+    name = posixpath.basename(posixpath.normpath(source.text)) if not call.has("--parents") else source.text
+    if name not in ("", ".", "..", "/") and any(
+        is_directory(walk, path) for path in walk.absolute(target.text, call.shell, "")
+    ):
+        walk.writes(Field(posixpath.join(target.text, name.lstrip("/")), raw=target.raw), call.shell)
+
+
+def is_directory(walk: Walk, path: str) -> bool:
+    return walk.bounds.is_directory(walk.bounds.resolve(path))
+
+
+def carried(walk: Walk, call: Call, sources: list[Field], target: Field) -> None:
+    """Links that are moved or copied mean something else in their new place; whole trees may hold such links."""
+    deep = call.name == "mv" or call.has("-r", "-R", "-a", "-d", "-P", "--recursive", "--archive", "--no-dereference")
+    if not deep or not target.known:
+        return
+    for path in walk.absolute(target.text, call.shell, ""):
+        real = walk.bounds.resolve(path)
+        if call.name != "mv" and walk.bounds.is_directory(real) and walk.bounds.leaks(real):
+            walk.doubt(f"{call.name} writes below {target.shown!r}, where a link leads elsewhere")
+        for source in sources:
+            for place in walk.absolute(source.text, call.shell, "") if source.known else ():
+                known = posixpath.normpath(place)
+                made = known in walk.links or any(link.startswith(known + "/") for link in walk.links)
+                if made or walk.bounds.is_link(known):
+                    walk.doubt(f"{call.name} carries the link {source.shown!r} to another place")
+                elif walk.bounds.is_directory(walk.bounds.resolve(place)):
+                    walk.loose.append(real)
+
+
+def link(walk: Walk, call: Call) -> None:
+    """ln: what a link leads to is as good as written, for whoever writes the link writes that."""
+    operands, targets = list(call.operands), call.values("-t", "--target-directory")
+    symbolic = call.has("-s", "--symbolic")
+    if any(not field.known for field in (*operands, *targets)):
+        walk.doubt("it makes a link whose name or target is not known")
+        return
+    if not targets:
+        targets = [operands.pop() if len(operands) > 1 else Field(".", raw=".")]
+    target = targets[-1]
+    walk.writes(target, call.shell, replaces=True)
+    walk.writes(Field(target.text + "/", raw=target.raw), call.shell)
+    for source in operands:
+        name = posixpath.basename(posixpath.normpath(source.text))
+        for path in walk.absolute(target.text, call.shell, "it makes a link"):
+            within = walk.bounds.is_directory(walk.bounds.resolve(path)) and not call.has("-T", "--no-target-directory")
+            place = posixpath.normpath(posixpath.join(path, name) if within else path)
+            linked(walk, call, source, place, symbolic)
+
+
+def linked(walk: Walk, call: Call, source: Field, place: str, symbolic: bool) -> None:
+    """One link, at its place."""
+    home = walk.bounds.resolve(posixpath.dirname(place))
+    relative = call.has("-r", "--relative") or not symbolic
+    starts = [walk.stand(spot) for spot in call.shell.places] if relative else [home]
+    for start in starts or [home]:
+        leads = posixpath.join(start, source.text)
+        walk.written(walk.through_links(leads), f"it makes a link to {source.shown!r}")
+        walk.links[posixpath.join(home, posixpath.basename(place))] = walk.bounds.resolve(walk.through_links(leads))
+    if symbolic and not source.text.startswith("/") and ".." in source.text.split("/") and not relative:
+        # Seen from another place, or through another link, it leads elsewhere; what is below it cannot be trusted.
+        walk.loose.append(posixpath.join(home, posixpath.basename(place)))
+
+
+def rmdir(walk: Walk, call: Call) -> None:
+    if call.has("-p", "--parents") and any(field.text.startswith(("/", "..")) for field in call.operands):
+        walk.doubt("it removes directories above the one it names")
+
+
+def dd(walk: Walk, call: Call) -> None:
+    for field in call.operands:
+        key, _, value = field.text.partition("=")
+        if not field.known and key not in ("if", "bs", "count", "skip", "seek"):
+            apply_role(walk, "w" if key == "of" else "q", field, call)
+        elif key == "of":
+            walk.writes(Field(value, raw=field.raw), call.shell)
+        elif key == "if":
+            walk.reads(Field(value, field.known, raw=field.raw), call.shell)
+
+
+def mktemp(walk: Walk, call: Call) -> None:
+    if call.has("-u", "--dry-run"):
+        return
+    template = call.operands[0] if call.operands else None
+    if template is not None and not call.has("-t", "-p", "--tmpdir"):
+        walk.writes(template, call.shell)
+        return
+    given = call.values("-p", "--tmpdir")
+    if not given:
+        given = [temporary(call)]
+    name = template.text if template is not None else "tmp.XXXXXXXXXX"
+    walk.writes(Field(posixpath.join(given[0].text, name), given[0].known, raw=given[0].raw), call.shell)
+
+
+def patch(walk: Walk, call: Call) -> None:
+    """patch keeps to the directory it works in; a trial and an output of its own go through a temporary file."""
+    walk.writes(Field(".", raw="what the patch names"), call.shell)
+    if call.has("--dry-run", "-o", "--output"):
+        walk.writes(temporary(call), call.shell)
+
+
+def temporary(call: Call) -> Field:
+    """The directory of temporary files."""
+    known = call.shell.variables.get("TMPDIR", "/tmp")
+    return Field(known or "", known is not None, raw=known or "$TMPDIR")
+
+
+def unzip(walk: Walk, call: Call) -> None:
+    if call.has("-l", "-t", "-p", "-c", "-v", "-z", "-Z"):
+        return
+    if call.has("-:"):
+        walk.doubt("unzip -: lets names lead upwards")
+    unpacked(walk, call, call.values("-d") or [Field(".", raw=".")])
+
+
+def curl(walk: Walk, call: Call) -> None:
+    addresses = [*call.operands, *call.values("--url")]
+    if call.has("-T", "--upload-file") and not all(re.match(r"https?://", field.text) for field in addresses):
+        walk.doubt("curl uploads to what may be a file")
+
+
+def unpacked(walk: Walk, call: Call, places: list[Field]) -> None:
+    """What comes out of an archive may be a link."""
+    for place in places:
+        walk.writes(place, call.shell)
+        for path in walk.absolute(place.text, call.shell, "") if place.known else ():
+            real = walk.bounds.resolve(path)
+            walk.loose.append(real)
+            if walk.bounds.is_directory(real) and walk.bounds.leaks(real):
+                walk.doubt(f"{call.name} writes below {place.shown!r}, where a link leads elsewhere")
+
+
+def zip_up(walk: Walk, call: Call) -> None:
+    if call.has("-m", "-T", "-TT", "-@"):
+        walk.doubt("zip removes files, runs a test, or takes names from its input")
+
+
+def squeeze(walk: Walk, call: Call) -> None:
+    """gzip and its kin replace a file by another beside it, or print it."""
+    prints = call.has("-c", "--stdout", "--to-stdout", "-l", "--list", "-t", "--test")
+    for operand in call.operands:
+        if prints:
+            walk.reads(operand, call.shell)
+        else:
+            walk.writes(operand, call.shell)
+            if operand.known:
+                walk.writes(Field(operand.text + ".gz", raw=operand.raw), call.shell)
+
+
+def rsync(walk: Walk, call: Call) -> None:
+    operands = list(call.operands)
+    if len(operands) < 2 or any(not field.known for field in operands):
+        walk.doubt("what rsync gets is not known") if operands else None
+        return
+    if any(re.match(r"[^/]+:|rsync://", field.text) for field in operands):
+        walk.doubt("rsync speaks to another machine")
+    if call.has("-K", "--keep-dirlinks", "--inplace", "-s") or any("K" in option for option, _ in call.options):
+        walk.doubt("rsync follows links where it writes")
+    target = operands.pop()
+    walk.writes(target, call.shell)
+    for source in operands:
+        walk.reads(source, call.shell)
+    for path in walk.absolute(target.text, call.shell, ""):
+        real = walk.bounds.resolve(path)
+        walk.loose.append(real)
+        if walk.bounds.is_directory(real) and walk.bounds.leaks(real):
+            walk.doubt(f"rsync writes below {target.shown!r}, where a link leads elsewhere")
+
+
+_TAR_VALUES = {
+    **dict.fromkeys("f C T X b H V g K L N I F".split(), ""),
+    "f": "file",
+    "C": "C",
+    "T": "r",
+    "X": "r",
+    "g": "w",
+    "I": "q",
+    "F": "q",
+    "b": "n",
+    "H": "n",
+    "V": "n",
+    "K": "n",
+    "L": "n",
+    "N": "n",
+}
+_TAR_LONG = {
+    "--file": "file",
+    "--directory": "C",
+    "--files-from": "r",
+    "--exclude-from": "r",
+    "--listed-incremental": "w",
+    "--use-compress-program": "q",
+    "--to-command": "q",
+    "--checkpoint-action": "q",
+    "--rsh-command": "q",
+    "--info-script": "q",
+    "--new-volume-script": "q",
+    "--index-file": "w",
+    "--exclude": "n",
+    "--strip-components": "n",
+    "--transform": "q",
+    "--xform": "q",
+    "--owner": "n",
+    "--group": "n",
+    "--mode": "n",
+    "--format": "n",
+    "--mtime": "n",
+    "--sort": "n",
+    "--one-top-level": "C",
+    "--wildcards": "",
+    "--gzip": "",
+    "--bzip2": "",
+    "--xz": "",
+    "--zstd": "",
+    "--verbose": "",
+    "--create": "",
+    "--extract": "",
+    "--list": "",
+    "--get": "",
+    "--append": "",
+    "--update": "",
+    "--totals": "",
+    "--no-same-owner": "",
+    "--numeric-owner": "",
+    "--keep-old-files": "",
+    "--overwrite": "",
+    "--to-stdout": "",
+    "--auto-compress": "",
+    "--exclude-vcs": "",
+    "--no-recursion": "",
+}
+_TAR_FLAGS = frozenset("xctruvzjJapkmopwhSWOZdls")
+
+
+def tar(walk: Walk, call: Call) -> None:
+    """tar: `-C` holds for what follows, and the first word may be options without a dash."""
+    words = list(call.operands)
+    if words and words[0].known and not words[0].text.startswith("-"):
+        words[0] = Field("-" + words[0].text, raw=words[0].raw)
+        bundled = True
+    else:
+        bundled = False
+    options, files, archives, operands = set[str](), list[Field](), list[Field](), list[Field]()
+    while words:
+        field = words.pop(0)
+        if not field.known and field.may_be_option:
+            walk.doubt(f"tar gets {field.shown!r}, which is not known and may be an option")
+            return
+        if not field.known or not field.text.startswith("-") or field.text == "-":
+            operands.append(field)
+            continue
+        found = _tar_word(walk, field, words, bundled)
+        bundled = False
+        if found is None:
+            return
+        for option, value in found:
+            role = _TAR_LONG.get(option) if option.startswith("--") else _TAR_VALUES.get(option, "")
+            options.add(option)
+            if value is None:
+                continue
+            if role == "file":
+                archives.append(value)
+            elif role == "C":
+                files.append(value)
+            elif role and role != "n":
+                apply_role(walk, role, value, call)
+    _tar_acts(walk, call, options, files, archives, operands)
+
+
+def _tar_word(walk: Walk, field: Field, words: list[Field], bundled: bool) -> list[tuple[str, Field | None]] | None:
+    text = field.text
+    if text.startswith("--"):
+        option, equals, value = text.partition("=")
+        if option not in _TAR_LONG:
+            walk.doubt(f"what the option {option} of tar does is not known")
+            return None
+        if equals:
+            return [(option, Field(value, raw=field.raw))]
+        takes = _TAR_LONG[option] not in ("", "C") or option == "--directory"
+        return [(option, words.pop(0) if takes and words else None)]
+    found: list[tuple[str, Field | None]] = []
+    for index, letter in enumerate(text[1:], 1):
+        if letter in _TAR_VALUES:
+            attached = "" if bundled else text[index + 1 :]
+            found.append((letter, Field(attached, raw=field.raw) if attached else (words.pop(0) if words else None)))
+            if not bundled:
+                return found
+        elif letter in _TAR_FLAGS:
+            found.append((letter, None))
+        else:
+            walk.doubt(f"what the option -{letter} of tar does is not known")
+            return None
+    return found
+
+
+def _tar_acts(
+    walk: Walk, call: Call, options: set[str], files: list[Field], archives: list[Field], operands: list[Field]
+) -> None:
+    extracts = options & {"x", "--extract", "--get"}
+    lists = options & {"t", "--list", "O", "--to-stdout", "d"}
+    remote = [archive for archive in archives if ":" in archive.text and not archive.text.startswith(("/", "./"))]
+    if remote:
+        walk.doubt("tar would speak to another machine")
+    if not extracts and not lists:
+        for archive in archives:
+            apply_role(walk, "w", archive, call)
+        for directory in files:
+            walk.reads(directory, call.shell)
+        for operand in operands:
+            walk.reads(operand, call.shell)
+        return
+    for archive in archives:
+        apply_role(walk, "r", archive, call)
+    if extracts and not lists:
+        if len(files) > 1:
+            walk.doubt("tar is sent to more than one directory")
+        if options & {"P", "--absolute-names"}:
+            walk.doubt("tar would write absolute names")
+        unpacked(walk, call, files or [Field(".", raw=".")])
+
+
+Handler = Callable[[Walk, Call], None]
+HANDLERS: dict[str, Handler] = {
+    "copy": copy,
+    "link": link,
+    "rmdir": rmdir,
+    "mktemp": mktemp,
+    "patch": patch,
+    "curl": curl,
+    "unzip": unzip,
+    "zip": zip_up,
+    "squeeze": squeeze,
+    "rsync": rsync,
+}
+RAW: dict[str, Handler] = {"dd": dd, "tar": tar}

@@ -1,0 +1,149 @@
+"""How each agent asks before a tool call, and which answer it really honours.
+
+Pure: a payload comes in, an `Answer` goes out. Every hook system lets calls through somewhere, each in another place;
+docs/hooks.md has the table. So a denial is the agent's own JSON, exit code 2 and a text on standard error at once, and
+it always has a reason. No JSON serves two agents: Claude Code 2.1.197 runs the call when it finds Gemini's word on
+standard output, exit code 2 or not. Cursor and our extensions obey JSON alone.
+"""
+
+import msgspec
+
+from ..model import Verdict
+from .judge import SHELLS, Judgement, ToolCall
+
+AGENTS = ("claude", "codex", "gemini", "copilot", "cursor", "opencode", "pi")
+CAN_ASK = frozenset(("claude", "copilot", "cursor"))
+# With these the model asks its agent to leave a sandbox, or to give more than was configured.
+ESCAPES = (
+    "dangerouslyDisableSandbox",
+    "dangerously_disable_sandbox",
+    "sandbox_permissions",
+    "with_escalated_permissions",
+    "escalated_permissions",
+    "required_permissions",
+    "requestUnsandboxed",
+    "justification",
+)
+
+
+class Asked(msgspec.Struct, frozen=True):
+    """What an agent asks: the call, where it stands, and in which of its dialects."""
+
+    call: ToolCall
+    cwd: str
+    event: str
+    camel: bool = False  # Copilot's own event, and not the one in Claude's shape
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """What the agent is told."""
+
+    code: int = 0
+    stdout: dict[str, object] = {}
+    stderr: str = ""
+
+
+class Payload(ValueError):
+    """What came is not what the agent sends before a call."""
+
+
+EVENTS = {
+    "claude": ("PreToolUse",),
+    "codex": ("PreToolUse",),
+    "gemini": ("BeforeTool",),
+    "copilot": ("PreToolUse", "preToolUse"),
+    "cursor": ("preToolUse", "beforeShellExecution", "beforeReadFile"),
+    "opencode": ("tool.execute.before",),
+    "pi": ("tool_call",),
+}
+
+
+def read(agent: str, payload: object) -> Asked | None:
+    """The question in a payload; None for an event that is no question. Anything odd is an error, and so a denial."""
+    if not isinstance(payload, dict):
+        raise Payload("the payload is not an object")
+    if agent == "copilot" and "toolName" in payload and "hook_event_name" not in payload:
+        camel = True
+        name, given, event = payload["toolName"], payload.get("toolArgs"), "preToolUse"
+    else:
+        camel = False
+        name, given, event = payload.get("tool_name"), payload.get("tool_input"), payload.get("hook_event_name", "")
+    if not isinstance(event, str) or not event:
+        raise Payload("the payload does not say which event it is")
+    if event not in EVENTS[agent]:
+        return None
+    if event == "beforeShellExecution":
+        name, given = "Shell", {"command": payload.get("command")}
+    elif event == "beforeReadFile":
+        name, given = "Read", {"file_path": payload.get("file_path")}
+    if isinstance(given, str) and agent == "copilot":
+        given = msgspec.json.decode(given)
+    if not isinstance(name, str) or not isinstance(given, dict):
+        raise Payload("the payload has no tool_name and tool_input")
+    cwd = payload.get("cwd") or given.get("cwd") or _first(payload.get("workspace_roots"))
+    if not isinstance(cwd, str) or not cwd.startswith("/"):
+        raise Payload("the payload does not say where the agent stands")
+    return Asked(ToolCall(name, given), cwd, event, camel)
+
+
+def _first(roots: object) -> object:
+    return roots[0] if isinstance(roots, list) and roots else None
+
+
+def is_shell(asked: Asked) -> bool:
+    return asked.call.tool.lower() in SHELLS
+
+
+def without_escapes(given: dict[str, object], merged: bool) -> dict[str, object]:
+    """The input without the words that switch a sandbox off; where an agent lays ours over its own, they are false."""
+    kept = {name: value for name, value in given.items() if name not in ESCAPES}
+    return kept | {name: False for name in given if name in ESCAPES} if merged else kept
+
+
+def answer(agent: str, asked: Asked, made: Judgement) -> Answer:
+    """A judgement in the agent's own words."""
+    reason = "; ".join(made.reasons)
+    if made.verdict is Verdict.DENY or (made.verdict is Verdict.ASK and agent not in CAN_ASK):
+        return denial(agent, f"ringfence: {reason}")
+    if made.input == asked.call.input and made.verdict is Verdict.ALLOW:
+        # Nothing to add: the agent's own rules go on. Cursor and the extensions want a word all the same.
+        return Answer(0, _PASSES.get(agent, {}))
+    word = made.verdict.word
+    given = without_escapes(made.input, merged=agent == "gemini")
+    reason = f"ringfence: {reason}" if reason else "ringfence: it runs inside the sandbox"
+    if agent in ("opencode", "pi"):
+        return Answer(0, {"verdict": word, "reason": reason, "input": given})
+    if agent == "gemini":
+        return Answer(0, {"decision": word, "reason": reason, "hookSpecificOutput": _gemini(given)})
+    if agent == "cursor":
+        said: dict[str, object] = {"permission": word, "user_message": reason, "agent_message": reason}
+        return Answer(0, said | {"updated_input": given} if asked.event == "preToolUse" else said)
+    if asked.camel:
+        return Answer(0, {"permissionDecision": word, "permissionDecisionReason": reason, "modifiedArgs": given})
+    specific = {"hookEventName": "PreToolUse", "permissionDecision": word, "permissionDecisionReason": reason}
+    return Answer(0, {"hookSpecificOutput": {**specific, "updatedInput": given}})
+
+
+_PASSES: dict[str, dict[str, object]] = {
+    "cursor": {"permission": "allow"},
+    "opencode": {"verdict": "allow"},
+    "pi": {"verdict": "allow"},
+}
+
+
+def _gemini(given: dict[str, object]) -> dict[str, object]:
+    return {"hookEventName": "BeforeTool", "tool_input": given}
+
+
+def denial(agent: str, reason: str) -> Answer:
+    """No, in the way that an agent honours. It always has a reason: without one Codex and Gemini run the call."""
+    reason = reason.strip() or "ringfence: denied"
+    if agent == "cursor":
+        return Answer(0, {"permission": "deny", "user_message": reason, "agent_message": reason})
+    if agent in ("opencode", "pi"):
+        return Answer(0, {"verdict": "deny", "reason": reason})
+    if agent == "gemini":
+        return Answer(2, {"decision": "deny", "reason": reason}, reason)
+    said = {"permissionDecision": "deny", "permissionDecisionReason": reason}
+    native: dict[str, object] = {"hookSpecificOutput": {"hookEventName": "PreToolUse", **said}}
+    return Answer(2, {**said, **native} if agent == "copilot" else native, reason)

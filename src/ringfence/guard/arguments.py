@@ -1,0 +1,163 @@
+"""A program's arguments, told apart as its row says, and what each of them means."""
+
+import msgspec
+
+from .patterns import lazy
+from .places import enter
+from .programs import Row
+from .reach import Walk
+from .state import Field, Shell
+from .syntax import Word
+
+_ELSEWHERE = lazy(r"(?:(?<![\w./~-])|(?<=^-[A-Za-z]))(?=/(?!/)|~|\.\.(?:/|\Z))")
+# Files that tell a tool what to run.
+_RULES = lazy(
+    r"(?i)/(?:[^/]*makefile|[^/]*\.mk|package\.json|pyproject\.toml|setup\.(?:py|cfg)|conftest\.py|tox\.ini|pytest\.ini"
+    r"|noxfile\.py|cargo\.toml|build\.rs|cmakelists\.txt|[^/]*\.gradle(?:\.kts)?|pom\.xml|rakefile|gemfile|[^/]*\.gemspec"
+    r"|[^/]*\.config\.[cm]?[jt]s|\.[^/]*rc(?:\.[^/]*)?|[^/]*\.cmake|build\.(?:ninja|xml|sbt|zig)|meson\.build|dune[^/]*"
+    r"|test_[^/]*|[^/]*[._](?:test|spec)s?\.[^/]*|\.pre-commit-config\.yaml|mix\.exs|__init__\.py|sitecustomize\.py)\Z"
+)
+_MODE = lazy(r"[0-7]{1,5}|[ugoa]*[-+=][rwxXstugo]*(?:,?[ugoa]*[-+=][rwxXstugo]*)*")
+
+
+class Call(msgspec.Struct):
+    """A program's arguments, sorted: options with their values, and operands."""
+
+    name: str
+    row: Row
+    options: list[tuple[str, Field | None]]
+    operands: list[Field]
+    shell: Shell
+    stdin: Word | None
+
+    def has(self, *names: str) -> bool:
+        return any(name in names for name, _ in self.options)
+
+    def values(self, *names: str) -> list[Field]:
+        return [value for name, value in self.options if name in names and value is not None]
+
+
+def sorted_arguments(
+    walk: Walk, name: str, found: Row, fields: list[Field], shell: Shell, stdin: Word | None
+) -> Call | None:
+    """Options and operands told apart as getopt does it; None after a doubt about which is which."""
+    call = Call(name, found, [], [], shell, stdin)
+    rest = list(fields)
+    while rest:
+        field = rest.pop(0)
+        if not field.known and field.may_be_option and not found.harmless:
+            walk.doubt(f"{name} gets {field.shown!r}, which is not known and may be an option")
+            return None
+        if not field.known or not field.text.startswith("-") or field.text == "-":
+            call.operands.append(field)
+            if found.stops:
+                break
+        elif field.text == "--":
+            call.operands += rest
+            return call
+        elif not take_option(walk, call, field, rest):
+            return None
+    call.operands += rest
+    return call
+
+
+def take_option(walk: Walk, call: Call, field: Field, rest: list[Field]) -> bool:
+    """One word of options, with the value that belongs to it."""
+    text, found = field.text, call.row
+    if text.startswith("--") or (text[1:].partition("=")[0] in found.short and len(text) > 2):
+        option, equals, value = text.partition("=")
+        known = found.short.get(option[1:]) if not text.startswith("--") else _long(found, option)
+        if known is None:
+            if found.tolerant and not any(name.startswith(option) for name in found.long):
+                call.options.append((option, Field(value, raw=field.raw) if equals else None))
+                return True
+            walk.doubt(f"what the option {option} of {call.name} does is not known")
+            return False
+        role, full = (known, option) if isinstance(known, str) else known
+        taken = Field(value, raw=field.raw) if equals else None
+        if role not in ("", "?") and not equals:
+            if not rest:
+                return True  # the program will say so
+            taken = rest.pop(0)
+        call.options.append((full, taken))
+        return True
+    for index, letter in enumerate(text[1:], 1):
+        role = found.short.get(letter, "")
+        if role:
+            attached = text[index + 1 :]
+            if role == "?":
+                call.options.append((f"-{letter}", Field(attached, raw=field.raw) if attached else None))
+            elif attached or rest:
+                taken = Field(attached, raw=field.raw) if attached else rest.pop(0)
+                call.options.append((f"-{letter}", taken))
+            return True
+        if letter not in found.flags and not found.tolerant:
+            walk.doubt(f"what the option -{letter} of {call.name} does is not known")
+            return False
+        call.options.append((f"-{letter}", None))
+    return True
+
+
+def _long(found: Row, option: str) -> tuple[str, str] | None:
+    """A long option's role and full name; a beginning that fits one option stands for it."""
+    if option in found.long:
+        return found.long[option], option
+    names = [name for name in found.long if name.startswith(option)]
+    return (found.long[names[0]], names[0]) if len(names) == 1 and not found.tolerant else None
+
+
+def apply_options(walk: Walk, call: Call) -> None:
+    for option, value in call.options:
+        role = call.row.long.get(option) if option.startswith("--") else call.row.short.get(option[1:])
+        if role and role != "?" and value is not None:
+            apply_role(walk, role, value, call)
+
+
+def apply_role(walk: Walk, role: str, field: Field, call: Call) -> None:
+    if role == "r":
+        if field.text != "-":
+            walk.reads(field, call.shell)
+    elif role == "w":
+        if field.text != "-" or not field.known:
+            walk.writes(field, call.shell)
+    elif role == "x":
+        walk.writes(field, call.shell, replaces=True)
+    elif role == "d":
+        worked_in(walk, field, call)
+    elif role == "m":
+        if not field.known or not _MODE.fullmatch(field.text):
+            walk.writes(field, call.shell)
+    elif role == "W":
+        if not field.known or "%output" in field.text or field.text.startswith("@"):
+            walk.doubt(f"what {call.name} writes by {field.shown!r} is not known")
+    elif role == "q":
+        walk.doubt(f"{call.name} runs or reads {field.shown!r}, and what that does is not known")
+
+
+def worked_in(walk: Walk, field: Field, call: Call) -> None:
+    """A directory that a program works in: what it is told from then on is relative to it."""
+    entered = call.shell.copy()
+    known = Field(field.text, field.known, field.raw, plain=field.known)
+    entered.places = enter(walk, known, call.shell, f"{call.name} works in")
+    call.shell = entered
+
+
+def nothing_elsewhere(walk: Walk, call: Call, fields: list[Field]) -> None:
+    """A tool of the project is asked about when its arguments point out of the worktree, or its rules are new."""
+    new = [
+        finding.path for finding in walk.findings.values() if finding.access == "write" and _RULES.search(finding.path)
+    ]
+    if new:
+        walk.doubt(f"{call.name} runs what this line has written itself: {new[0]!r}")
+    for field in fields:
+        if not field.known:
+            if field.may_be_option or "/" in field.text:
+                walk.doubt(f"{call.name} gets {field.shown!r}, which is not known")
+            continue
+        if field.text.startswith("@") and "/" not in field.text:
+            walk.doubt(f"{call.name} takes its arguments from {field.shown!r}")
+        for found in _ELSEWHERE.finditer(field.text):
+            path = field.text[found.end() :].partition(":")[0]
+            if path.startswith("~") or walk.leads_outside(path, call.shell):
+                walk.doubt(f"{call.name} gets {field.shown!r}, which points out of the worktree")
+                return

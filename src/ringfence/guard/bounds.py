@@ -1,0 +1,37 @@
+"""What the guard is told of the world: where the worktree is, who decides, and how to look at the disk.
+
+The room itself looks at nothing. Every function here is handed in, so that a test can make a world of its own.
+"""
+
+from collections.abc import Callable
+
+import msgspec
+
+from ..model import Access, Decision
+
+
+class Bounds(msgspec.Struct, frozen=True):
+    """One worktree, its judge, and eyes."""
+
+    root: str  # canonical
+    start: str  # where a command begins: the root, or a directory inside it
+    home: str
+    decide: Callable[[Access, str], Decision]  # over canonical paths
+    resolve: Callable[[str], str]  # an absolute path with every link followed, as far as it exists
+    is_directory: Callable[[str], bool]
+    is_link: Callable[[str], bool]
+    match: Callable[
+        [str, str], list[str] | None
+    ]  # the names a pattern has in a directory; None when there are too many
+    leaks: Callable[[str], bool]  # whether a link below a directory leads to where nobody may write
+    repository: Callable[[str], str]  # the git directory that a directory belongs to, or nothing
+    reads_free: bool = False  # reading is allowed everywhere, so that what is read need not be known
+
+
+class Finding(msgspec.Struct, frozen=True):
+    """One thing that was found out about a call: what is done to which path, and what the judge says."""
+
+    verdict: int
+    reason: str
+    access: str = ""  # read, write, enter; empty for a doubt
+    path: str = ""

@@ -1,0 +1,452 @@
+"""One command with its arguments: which function, builtin or program it is, and what bash itself does about it."""
+
+import posixpath
+import re
+from collections.abc import Callable
+
+from .arguments import Call, apply_options, apply_role, nothing_elsewhere, sorted_arguments
+from .patterns import lazy
+from .places import enter, moved
+from .programs import ROWS, row
+from .reach import Walk
+from .state import Field, Shell, merged
+from .syntax import Word
+from .variables import concern
+
+States = tuple[Shell, Shell]
+_NAME = lazy(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+MOST_CALLS = 8
+_VERSION = frozenset(("--version", "--help"))
+_OWN = ("/bin", "/usr/bin", "/usr/local/bin", "/sbin", "/usr/sbin", "/usr/local/sbin", "/opt/homebrew/bin")
+_TOOLS_OF_THE_PROJECT = lazy(r"(?:^|/)(?:\.?venv|env|node_modules)/\.?bin\Z")
+
+
+def call(walk: Walk, fields: list[Field], shell: Shell, stdin: Word | None) -> States:
+    """What bash does with a command, in the order in which it looks for it."""
+    name = fields[0]
+    if not name.known:
+        walk.doubt(f"which program {name.shown!r} is cannot be known")
+        return shell, shell
+    if name.text in shell.functions:
+        ok, bad = function(walk, name.text, fields[1:], shell.copy())
+        if name.text not in BUILTINS and name.text not in ROWS:
+            return ok, bad
+        # It may have been unset meanwhile, or never been defined: then what it hid is called.
+        also_ok, also_bad = builtin_or_program(walk, fields, shell, stdin)
+        return merged(ok, also_ok), merged(bad, also_bad)
+    return builtin_or_program(walk, fields, shell, stdin)
+
+
+def builtin_or_program(walk: Walk, fields: list[Field], shell: Shell, stdin: Word | None) -> States:
+    name = fields[0].text
+    handler = BUILTINS.get(name)
+    if handler is not None:
+        return handler(walk, fields[1:], shell, stdin) or (shell, shell)
+    program(walk, fields, shell, stdin)
+    return shell, shell
+
+
+def function(walk: Walk, name: str, arguments: list[Field], shell: Shell) -> States:
+    """A function of this line: each body it may have, with its arguments."""
+    walk.calls += 1
+    if walk.calls > MOST_CALLS:
+        walk.doubt(f"the function {name} calls itself, or too many others")
+        walk.calls -= 1
+        return shell, shell
+    outer = shell.positional
+    known = not any(field.many for field in arguments)
+    end: Shell | None = None
+    for body in shell.functions[name]:
+        inner = shell.copy()
+        inner.positional = tuple(arguments) if known else None
+        walk.returns.append([])
+        inner = walk.after(body, inner)
+        for left in walk.returns.pop():
+            inner = merged(inner, left)
+        end = inner if end is None else merged(end, inner)
+    walk.calls -= 1
+    if end is None:
+        return shell, shell
+    end = end.copy()
+    end.positional = outer
+    return end, end
+
+
+# --- programs ----------------------------------------------------------------------------------------------------
+
+
+def program(walk: Walk, fields: list[Field], shell: Shell, stdin: Word | None) -> None:
+    """What a program does, as far as its row knows."""
+    name = called(walk, fields[0], shell)
+    if not name:
+        return
+    if len(fields) == 2 and fields[1].known and fields[1].text in _VERSION:
+        return
+    found = row(name)
+    raw, handler = handler_of(found.handler)
+    if raw:
+        handler(walk, Call(name, found, [], fields[1:], shell, stdin))
+        return
+    call = sorted_arguments(walk, name, found, fields[1:], shell, stdin)
+    if call is None:
+        return
+    apply_options(walk, call)
+    if found.tool:
+        nothing_elsewhere(walk, call, fields[1:])
+        walk.notes.append(f"{name} runs what the project tells it to")
+    handler(walk, call)
+    for index, operand in enumerate(call.operands if found.roles else ()):
+        apply_role(walk, found.roles[min(index, len(found.roles) - 1)], operand, call)
+
+
+def handler_of(name: str) -> tuple[bool, Callable[[Walk, Call], None]]:
+    """The function that a row names, and whether it sorts the arguments itself. A hook has no time for all of them."""
+    if not name:
+        return False, lambda walk, call: None
+    home = _HOMES.get(name, "")
+    if home == "git":
+        from . import git as room
+    elif home == "languages":
+        from . import languages as room  # type: ignore[no-redef]
+    elif home == "others":
+        from . import others as room  # type: ignore[no-redef]
+    else:
+        from . import acts as room  # type: ignore[no-redef]
+    return name in room.RAW, (room.RAW if name in room.RAW else room.HANDLERS)[name]
+
+
+_HOMES = {
+    "git": "git",
+    **dict.fromkeys(("sed", "awk", "sqlite", "find"), "languages"),
+    **dict.fromkeys("env xargs shell python interpreter pip unknown after after1 lock watch sudo".split(), "others"),
+    **dict.fromkeys("make cmake npm pytest cargo go uv coverage".split(), "others"),
+}
+
+
+def called(walk: Walk, field: Field, shell: Shell) -> str:
+    """The row's name for a program, or nothing when what it does is not known."""
+    name = field.text
+    if "/" in name:
+        real = posixpath.normpath(name) if name.startswith("/") else name
+        head, base = posixpath.split(real)
+        versioned = _unversioned(base)
+        tool = versioned in ROWS and (row(versioned).tool or row(versioned).handler in ("python", "pip"))
+        if head in _OWN:
+            name = base
+        elif tool and _TOOLS_OF_THE_PROJECT.search(head) and not walk.leads_outside(real, shell):
+            return versioned
+        else:
+            walk.doubt(f"it runs {field.shown!r}, and what that does is not known")
+            return ""
+    name = _unversioned(name)
+    if name not in ROWS:
+        walk.doubt(f"what {field.shown!r} does is not known" if name else "it runs a program without a name")
+        return ""
+    return name
+
+
+def _unversioned(name: str) -> str:
+    plain = re.sub(r"(?<=[a-z+])-?\d+(?:\.\d+)*$", "", name)
+    return plain if name not in ROWS and plain in ROWS else name
+
+
+# --- where the shell stands --------------------------------------------------------------------------------------
+
+
+def change(walk: Walk, fields: list[Field], shell: Shell, stdin: Word | None) -> States:
+    physical = False
+    while fields and fields[0].known and re.fullmatch(r"-[LPe@]+|--", fields[0].text):
+        option = fields.pop(0).text
+        physical = physical or "P" in option
+        if option == "--":
+            break
+    if not fields:
+        walk.refuse("it tries to cd to <HOME>: a bare cd leaves the worktree")
+    elif fields[0].text == "-" and fields[0].known:
+        walk.refuse("it tries to cd to <previous-dir>: where that is depends on what ran before")
+    elif fields[0].text == "" and fields[0].known:
+        walk.refuse("it tries to cd to an empty path")
+    else:
+        if len(fields) > 1:
+            walk.doubt("it gives cd more than one target")
+        if "CDPATH" in shell.variables:
+            walk.doubt("it changes directory by CDPATH")
+        return moved(shell, enter(walk, fields[0], shell, "it tries to cd to", physical), walk)
+    return moved(shell, frozenset())
+
+
+def push(walk: Walk, fields: list[Field], shell: Shell, stdin: Word | None) -> States:
+    if len(fields) != 1 or not fields[0].known or re.match(r"[-+]", fields[0].text) or not fields[0].text:
+        walk.refuse("it uses pushd without a plain directory")
+        return moved(shell, frozenset())
+    return moved(shell, enter(walk, fields[0], shell, "it tries to pushd to"), walk)
+
+
+def pop(walk: Walk, fields: list[Field], shell: Shell, stdin: Word | None) -> States:
+    return moved(shell, frozenset(walk.seen_places) if len(walk.seen_places) <= 16 else frozenset())
+
+
+# --- text that is run --------------------------------------------------------------------------------------------
+
+
+def evaluate(walk: Walk, fields: list[Field], shell: Shell, stdin: Word | None) -> States | None:
+    if not all(field.known for field in fields):
+        walk.doubt("it evaluates a text that is not known")
+        return None
+    if fields and fields[0].text == "--":
+        fields = fields[1:]
+    return walk.line(" ".join(field.text for field in fields), shell)
+
+
+def source(walk: Walk, fields: list[Field], shell: Shell, stdin: Word | None) -> None:
+    name = fields[0].shown if fields else "nothing"
+    walk.doubt(f"it runs the commands of {name}, which are not read here")
+    shell.places, shell.variables, shell.odd_words = frozenset(), {}, "another file was run"
+
+
+def execute(walk: Walk, fields: list[Field], shell: Shell, stdin: Word | None) -> States | None:
+    while fields and fields[0].known and fields[0].text.startswith("-"):
+        option = fields.pop(0).text
+        if option == "-a" and fields:
+            fields.pop(0)
+        elif not re.fullmatch(r"-[cl]+|--", option):
+            walk.doubt(f"exec has the odd option {option}")
+    return builtin_or_program(walk, fields, shell.copy(), stdin) if fields and named(walk, fields) else None
+
+
+def direct(walk: Walk, fields: list[Field], shell: Shell, stdin: Word | None) -> States | None:
+    """`command` and `builtin`: functions are passed over."""
+    while fields and fields[0].known and fields[0].text in ("-p", "--", "-v", "-V", "-pv"):
+        if "v" in fields.pop(0).text.lower():
+            return None
+    return builtin_or_program(walk, fields, shell, stdin) if fields and named(walk, fields) else None
+
+
+def named(walk: Walk, fields: list[Field]) -> bool:
+    if not fields[0].known:
+        walk.doubt(f"which program {fields[0].shown!r} is cannot be known")
+    return fields[0].known
+
+
+def trap(walk: Walk, fields: list[Field], shell: Shell, stdin: Word | None) -> None:
+    if fields and fields[0].known and fields[0].text == "--":
+        fields = fields[1:]
+    if len(fields) < 2 or (fields[0].known and fields[0].text in ("", "-", "-p", "-l")):
+        return
+    if fields[0].known:
+        walk.traps.append(fields[0].text)
+        conditions = {field.text for field in fields[1:]}
+        if not conditions <= {"EXIT", "0"} and _MOVES.search(fields[0].text):
+            walk.doubt("a trap may change what the line has set, at any moment")
+    else:
+        walk.doubt("a trap runs a text that is not known")
+
+
+def leave(walk: Walk, fields: list[Field], shell: Shell, stdin: Word | None) -> States | None:
+    """`break` and `continue`: what follows in the loop may not run, and the loop may end as it stands here."""
+    for _, left in walk.leaves:
+        left.append(shell.copy())
+    if not walk.leaves or walk.leaves[-1][0] != walk.calls:
+        return None  # outside a loop they do nothing, and in a function nobody knows whose loop they mean
+    dead = shell.copy()
+    dead.dead = True
+    return dead, dead
+
+
+def go_back(walk: Walk, fields: list[Field], shell: Shell, stdin: Word | None) -> States | None:
+    """`return`: what follows in the function may not run."""
+    if not walk.returns:
+        return None
+    walk.returns[-1].append(shell.copy())
+    dead = shell.copy()
+    dead.dead = True
+    return dead, dead
+
+
+def end(walk: Walk, fields: list[Field], shell: Shell, stdin: Word | None) -> States | None:
+    if len(fields) > 1 or any(field.many for field in fields):
+        return None  # bash says so, and goes on
+    dead = shell.copy()
+    dead.dead = True
+    return dead, dead
+
+
+# --- names -------------------------------------------------------------------------------------------------------
+
+
+def declaring(options: str, local: bool = False) -> Callable[[Walk, list[Field], Shell, Word | None], None]:
+    """A builtin that declares names; with an option it does not know, or outside a function, it assigns nothing."""
+
+    def handler(walk: Walk, fields: list[Field], shell: Shell, stdin: Word | None) -> None:
+        declare(walk, fields, shell)
+        words = [field.text for field in fields]
+        odd = [word for word in words if word.startswith(("-", "+")) and not re.fullmatch(options, word)]
+        names = [word.partition("=")[0].removesuffix("+") for word in words if _NAME.match(word.partition("=")[0])]
+        if odd or (local and not walk.calls):
+            for name in names:
+                shell.assign(name, None)
+        if any(re.match(r"-\w*r", word) for word in words) or options == READONLY:
+            walk.frozen.update(names)
+
+    return handler
+
+
+READONLY = r"--|-[aA]"
+_MOVES = lazy(r"=|\b(?:cd|pushd|popd|read|eval|unset|set|mapfile|printf|export|declare|let|source)\b|\(\(")
+
+
+def declare(walk: Walk, fields: list[Field], shell: Shell) -> None:
+    for field in fields:
+        if not field.known:
+            walk.doubt(f"it declares {field.shown!r}, which is not known")
+        elif re.match(r"[-+]", field.text):
+            if re.search(r"[nifluc]", field.text):
+                walk.doubt(f"{field.text} makes names mean other things")
+        else:
+            name, equals, value = field.text.partition("=")
+            shell.exported |= {name}
+            if not _NAME.match(name.removesuffix("+")):
+                walk.doubt(f"it declares {field.shown!r}, an odd name")
+            elif equals and value:  # quoted as a whole; an assignment proper was made when it was read
+                concern(walk, name.removesuffix("+"), value, shell)
+                shell.assign(name.removesuffix("+"), None if "+" in name else value)
+
+
+def taking(values: str) -> Callable[[Walk, list[Field], Shell, Word | None], None]:
+    """A builtin that puts something unknown into names; `values` are its options with a value."""
+
+    def handler(walk: Walk, fields: list[Field], shell: Shell, stdin: Word | None) -> None:
+        skip = False
+        for field in fields:
+            if skip:
+                skip = False
+            elif not field.known:
+                walk.doubt(f"it puts something into {field.shown!r}, which is not known")
+            elif field.text.startswith("-"):
+                skip = field.text[-1] in values
+                if "C" in field.text:
+                    walk.doubt("mapfile runs a text for what it reads")
+            if field.known and "[" in field.text and "$" in field.text:
+                walk.doubt(f"{field.shown!r} computes an element")
+            name = field.text.split("[")[0]
+            if field.known and _NAME.match(name):
+                concern(walk, name, None, shell)
+                shell.assign(name, None)
+
+    return handler
+
+
+def printf(walk: Walk, fields: list[Field], shell: Shell, stdin: Word | None) -> None:
+    if fields and fields[0].known and fields[0].text.startswith("-v"):
+        names = [Field(fields[0].text[2:])] if fields[0].text != "-v" else fields[1:2]
+        taking("")(walk, names, shell, stdin)
+    elif fields and not fields[0].known and fields[0].may_be_option:
+        shell.odd_words = shell.odd_words or "printf may have set a variable"
+        shell.variables = dict.fromkeys(shell.variables)
+
+
+def unset(walk: Walk, fields: list[Field], shell: Shell, stdin: Word | None) -> None:
+    for field in fields:
+        if not field.known or "[" in field.text:
+            walk.doubt(f"it unsets {field.shown!r}, which is not known")
+        shell.assign(field.text, None)
+
+
+def settings(walk: Walk, fields: list[Field], shell: Shell, stdin: Word | None) -> None:
+    words = list(fields)
+    while words and words[0].known and re.match(r"[-+].", words[0].text) and words[0].text != "--":
+        option = words.pop(0).text
+        if option[-1] == "o":
+            option = option[:-1]
+            if words and words.pop(0).text not in SETTINGS:
+                walk.doubt("it changes how the shell reads the line")
+        if not re.fullmatch(r"[-+][euxvECmb]*", option):
+            walk.doubt(f"'set {option}' changes how the shell reads the line")
+    if words and words[0].known and words[0].text == "--":
+        words = words[1:]
+    if len(words) != len(fields) or words:
+        known = not any(field.many for field in words)
+        shell.positional = tuple(words) if known and words else None
+
+
+SETTINGS = frozenset("pipefail errexit nounset xtrace verbose noclobber errtrace monitor".split())
+MATCHING = frozenset("nullglob globstar dotglob failglob nocaseglob nocasematch".split())
+
+
+def options(walk: Walk, fields: list[Field], shell: Shell, stdin: Word | None) -> None:
+    names = {field.text for field in fields}
+    if names & {"-s", "-u", "-o", "-so"} or any(not field.known for field in fields):
+        shell.odd_words = "shopt was used"
+        if not names <= MATCHING | {"-s", "-u", "-q"}:
+            walk.doubt("'shopt' changes how the shell reads the line")
+
+
+def shift(walk: Walk, fields: list[Field], shell: Shell, stdin: Word | None) -> None:
+    count = int(fields[0].text) if fields and fields[0].known and fields[0].text.isdigit() else 1
+    if shell.positional is not None:
+        shell.positional = None if fields and not fields[0].known else shell.positional[count:]
+
+
+def let(walk: Walk, fields: list[Field], shell: Shell, stdin: Word | None) -> None:
+    for field in fields:
+        if field.known:
+            walk.arithmetic(field.text, (), shell)
+            walk.evaluated(field.text, field.shown, shell)
+        else:
+            walk.doubt(f"{field.shown!r} is evaluated as arithmetic, and its value is not known")
+
+
+def tests(walk: Walk, fields: list[Field], shell: Shell, stdin: Word | None) -> None:
+    for index, field in enumerate(fields[:-1]):
+        if field.text in ("-v", "-R") and (not fields[index + 1].known or "[" in fields[index + 1].text):
+            walk.doubt(f"{fields[index + 1].shown!r} may compute an element")
+
+
+def nothing(walk: Walk, fields: list[Field], shell: Shell, stdin: Word | None) -> None:
+    """A builtin that touches no file and changes nothing that matters here."""
+
+
+def odd(walk: Walk, fields: list[Field], shell: Shell, stdin: Word | None) -> None:
+    walk.doubt("it changes what names of commands mean, or runs a text that is not read here")
+
+
+Handler = Callable[[Walk, list[Field], Shell, Word | None], States | None]
+BUILTINS: dict[str, Handler] = {
+    "cd": change,
+    "pushd": push,
+    "popd": pop,
+    "eval": evaluate,
+    "source": source,
+    ".": source,
+    "exec": execute,
+    "command": direct,
+    "builtin": direct,
+    "trap": trap,
+    "exit": end,
+    "printf": printf,
+    "unset": unset,
+    "set": settings,
+    "shopt": options,
+    "shift": shift,
+    "let": let,
+    "test": tests,
+    "[": tests,
+    "read": taking("adinNptu"),
+    "mapfile": taking("dnOsuCc"),
+    "readarray": taking("dnOsuCc"),
+    "getopts": taking(""),
+    "export": declaring(r"--"),
+    "readonly": declaring(READONLY),
+    **dict.fromkeys(("declare", "typeset"), declaring(r"--|-[gxrtaA]+")),
+    "local": declaring(r"--|-[xrtaA]+", local=True),
+    **dict.fromkeys(("break", "continue"), leave),
+    "return": go_back,
+    **dict.fromkeys(
+        ("alias", "unalias", "hash", "enable", "bind", "complete", "compgen", "compopt", "fc", "history"), odd
+    ),
+    **dict.fromkeys(
+        ": true false echo pwd type times jobs fg bg disown wait kill ulimit umask dirs caller "
+        "suspend logout times help".split(),
+        nothing,
+    ),
+}

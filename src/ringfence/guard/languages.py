@@ -1,0 +1,194 @@
+"""Programs with a language of their own among their arguments: sed, awk, find, sqlite3."""
+
+import re
+
+from .arguments import Call
+from .patterns import lazy
+from .reach import Walk
+from .state import Field, Shell
+
+# One command of sed that touches no file: addresses, then a letter, or a substitution with plain flags.
+_ADDRESS = r"(?:\d+(?:~\d+)?|\$|/(?:[^/\\\n\[]|\\.|\[\^?\]?[^\]/\n]*\])*/I?)"
+_ADDRESSES = rf"(?:{_ADDRESS}(?:\s*,\s*(?:[+~]?\d+|{_ADDRESS}))?\s*!?\s*)?"
+_PART = r"(?:[^\\\n\[D]|\\.|\\\n|\[\^?\]?[^\]D\n]*\])*"
+_SED = lazy(
+    rf"\s*{_ADDRESSES}(?:[dpqQ=nNDPgGhHxz{{}}]|[bt]\s*\w*|:\s*\w+|[aic](?:\\\n|\\|\s)[^\n]*|l\s*\d*"
+    + "".join(
+        rf"|s{re.escape(mark)}{_PART.replace('D', re.escape(mark))}{re.escape(mark)}"
+        rf"{_PART.replace('D', re.escape(mark)).replace('[', '[', 1)}{re.escape(mark)}[gpiIM0-9]*"
+        for mark in "/|#,:@!%_+~"
+    )
+    + r"|y/[^/\n]*/[^/\n]*/)\s*(?=[;\n}]|\Z)[;\n]*"
+)
+
+
+def sed_is_plain(script: str) -> bool:
+    """Whether a script of sed writes no file and runs nothing."""
+    at = 0
+    if len(script) > 2000:
+        return False
+    while at < len(script):
+        if script[at] in "{} \t\n;":
+            at += 1
+            continue
+        found = _SED.match(script, at)
+        if found is None or found.end() == at:
+            return False
+        at = found.end()
+    return True
+
+
+def sed(walk: Walk, call: Call) -> None:
+    scripts = call.values("-e", "--expression")
+    operands = list(call.operands)
+    if not scripts and not call.has("-f", "--file") and operands:
+        scripts = [operands.pop(0)]
+    for script in scripts:
+        if not script.known:
+            walk.doubt(f"the script of sed, {script.shown!r}, is not known")
+        elif not sed_is_plain(script.text):
+            walk.doubt("the script of sed may write a file or run a command")
+    suffixes = [value for value in call.values("-i", "--in-place") if "/" in value.text]
+    if suffixes:
+        walk.doubt("sed keeps its copies in another directory")
+    for operand in operands:
+        if call.has("-i", "--in-place"):
+            walk.writes(operand, call.shell, replaces=not call.has("--follow-symlinks"))
+        else:
+            walk.reads(operand, call.shell)
+
+
+_AWK_WRITES = lazy(r"system|getline|close|fflush|@|\bprintf?\b.*>|ENVIRON\s*\[[^]]*\]\s*=|PROCINFO|\bload\b", re.DOTALL)
+
+
+def awk(walk: Walk, call: Call) -> None:
+    if not call.operands:
+        return
+    script, *files = call.operands
+    if not script.known:
+        walk.doubt(f"the program of awk, {script.shown!r}, is not known")
+    else:
+        without = re.sub(r"^\s*!?/[^/\n]*/", "", re.sub(r"\|\|", "", script.text))
+        without = re.sub(r"~\s*/[^/\n\"]*/", "", without)
+        if _AWK_WRITES.search(without) or "|" in without:
+            walk.doubt("the program of awk may write a file or run a command")
+    for file in files:
+        if not file.known or not re.match(r"[A-Za-z_]\w*=", file.text):
+            walk.reads(file, call.shell)
+
+
+_FIND_VALUES = frozenset(
+    "-name -iname -path -ipath -wholename -iwholename -regex -iregex -lname -ilname -type -xtype -size -mtime -mmin "
+    "-atime "
+    "-amin -ctime -cmin -newer -anewer -cnewer -perm -user -group -uid -gid -links -inum -samefile -maxdepth -mindepth "
+    "-fstype -used -regextype -printf -context -D -files0-from".split()
+)
+_FIND_FLAGS = lazy(
+    r"-(?:print0?|ls|prune|quit|empty|depth|d|mount|xdev|daystart|follow|noleaf|true|false|not|and|or|a|o|executable"
+    r"|readable|writable|nouser|nogroup|ignore_readdir_race|noignore_readdir_race|warn|nowarn|H|L|P|O\d|newer\w\w)\Z|[(),!]\Z"
+)
+
+
+def find(walk: Walk, call: Call) -> None:
+    """find: starting points, then an expression that may remove, write and run."""
+    words = list(call.operands)
+    starts: list[Field] = []
+    follows = False
+    while (
+        words
+        and (not words[0].text.startswith("-") or words[0].text in ("-H", "-L", "-P"))
+        and words[0].text not in ("(", "!")
+    ):
+        if words[0].text in ("-H", "-L", "-P") and words[0].known:
+            follows = follows or words.pop(0).text != "-P"
+        else:
+            starts.append(words.pop(0))
+    starts = starts or [Field(".", raw=".")]
+    follows = follows or any(word.text in ("-follow", "-L", "-H") for word in words)
+    kinds = {words[index + 1].text for index, word in enumerate(words[:-1]) if word.text == "-type"}
+    for start in starts:
+        walk.reads(start, call.shell)
+        if not start.known and start.may_be_option:
+            walk.doubt(f"find gets {start.shown!r}, which is not known and may be an expression")
+    while words:
+        word = words.pop(0)
+        if not word.known:
+            walk.doubt(f"find gets {word.shown!r}, which is not known and may be an expression")
+            return
+        if word.text in _FIND_VALUES:
+            if words:
+                words.pop(0)
+        elif word.text == "-delete":
+            for start in starts:
+                walk.writes(start, call.shell)
+                if follows:
+                    walk.doubt("find removes files behind links")
+        elif word.text in ("-fprint", "-fprint0", "-fls", "-fprintf"):
+            if words:
+                walk.writes(words.pop(0), call.shell)
+            if word.text == "-fprintf" and words:
+                words.pop(0)
+        elif word.text in ("-exec", "-execdir", "-ok", "-okdir"):
+            _executed(walk, call, word.text, words, starts, follows or not kinds <= {"f", "d"} or not kinds)
+        elif not _FIND_FLAGS.match(word.text):
+            walk.doubt(f"what {word.shown!r} does in find is not known")
+            return
+
+
+_REMOVES = frozenset(("rm", "rmdir", "unlink", "/bin/rm"))
+
+
+def _executed(walk: Walk, call: Call, how: str, words: list[Field], starts: list[Field], links: bool) -> None:
+    """A command that find runs for what it found."""
+    command: list[Field] = []
+    while words:
+        word = words.pop(0)
+        if word.text == ";" or (word.text == "+" and command and command[-1].text == "{}"):
+            break
+        command.append(word)
+    if not command:
+        return
+    shell: Shell = call.shell.copy()
+    if how in ("-execdir", "-okdir"):
+        if any(not field.text.startswith(("-", "/", "{}")) for field in command[1:]) or command[0].text not in _REMOVES:
+            walk.doubt(f"find runs {command[0].shown!r} in directories that are not known")
+        shell.places = frozenset()
+    for start in starts:
+        fields = [_filled(field, start) for field in command]
+        before = len([1 for finding in walk.findings.values() if finding.access == "write"])
+        walk.call(fields, shell.copy())
+        after = len([1 for finding in walk.findings.values() if finding.access == "write"])
+        if links and after > before and command[0].text not in _REMOVES:
+            walk.doubt(
+                f"{command[0].shown!r} may follow a link that find comes upon; -type f would say that it does not"
+            )
+
+
+def _filled(field: Field, start: Field) -> Field:
+    if "{}" not in field.text:
+        return field
+    if field.text == "{}":
+        return Field(start.text, False, "{}", below=start.known)
+    return Field(field.text.partition("{}")[0], False, field.raw)
+
+
+_SQL_WRITES = lazy(
+    r"attach|into\s*['\"]|writefile|load_extension|edit\s*\(|readfile|fts\w*_|^\s*\.|\n\s*\.|zipfile", re.IGNORECASE
+)
+
+
+def sqlite(walk: Walk, call: Call) -> None:
+    if not call.operands or call.operands[0].text == ":memory:":
+        database: list[Field] = []
+    else:
+        database = call.operands[:1]
+        walk.writes(database[0], call.shell)
+    if len(call.operands) < 2:
+        walk.doubt("sqlite3 takes its commands from its input")
+    for statement in call.operands[1:]:
+        if not statement.known or _SQL_WRITES.search(statement.text):
+            walk.doubt("a statement of sqlite3 may write another file or run a command")
+
+
+HANDLERS = {"sed": sed, "awk": awk, "sqlite": sqlite}
+RAW = {"find": find}

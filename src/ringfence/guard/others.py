@@ -1,0 +1,393 @@
+"""Programs that run other programs, and the tools of a project."""
+
+import re
+
+from .arguments import Call, apply_options, apply_role, nothing_elsewhere, sorted_arguments
+from .patterns import lazy
+from .programs import ROWS, Row
+from .reach import Walk
+from .state import Field, Shell
+from .variables import concern
+
+_ASSIGNS = lazy(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)\Z", re.DOTALL)
+
+
+def after(walk: Walk, call: Call) -> None:
+    """What follows the options is a command."""
+    if call.operands:
+        walk.call(call.operands, outside(call.shell), call.stdin)
+
+
+def after_one(walk: Walk, call: Call) -> None:
+    """One word of its own, then a command."""
+    if len(call.operands) > 1 and not call.operands[0].known and call.operands[0].many:
+        walk.doubt(f"where the command of {call.name} begins is not known")
+    if len(call.operands) > 1:
+        walk.call(call.operands[1:], outside(call.shell), call.stdin)
+
+
+def outside(shell: Shell) -> Shell:
+    """A program started from here knows neither the functions nor most builtins of this shell."""
+    inner = shell.copy()
+    inner.functions = {}
+    return inner
+
+
+def lock(walk: Walk, call: Call) -> None:
+    if call.operands:
+        if not call.operands[0].text.isdigit():
+            walk.writes(call.operands[0], call.shell)
+        rest = call.operands[1:]
+        if rest and rest[0].text in ("-c", "--command"):
+            walk.doubt("flock runs a text")
+        elif rest:
+            walk.call(rest, outside(call.shell), call.stdin)
+
+
+def watch(walk: Walk, call: Call) -> None:
+    if call.has("-x", "--exec"):
+        after(walk, call)
+    elif all(field.known for field in call.operands):
+        walk.line(" ".join(field.text for field in call.operands), outside(call.shell))
+    else:
+        walk.doubt("watch runs a text that is not known")
+
+
+def sudo(walk: Walk, call: Call) -> None:
+    walk.doubt(f"{call.name} runs as somebody else")
+    if call.has("-s", "-i", "--login") or not call.operands:
+        return
+    operands = list(call.operands)
+    while operands and operands[0].known and _ASSIGNS.match(operands[0].text):
+        operands.pop(0)
+    if operands:
+        walk.call(operands, outside(call.shell), call.stdin)
+
+
+_ENV = Row(
+    frozenset("i0v"),
+    {"u": "n", "C": "d", "S": "q"},
+    {
+        "--unset": "n",
+        "--chdir": "d",
+        "--split-string": "q",
+        "--ignore-environment": "",
+        "--null": "",
+        "--debug": "",
+        "--default-signal": "?",
+        "--ignore-signal": "?",
+        "--block-signal": "?",
+    },
+    "",
+    "",
+    False,
+    True,
+    False,
+)
+
+
+def env(walk: Walk, call: Call) -> None:
+    words = [field for field in call.operands if not (field.known and field.text == "-")]
+    found = sorted_arguments(walk, "env", _ENV, words, outside(call.shell), call.stdin)
+    if found is None:
+        return
+    apply_options(walk, found)
+    operands = list(found.operands)
+    while operands:
+        if not operands[0].known and "=" in operands[0].text:
+            concern(walk, operands.pop(0).text.partition("=")[0], None, found.shell)
+            continue
+        assigns = _ASSIGNS.match(operands[0].text) if operands[0].known else None
+        if assigns is None:
+            break
+        concern(walk, assigns[1], assigns[2], found.shell)
+        found.shell.assign(assigns[1], assigns[2])
+        found.shell.exported |= {assigns[1]}
+        operands.pop(0)
+    if operands:
+        walk.call(operands, found.shell, call.stdin)
+
+
+_XARGS = Row(
+    frozenset("0rtpox"),
+    {"a": "r", "d": "n", "E": "n", "I": "n", "L": "n", "n": "n", "P": "n", "s": "n", "i": "?", "l": "?", "e": "?"},
+    {
+        "--arg-file": "r",
+        "--delimiter": "n",
+        "--replace": "?",
+        "--max-args": "n",
+        "--max-procs": "n",
+        "--null": "",
+        "--no-run-if-empty": "",
+        "--verbose": "",
+        "--interactive": "",
+        "--max-lines": "?",
+        "--max-chars": "n",
+        "--eof": "?",
+        "--exit": "",
+        "--show-limits": "",
+        "--open-tty": "",
+        "--process-slot-var": "n",
+    },
+    "",
+    "",
+    False,
+    True,
+    False,
+)
+
+
+def xargs(walk: Walk, call: Call) -> None:
+    found = sorted_arguments(walk, "xargs", _XARGS, call.operands, outside(call.shell), None)
+    if found is None:
+        return
+    command = found.operands or [Field("echo")]
+    marks = [value.text for value in found.values("-I", "--replace", "-i") if value.known]
+    if not marks and found.has("-i", "--replace"):
+        marks = ["{}"]
+    if marks:
+        command = [_replaced(field, marks[-1]) for field in command]
+    else:
+        command = [*command, Field("", False, "what xargs reads", many=True)]
+    walk.call(command, found.shell)
+
+
+def _replaced(field: Field, mark: str) -> Field:
+    if not field.known or not mark or mark not in field.text:
+        return field
+    return Field(field.text.partition(mark)[0], False, field.raw)
+
+
+# --- interpreters ------------------------------------------------------------------------------------------------
+
+
+def shell(walk: Walk, call: Call) -> None:
+    """A shell of its own: `-c` with a text that is known is read like any other line."""
+    words = list(call.operands)
+    text = None
+    while words and words[0].known and re.match(r"[-+].", words[0].text):
+        option = words.pop(0).text
+        if option == "--":
+            break
+        if option in ("--norc", "--noprofile", "--posix"):
+            continue
+        if option in ("-o", "+o", "-O", "+O") or not re.fullmatch(r"-[ceuxvlil]+|-e?u?x?o", option):
+            walk.doubt(f"what the option {option} of {call.name} does is not known")
+            return
+        if option.endswith("o") and words:
+            words.pop(0)
+        if re.search(r"[li]", option):
+            walk.doubt(f"{call.name} {option} runs the start files first")
+        text = option if "c" in option else text
+    if text is None:
+        script(walk, call, words)
+        return
+    if not words or not words[0].known:
+        walk.doubt(f"{call.name} -c runs a text that is not known")
+        return
+    inner = outside(call.shell)
+    inner.variables = {name: value if name in inner.exported else None for name, value in inner.variables.items()}
+    inner.positional = None if any(field.many for field in words[1:]) else tuple(words[2:])
+    inner.odd_words = ""
+    walk.line(words[0].text, inner)
+
+
+def script(walk: Walk, call: Call, words: list[Field]) -> None:
+    if words:
+        walk.doubt(f"{call.name} runs {words[0].shown!r}, which is not read here")
+        return
+    if call.stdin is None:
+        walk.doubt(f"{call.name} runs what it reads from its input")
+        return
+    inner = outside(call.shell)
+    text = walk.expander(inner).text(call.stdin)
+    if text is None:
+        walk.doubt(f"{call.name} runs a text that is not known")
+    else:
+        inner.variables = dict.fromkeys(inner.variables)
+        walk.line(text, inner)
+
+
+_MODULES = frozenset(
+    "pytest unittest mypy ruff black isort flake8 pylint tox nox build coverage doctest compileall pyflakes "
+    "pycodestyle "
+    "bandit pyright sphinx mkdocs pre_commit behave hypothesis twine poetry hatch pdm trace tabnanny".split()
+)
+_PLAIN_MODULES = frozenset(
+    "platform site sysconfig calendar this antigravity timeit http.server tokenize ast dis".split()
+)
+
+
+def python(walk: Walk, call: Call) -> None:
+    words = list(call.operands)
+    while words and words[0].known and re.fullmatch(r"-[uBEsSOvqIbW]+|-X|-W\w+|-VV?", words[0].text):
+        if words.pop(0).text in ("-X", "-W") and words:
+            words.pop(0)
+    if not words:
+        if call.operands and call.operands[-1].text in ("-V", "-VV"):
+            return
+        walk.doubt(f"{call.name} runs what it reads from its input")
+        return
+    if words[0].text == "-m" and len(words) > 1 and words[0].known and words[1].known:
+        module(walk, call, words[1].text, words[2:])
+        return
+    what = "a text of its own" if words[0].text.startswith("-c") else repr(words[0].shown)
+    walk.doubt(f"{call.name} runs {what}, and what that does is not known")
+
+
+def module(walk: Walk, call: Call, name: str, words: list[Field]) -> None:
+    if name in ("pip", "uv") or (name in ROWS and name == "pytest"):
+        walk.call([Field(name), *words], outside(call.shell))
+    elif name in ("venv", "virtualenv"):
+        for field in words:
+            if not field.known or not field.text.startswith("-"):
+                walk.writes(field, call.shell)
+            elif field.text not in (
+                "--clear",
+                "--without-pip",
+                "--upgrade-deps",
+                "--upgrade",
+                "--system-site-packages",
+            ):
+                walk.doubt(f"what the option {field.text} of venv does is not known")
+    elif name == "json.tool":
+        files = [field for field in words if not field.known or not field.text.startswith("-") or field.text == "-"]
+        if any(not field.known for field in words) or any(field.text == "--indent" for field in words):
+            files = [field for field in files if not field.text.isdigit()]
+        for file in files[1:]:
+            apply_role(walk, "w", file, call)
+        for file in files[:1]:
+            apply_role(walk, "r", file, call)
+        if any(field.may_be_option and not field.known for field in words):
+            walk.doubt("json.tool gets something that is not known")
+    elif name == "py_compile":
+        for field in words:
+            walk.writes(field, call.shell)
+    elif name in _MODULES:
+        call.name = name
+        nothing_elsewhere(walk, call, words)
+        walk.notes.append(f"{name} runs what the project tells it to")
+    elif name not in _PLAIN_MODULES or words:
+        walk.doubt(f"what the module {name} does is not known")
+
+
+def interpreter(walk: Walk, call: Call) -> None:
+    texts = [field.text for field in call.operands if field.known]
+    if texts and len(texts) == len(call.operands) and set(texts) <= {"-v", "-V", "--version", "version"}:
+        return
+    if call.name == "node" and texts[:1] == ["--check"]:
+        return
+    what = repr(call.operands[0].shown) if call.operands else "what it reads from its input"
+    walk.doubt(f"{call.name} runs {what}, and what that does is not known")
+
+
+# --- tools of a project ------------------------------------------------------------------------------------------
+
+
+def make(walk: Walk, call: Call) -> None:
+    for field in call.operands:
+        name, equals, value = field.text.partition("=")
+        if equals and field.known and ("$(" in value or "`" in value or name in ("SHELL", "MAKE", "MAKEFLAGS")):
+            walk.doubt(f"make is told {field.shown!r}, which may run a command")
+        if name in ("install", "uninstall") and not equals:
+            walk.doubt("make install writes where the project says")
+    if call.stdin is not None or any(field.text == "-" for field in call.values("-f", "--file", "--makefile")):
+        walk.doubt("make takes its rules from its input")
+
+
+_CMAKE_WRITES = frozenset(
+    "copy copy_directory copy_if_different make_directory remove remove_directory rename rm touch".split()
+)
+
+
+def cmake(walk: Walk, call: Call) -> None:
+    if call.has("-E", "--install"):
+        walk.doubt("cmake acts on files, or installs")
+
+
+_NPM_OUTSIDE = frozenset(
+    "config login adduser logout link unlink publish token owner set completion global self-update".split()
+)
+
+
+def npm(walk: Walk, call: Call) -> None:
+    words = [field.text for field in call.operands if field.known]
+    if call.has("-g", "--global", "--location") or (words and words[0] in _NPM_OUTSIDE):
+        walk.doubt(f"{call.name} changes what lies outside the project")
+    if words and words[0] in ("exec", "x", "dlx", "node", "create", "init"):
+        walk.doubt(f"{call.name} {words[0]} runs what it is told")
+
+
+def pytest(walk: Walk, call: Call) -> None:
+    for value in call.values("-o", "--override-ini"):
+        if not value.known or re.match(r"(?:cache_dir|log_file|junit|tmp)", value.text):
+            walk.doubt(f"pytest is told {value.shown!r}")
+
+
+def cargo(walk: Walk, call: Call) -> None:
+    words = [field.text for field in call.operands if field.known]
+    if words and words[0] in ("install", "uninstall", "login", "logout", "publish", "owner", "yank"):
+        walk.doubt("cargo changes what lies outside the project")
+
+
+def go(walk: Walk, call: Call) -> None:
+    words = [field.text for field in call.operands if field.known]
+    if words and (words[0] in ("install", "get", "telemetry") or (words[0] in ("env", "clean") and call.options)):
+        walk.doubt("go changes what lies outside the project")
+
+
+_PIP_READS = frozenset("list show freeze check help debug index inspect".split())
+
+
+def pip(walk: Walk, call: Call) -> None:
+    words = [field for field in call.operands if not (field.known and field.text.startswith("-"))]
+    if not words or not (words[0].known and words[0].text in _PIP_READS):
+        walk.doubt(f"{call.name} changes what is installed, and where that lies is not known")
+    nothing_elsewhere(walk, call, call.operands)
+
+
+def uv(walk: Walk, call: Call) -> None:
+    """uv and its kin: `run` and `exec` start what follows them."""
+    words = [field.text for field in call.operands if field.known]
+    if words[:1] in (["run"], ["exec"], ["shell"]):
+        if len(call.operands) > 1:
+            walk.call(call.operands[1:], outside(call.shell))
+        if any(option != "-q" for option, _ in call.options):
+            walk.doubt(f"{call.name} {words[0]} has options of its own")
+    elif call.has("--system") or words[:1] in (["tool"], ["python"], ["self"], ["publish"], ["cache"], ["config"]):
+        walk.doubt(f"{call.name} changes what lies outside the project")
+
+
+def coverage(walk: Walk, call: Call) -> None:
+    if [field.text for field in call.operands[:1]] == ["run"] and not call.has("-m"):
+        walk.doubt("coverage runs a file, and what that does is not known")
+
+
+def unknown(walk: Walk, call: Call) -> None:
+    walk.doubt(f"what {call.name} does is not known")
+
+
+HANDLERS = {
+    "after": after,
+    "after1": after_one,
+    "lock": lock,
+    "watch": watch,
+    "sudo": sudo,
+    "make": make,
+    "cmake": cmake,
+    "npm": npm,
+    "pytest": pytest,
+    "cargo": cargo,
+    "go": go,
+    "uv": uv,
+    "coverage": coverage,
+}
+RAW = {
+    "env": env,
+    "xargs": xargs,
+    "shell": shell,
+    "python": python,
+    "interpreter": interpreter,
+    "pip": pip,
+    "unknown": unknown,
+}

@@ -1,0 +1,235 @@
+"""What programs do with their arguments: a table of knowledge, one row a program.
+
+A row is a few marks, read when its program first appears:
+
+    -abc  --long      options without a value            -o:R  --long=R    options whose value has the role R
+    --long?           an optional value that is no path   +                 other options are harmless
+    ^                 the first operand ends the options  @RST              roles of the operands; the last goes on
+    !handler          a function of acts.py looks at it   ~                 runs what the project tells it to
+
+Roles: n nothing, r read, w opened for writing, x made, removed or replaced, d a directory it works in, m a mode or
+else written, q nobody knows. A program without a row is asked about, and so is an option its row does not have.
+"""
+
+import functools
+
+import msgspec
+
+READERS = """
+cat tac nl wc head tail cut paste join comm fold fmt expand unexpand column rev od hexdump base64 base32 basenc ls dir
+vdir stat du df readlink grep egrep fgrep zgrep zcat bzcat xzcat diff cmp diff3 jq strings objdump readelf size
+md5sum sha1sum sha224sum sha256sum sha384sum sha512sum b2sum cksum sum more lsof eza exa tokei wdiff
+colordiff shellcheck hadolint yamllint zcmp zdiff look tsort pr numfmt bc
+"""
+SPEAKERS = """
+tr realpath basename dirname which whereis whoami id groups users uname arch uptime date nproc free ps pgrep pidof lscpu
+lsblk printenv tty locale getconf seq sleep yes factor expr pstree vmstat netstat ping dig host nslookup getent
+cal
+tput clear who w last sync true false echo hostid logname pathchk lsmod pkill killall hostname sw_vers banner
+"""
+TOOLS = """
+gmake ninja ctest bazel gradle mvn ant sbt lein rake rspec tox nox mypy ruff black isort flake8 pylint pyright bandit
+autopep8 yapf pyflakes pycodestyle vulture rustc rustfmt gofmt goimports golangci-lint staticcheck tsc eslint prettier
+jest vitest mocha ava webpack vite rollup esbuild next ng turbo nx lerna playwright cypress tailwindcss svelte-check
+biome swc stylelint ld as ar ranlib strip javac jar kotlinc scalac dotnet swiftc phpunit mix rebar3 cabal dune flutter
+protoc buf sphinx-build mkdocs hugo shfmt autoconf automake aclocal libtoolize autoreconf flex bison yacc pandoc tap
+xo standard tslint babel parcel gulp grunt pre-commit clang-format clang-tidy cppcheck gcov lcov cargo-clippy deadcode
+knip depcheck pyre pytype ty basedpyright djlint
+"""
+_C = "-o:w -MF:w -MT:n -MQ:n -I:n -L:n -l:n -D:n -U:n -x:n -include:r -isystem:n -Xlinker:n -B:q -wrapper:q -specs:q"
+
+ROWS: dict[str, str] = {
+    **dict.fromkeys(READERS.split(), "+ @r"),
+    **dict.fromkeys(SPEAKERS.split(), "+ @n"),
+    **dict.fromkeys(TOOLS.split(), "~"),
+    **dict.fromkeys(("gcc", "g++", "cc", "c++", "clang", "clang++"), f"~ {_C}"),
+    # files made, changed, removed
+    "tee": "-aip --append --ignore-interrupts --output-error? @w",
+    "touch": "-acfhm -d:n -r:r -t:n --date=n --reference=r --time=n --no-create --no-dereference @w",
+    "truncate": "-co -s:n -r:r --size=n --reference=r --no-create --io-blocks @w",
+    "mkdir": "-pvZ -m:n --mode=n --parents --verbose --context? @w",
+    "rmdir": "-pv --ignore-fail-on-non-empty --parents --verbose @x !rmdir",
+    "rm": "-dfiIrRv --recursive --force --verbose --dir --interactive? --one-file-system --preserve-root? "
+    "--no-preserve-root @x",
+    "unlink": "@x",
+    "shred": "-fuvxz -n:n -s:n --iterations=n --size=n --random-source=r --remove? --force --verbose --zero --exact @w",
+    "mkfifo": "-Z -m:n --mode=n @w",
+    "mknod": "-Z -m:n --mode=n @wn",
+    "chmod": "-cfvRrwxXstugoa --reference=r --recursive --verbose --changes --silent --quiet @mw",
+    "chown": "-cfhvRP --reference=r --from=n --recursive --verbose --no-dereference --changes @nw",
+    "chgrp": "-cfhvRP --reference=r --recursive --verbose --no-dereference --changes @nw",
+    "setfacl": "-RbkndM -m:n -x:n --modify=n --remove=n @w",
+    "cp": "-abdfiHlLnPpRrsTuvxZ -S:n -t:w --suffix=n --target-directory=w --backup? --preserve? --no-preserve=n "
+    "--reflink? --sparse=n --update? --archive --force --interactive --link --dereference --no-dereference "
+    "--no-clobber "
+    "--recursive --symbolic-link --no-target-directory --verbose --one-file-system --parents --remove-destination "
+    "--attributes-only --strip-trailing-slashes --context? !copy",
+    "mv": "-bfinuvTZ -S:n -t:w --suffix=n --target-directory=w --backup? --force --interactive --no-clobber "
+    "--no-target-directory --update? --verbose --strip-trailing-slashes --no-copy --exchange !copy",
+    "install": "-bcCdDpsTvZ -g:n -m:n -o:n -S:n -t:w --group=n --mode=n --owner=n --suffix=n --target-directory=w "
+    "--directory --backup? --compare --preserve-timestamps --strip --strip-program=q --no-target-directory --verbose "
+    "!copy",
+    "ln": "-bfFdiLnPrsTv -S:n -t:w --suffix=n --target-directory=w --symbolic --force --interactive --relative "
+    "--no-dereference --logical --physical --no-target-directory --verbose --backup? !link",
+    "dd": "!dd",
+    "mktemp": "-dqutV -p:w --directory --dry-run --quiet --suffix=n --tmpdir? !mktemp",
+    "split": "-dxeuz -a:n -b:n -C:n -l:n -n:n -t:n --filter=q --suffix-length=n --bytes=n --lines=n --number=n "
+    "--line-bytes=n --numeric-suffixes? --hex-suffixes? --additional-suffix=n --verbose --elide-empty-files @rw",
+    "csplit": "-ksz -f:w -b:n -n:n --prefix=w --suffix-format=n --digits=n --keep-files --quiet --silent @rn",
+    "sort": "-bcCdfghiMmnRrsuVz -k:n -o:w -S:n -t:n -T:w --output=w --key=n --field-separator=n --buffer-size=n "
+    "--temporary-directory=w --parallel=n --batch-size=n --files0-from=r --random-source=r --compress-program=q "
+    "--reverse --unique --numeric-sort --human-numeric-sort --version-sort --general-numeric-sort --stable --check? "
+    "--merge --ignore-case --sort=n --zero-terminated --debug @r",
+    "uniq": "-cdDiuz -f:n -s:n -w:n --count --repeated --all-repeated? --unique --ignore-case --skip-fields=n "
+    "--skip-chars=n --check-chars=n --group? --zero-terminated @rw",
+    "shuf": "-erz -i:n -n:n -o:w --output=w --echo --input-range=n --head-count=n --random-source=r --repeat @r",
+    "xxd": "-abCdeEipPrRu -c:n -g:n -l:n -n:n -o:n -s:n @rw",
+    "tree": "-o:w + @r",
+    "less": "-o:w -O:w --log-file=w --LOG-FILE=w -k:q -t:q -T:q --lesskey-file=q --lesskey-src=q --tag=q + @r",
+    "bat": "--pager=q --config-file=q + @r",
+    "file": "-bcdDehiIkLlNnpPrsSvzZ0 -f:r -F:n -m:r -e:n -P:n --brief --mime --mime-type --mime-encoding @r",
+    "nm": "-aABCDgnoprSsuPVz --plugin=q -f:n -t:n --demangle? --dynamic --extern-only --defined-only @r",
+    "sed": "-nErsuz -e:n -f:q -i? -l:n --expression=n --file=q --in-place? --quiet --silent --regexp-extended "
+    "--null-data --separate --sandbox --posix --unbuffered --follow-symlinks --debug --line-length=n !sed",
+    **dict.fromkeys(
+        ("awk", "gawk", "mawk", "nawk"),
+        "^ -F:n -v:n -f:q -i:q -l:q -E:q -e:q -o? -p? -d? --field-separator=n "
+        "--assign=n --file=q --include=q --load=q --exec=q --source=q --sandbox --posix --re-interval !awk",
+    ),
+    "patch": "-bcEfFlnNRstTuvZ -p:n -i:r -d:d -o:w -r:w -B:n -z:n -V:n -F:n --strip=n --input=r --directory=d "
+    "--output=w "
+    "--reject-file=w --dry-run --forward --reverse --backup --batch --force --silent --quiet --verbose --fuzz=n "
+    "--no-backup-if-mismatch --unified --merge? --posix --binary @wr !patch",
+    "find": "!find",
+    "fd": "-x:q -X:q --exec=q --exec-batch=q -e:n -t:n -d:n -E:n --extension=n --type=n --max-depth=n --exclude=n + "
+    "@nr",
+    "rg": "--pre=q --hostname-bin=q -g:n -t:n -T:n -e:n -f:r -A:n -B:n -C:n -m:n -M:n -j:n --glob=n --type=n "
+    "--regexp=n "
+    "--file=r --max-count=n --max-depth=n --context=n --iglob=n --sort=n --color=n --colors=n + @nr",
+    "ag": "--pager=q + @nr",
+    "ack": "--pager=q + @nr",
+    # archives
+    "tar": "!tar",
+    "bsdtar": "!tar",
+    "unzip": "-d:w -P:n -x:n -lntuvzpcfojqaCKLMUVWXZ: + !unzip",
+    "zip": "-b:w -TT:q -m -t:n -n:n -x:n -i:n -P:n -s:n -O:w --out=w --unzip-command=q + @wr !zip",
+    **dict.fromkeys(
+        "gzip gunzip bzip2 bunzip2 xz unxz zstd unzstd lz4 lzma pigz".split(),
+        "-S:n -o:w -T:n -b:n -M:n -D:r + !squeeze",
+    ),
+    "rsync": "-e:q --rsh=q --rsync-path=q -T:w --temp-dir=w --backup-dir=w --log-file=w --write-batch=w "
+    "--only-write-batch=w --partial-dir=w --files-from=r --exclude=n --include=n --exclude-from=r --include-from=r "
+    "--filter=n -f:n -B:n --bwlimit=n --timeout=n --chmod=n --chown=n --max-size=n --suffix=n --link-dest=x "
+    "--copy-dest=r "
+    "--compare-dest=r --daemon=q --early-input=r -M:q --remote-option=q --remove-source-files=q + !rsync",
+    # the network
+    "curl": "-o:w --output=w -O -J --output-dir=w -D:w --dump-header=w -c:w --cookie-jar=w --trace=w --trace-ascii=w "
+    "--stderr=w -K:q --config=q --libcurl=w --etag-save=w --etag-compare=r --hsts=w --alt-svc=w -w:W --write-out=W "
+    "--variable=n -T:r --upload-file=r -d:n --data=n --data-raw=n --data-binary=n --data-urlencode=n --json=n -H:n "
+    "--header=n -X:n --request=n -u:n --user=n -A:n --user-agent=n -b:n --cookie=n -e:n --referer=n -F:n --form=n -x:n "
+    "--proxy=n -m:n --max-time=n -r:n --range=n -E:n --cert=n --key=r --cacert=r --retry=n --connect-timeout=n "
+    "--resolve=n --url=n --netrc-file=r -C:n -y:n -Y:n -z:n -Q:n -P:n -t:n --engine=q --ssl-sessions=w --ftp-port=n "
+    "+ @n !curl",
+    "wget": "-O:w --output-document=w -P:w --directory-prefix=w -o:w -a:w --output-file=w --append-output=w -i:r "
+    "--input-file=r -e:q --execute=q --config=q --save-cookies=w --load-cookies=r --warc-file=w --warc-tempdir=w "
+    "--warc-cdx=w --post-file=r --post-data=n --body-file=r --use-askpass=q --rejected-log=w --hsts-file=w -t:n -T:n "
+    "-w:n "
+    "-U:n -Q:n -l:n -A:n -R:n -D:n -B:n -I:n -X:n --header=n --tries=n --timeout=n --user-agent=n --unlink=q + @n",
+    # what runs other programs
+    "env": "!env",
+    "xargs": "!xargs",
+    "timeout": "^ -v -s:n -k:n --signal=n --kill-after=n --foreground --preserve-status --verbose !after1",
+    "nice": "^ -n:n --adjustment=n -0123456789 !after",
+    "ionice": "^ -t -c:n -n:n --class=n --classdata=n !after",
+    "nohup": "^ !after",
+    "setsid": "^ -cfw --ctty --fork --wait !after",
+    "stdbuf": "^ -i:n -o:n -e:n --input=n --output=n --error=n !after",
+    "taskset": "^ -ac !after1",
+    "chrt": "^ -abdfiomrR -T:n -P:n -D:n !after1",
+    "time": "^ -apqvV -f:n -o:w --format=n --output=w --append --portability --verbose --quiet !after",
+    "busybox": "^ !after",
+    "flock": "^ -sxeunoFv -w:n -E:n -c:q --shared --exclusive --nonblock --timeout=n --wait=n --close --no-fork !lock",
+    "watch": "^ -bcdegptwx -n:n -q:n --interval=n --differences? --no-title --beep --errexit --color !watch",
+    **dict.fromkeys(
+        "sudo doas".split(),
+        "^ -AbEHnPSksiKvV -u:n -g:n -p:n -h:n -C:n -T:n -r:n -D:d -R:q --user=n "
+        "--group=n --preserve-env? --non-interactive --stdin --login --chdir=d --chroot=q !sudo",
+    ),
+    "git": "!git",
+    **dict.fromkeys("bash sh dash zsh ksh ash".split(), "!shell"),
+    **dict.fromkeys("python python2 python3 pypy pypy3".split(), "!python"),
+    **dict.fromkeys(
+        "node deno ruby perl php lua luajit Rscript julia tclsh osascript pwsh ts-node tsx fish expect groovy "
+        "scala".split(),
+        "!interpreter",
+    ),
+    # tools of a project
+    "make": "~ -C:d --directory=d -f:r --file=r --makefile=r -E:q --eval=q -j? -l? -I:n -o:n -W:n !make",
+    "cmake": "~ -B:w -S:r -P:q -C:r -D:n -G:n -U:n -T:n -A:n -E:n --build=d --install=w --prefix=w --preset=n !cmake",
+    "meson": "~ -C:d --wrap-mode=n",
+    "npm": "~ -C:d --prefix=d --cache=w --userconfig=q --globalconfig=q --script-shell=q -c:q --call=q -w:n !npm",
+    "yarn": "~ --cwd=d --cache-folder=w --modules-folder=w --use-yarnrc=q !npm",
+    "pnpm": "~ -C:d --dir=d --store-dir=w --global-dir=w --shell-mode=q -c:q -F:n --filter=n !npm",
+    "pytest": "~ --rootdir=r --basetemp=w --junitxml=w --junit-xml=w --log-file=w --html=w --json-report-file=w -k:n "
+    "-m:n -c:r "
+    "-p:n -o:n -W:n -n:n -r:n --override-ini=n --confcutdir=r --cov=r --cov-config=r --durations=n --maxfail=n !pytest",
+    "cargo": "~ -C:d --manifest-path=r --target-dir=w --artifact-dir=w --out-dir=w --root=w --config=q -p:n -j:n "
+    "!cargo",
+    "go": "~ -C:d -o:w -toolexec:q -exec:q -coverprofile:w -cpuprofile:w -memprofile:w -outputdir:w -modfile:w "
+    "-overlay:q !go",
+    "npx": "^ ~ -y --yes --no --no-install --quiet -q -p:q --package=q -c:q --call=q !after",
+    **dict.fromkeys(("poetry", "pipenv", "hatch", "pdm", "rye"), "~ -C:d --directory=d --project=d !uv"),
+    "coverage": "~ --rcfile=r --data-file=w -o:w -d:w !coverage",
+    **dict.fromkeys(("nyc", "c8"), "^ ~ !after"),
+    **dict.fromkeys(("pip", "pip3", "pipx"), "!pip"),
+    "uv": "~ --directory=d --project=d --cache-dir=w -o:w --output-file=w --target=w --prefix=w !uv",
+    "composer": "~ -d:d --working-dir=d !npm",
+    "bundle": "~ --path=w !uv",
+    "terraform": "~ -chdir:d -out:w -state:w -state-out:w -backup:w",
+    "sqlite3": "^ -init:q -cmd:q -header -csv -json -column -line -list -readonly -batch -separator:n -newline:n "
+    "-nullvalue:n "
+    "--readonly --json --csv --header --column !sqlite",
+}
+
+
+class Row(msgspec.Struct):
+    """One row, read."""
+
+    flags: frozenset[str]
+    short: dict[str, str]  # also single-dash words, as compilers and Go have them
+    long: dict[str, str]  # "" takes no value, "?" an optional one
+    roles: str
+    handler: str
+    tolerant: bool
+    stops: bool
+    tool: bool
+
+    @property
+    def harmless(self) -> bool:
+        return not self.tool and not set("wxdqW").intersection("".join((*self.short.values(), *self.long.values())))
+
+
+@functools.cache
+def row(name: str) -> Row:
+    """A program's row, read from its marks."""
+    flags: set[str] = set()
+    short: dict[str, str] = {}
+    long: dict[str, str] = {}
+    roles = handler = ""
+    marks = ROWS[name].split()
+    for mark in marks:
+        if mark.startswith("@"):
+            roles = mark[1:]
+        elif mark.startswith("!"):
+            handler = mark[1:]
+        elif mark.startswith("--"):
+            option, equals, role = mark.partition("=")
+            long[option.removesuffix("?")] = role if equals else ("?" if option.endswith("?") else "")
+        elif mark.startswith("-") and ":" in mark:
+            option, _, role = mark.partition(":")
+            short[option[1:]] = role or "n"
+        elif mark.startswith("-") and mark.endswith("?"):
+            short[mark[1:-1]] = "?"
+        elif mark.startswith("-"):
+            flags |= set(mark[1:])
+    return Row(frozenset(flags), short, long, roles, handler, "+" in marks or "~" in marks, "^" in marks, "~" in marks)

@@ -1,0 +1,437 @@
+"""What a shell line touches: a walk through its commands that follows `cd`, assignments, loops and functions.
+
+Every branch is taken, because nobody knows beforehand which will be. What the walk cannot know is a doubt, and a doubt
+is never silent: it becomes ASK. What programs do with their arguments is in `programs.py` and `acts.py`; here is what
+the shell itself does.
+"""
+
+import posixpath
+import re
+from collections.abc import Callable
+
+from ..model import Access, Verdict
+from .bounds import Bounds
+from .expand import Expander
+from .patterns import lazy
+from .shell import parse
+from .state import Field, Shell, merged
+from .syntax import (
+    AndOr,
+    Arithmetic,
+    Assignment,
+    Case,
+    Compound,
+    Coprocess,
+    Count,
+    For,
+    Function,
+    If,
+    Literal,
+    Node,
+    Piece,
+    Pipeline,
+    Redirect,
+    Sequence,
+    Simple,
+    Substitution,
+    Test,
+    Variable,
+    While,
+    Word,
+)
+from .touches import Touches
+from .variables import concern
+from .words import Unreadable
+
+MOST_STEPS = 1500  # a line that takes more is a program, and is asked about
+MOST_ROUNDS = 6
+MOST_CALLS = 12
+_NAMES = lazy(r"[A-Za-z_][A-Za-z0-9_]*")
+_BASHS_OWN = lazy(
+    r"(?:E?UID|PPID|S?RANDOM|SECONDS|LINENO|HISTCMD|EPOCH\w+|GROUPS|FUNCNAME|DIRSTACK|OPT\w+|COMP_\w+|BASH\w*|SHELLOPTS|_"
+    r"|PIPESTATUS|REPLY|PWD|OLDPWD|SHLVL|HOSTNAME|HOSTTYPE|MACHTYPE|OSTYPE|COLUMNS|LINES)\Z"
+)
+_COMPARES = frozenset(("-eq", "-ne", "-lt", "-le", "-gt", "-ge"))
+
+
+class TooLong(Exception):
+    """The line was walked for long enough."""
+
+
+class Walk(Touches):
+    """One walk, and what it found."""
+
+    def __init__(self, bounds: Bounds) -> None:
+        super().__init__(bounds)
+        self.steps = 0
+        self.calls = 0
+        self.seen_places: set[str] = set()
+        self.traps: list[str] = []
+        self.functions: dict[str, tuple[Node, ...]] = {}
+        self.frozen: set[str] = set()  # names that cannot be assigned any more
+        self.leaves: list[tuple[int, list[Shell]]] = []  # for each loop around: in which call, and how it may be left
+        self.returns: list[list[Shell]] = []  # for each call around: how it may be left early
+
+    # --- walking -------------------------------------------------------------------------------------------------
+
+    def line(self, text: str, shell: Shell) -> tuple[Shell, Shell]:
+        """A text as a shell line, in this shell."""
+        try:
+            return self.run(parse(text), shell)
+        except Unreadable as error:
+            self.doubt(f"it cannot be read: {error}")
+        except RecursionError:
+            self.doubt("it is nested too deeply to be read")
+        return shell, shell
+
+    def run(self, node: Node, shell: Shell) -> tuple[Shell, Shell]:
+        """The shell after a node that succeeded, and after one that failed. They are one where it cannot matter."""
+        self.steps += 1
+        if self.steps > MOST_STEPS:
+            raise TooLong
+        self.seen_places |= shell.places
+        return _WALKS[type(node)](self, node, shell)
+
+    def after(self, node: Node, shell: Shell) -> Shell:
+        """The shell after a node, whatever came of it."""
+        return merged(*self.run(node, shell))
+
+    def aside(self, node: Node, shell: Shell) -> None:
+        """A node in a shell of its own."""
+        inner = shell.copy()
+        self.after(node, inner)
+
+    def sequence(self, node: Sequence, shell: Shell) -> tuple[Shell, Shell]:
+        ok = bad = shell
+        for item, beside in node.items:
+            shell = merged(ok, bad)
+            if beside:
+                self.aside(item, shell)
+                ok = bad = shell
+            else:
+                ok, bad = self.run(item, shell)
+        return ok, bad
+
+    def and_or(self, node: AndOr, shell: Shell) -> tuple[Shell, Shell]:
+        ok, bad = self.run(node.left, shell)
+        if node.operator == "&&":
+            then_ok, then_bad = self.run(node.right, ok.copy())
+            return then_ok, merged(bad, then_bad)
+        then_ok, then_bad = self.run(node.right, bad.copy())
+        return merged(ok, then_ok), then_bad
+
+    def pipeline(self, node: Pipeline, shell: Shell) -> tuple[Shell, Shell]:
+        for command in node.commands:
+            self.aside(command, shell)
+        return shell, shell
+
+    def compound(self, node: Compound, shell: Shell) -> tuple[Shell, Shell]:
+        self.redirects(node.redirects, shell)
+        if node.subshell:
+            self.aside(node.body, shell)
+            return shell, shell
+        return self.run(node.body, shell)
+
+    def conditional(self, node: If, shell: Shell) -> tuple[Shell, Shell]:
+        ends = []
+        for condition, body in node.branches:
+            ok, shell = self.run(condition, shell)
+            ends.append(self.after(body, ok.copy()))
+        ends.append(self.after(node.otherwise, shell) if node.otherwise else shell)
+        end = ends[0]
+        for other in ends[1:]:
+            end = merged(end, other)
+        return end, end
+
+    def repeated(self, shell: Shell, rounds: list[tuple[Node, ...]]) -> Shell:
+        """Bodies one after another, after each of which the loop may have ended."""
+        end = shell
+        for bodies in rounds:
+            inner = end.copy()
+            self.leaves.append((self.calls, []))
+            for body in bodies:
+                inner = self.after(body, inner)
+            end = merged(end, inner)
+            for left in self.leaves.pop()[1]:
+                end = merged(end, left)
+        return end
+
+    def settled(self, shell: Shell, *bodies: Node) -> Shell:
+        """Bodies again and again, until nothing new comes of it."""
+        for _ in range(MOST_ROUNDS):
+            end = self.repeated(shell, [bodies])
+            if end.places == shell.places and end.variables == shell.variables and end.functions == shell.functions:
+                return end
+            shell = end
+        shell = shell.copy()
+        shell.places = frozenset()
+        shell.variables = dict.fromkeys(shell.variables)
+        return self.repeated(shell, [bodies])
+
+    def loop(self, node: While, shell: Shell) -> tuple[Shell, Shell]:
+        end = self.settled(shell, node.condition, node.body)
+        return end, end
+
+    def count(self, node: Count, shell: Shell) -> tuple[Shell, Shell]:
+        self.arithmetic(node.expression.text, node.expression.inner, shell)
+        if node.body is not None:
+            shell = self.settled(shell, node.body)
+        return shell, shell
+
+    def each(self, node: For, shell: Shell) -> tuple[Shell, Shell]:
+        if node.words is None:
+            fields = list(shell.positional) if shell.positional is not None else [Field("", False, "$@", many=True)]
+        else:
+            fields = [field for word in node.words for field in self.expander(shell).fields(word)]
+        if node.chosen or not all(field.known for field in fields) or len(fields) > 24 or not self.holds(node.name):
+            inner = shell.copy()
+            inner.assign(node.name, None)
+            end = merged(shell, self.settled(inner, node.body))
+            return end, end
+        for field in fields:
+            shell = shell.copy()
+            shell.assign(node.name, field.text)
+            self.leaves.append((self.calls, []))
+            shell = merged(shell, self.after(node.body, shell.copy()))
+            for left in self.leaves.pop()[1]:
+                shell = merged(shell, left)
+        return shell, shell
+
+    def case(self, node: Case, shell: Shell) -> tuple[Shell, Shell]:
+        self.expander(shell).text(node.word)
+        end = shell
+        for patterns, body in node.clauses:
+            for pattern in patterns:
+                self.expander(shell).text(pattern)
+            end = merged(end, self.after(body, end.copy()))  # `;&` falls through, so one clause may follow another
+        return end, end
+
+    def test(self, node: Test, shell: Shell) -> tuple[Shell, Shell]:
+        texts = [self.expander(shell).text(word) for word in node.words]
+        for index, word in enumerate(node.words):
+            if word.raw in _COMPARES or word.raw == "-v":
+                for side in (index - 1, index + 1):
+                    if 0 <= side < len(texts):
+                        self.evaluated(texts[side], node.words[side].raw, shell)
+        return shell, shell
+
+    def function(self, node: Function, shell: Shell) -> tuple[Shell, Shell]:
+        shell.functions = {**shell.functions, node.name: (node.body,)}
+        self.functions[node.name] = (*self.functions.get(node.name, ()), node.body)
+        return shell, shell
+
+    def coprocess(self, node: Coprocess, shell: Shell) -> tuple[Shell, Shell]:
+        self.aside(node.body, shell)
+        shell.assign(node.name, None)
+        return shell, shell
+
+    # --- words ---------------------------------------------------------------------------------------------------
+
+    def expander(self, shell: Shell) -> Expander:
+        return Expander(
+            shell, self.bounds.home, lambda piece: self.piece(piece, shell), lambda pattern: self.match(pattern, shell)
+        )
+
+    def match(self, pattern: str, shell: Shell) -> list[str] | None:
+        """The names that a pattern has in every place the shell may stand in."""
+        if pattern.startswith("/"):
+            return self.bounds.match(pattern, "/")
+        names: list[str] = []
+        for place in shell.places:
+            found = self.bounds.match(pattern, self.stand(place))
+            if found is None:
+                return None
+            names += found
+        return names if shell.places else None
+
+    def piece(self, piece: Piece, shell: Shell) -> str | None:
+        """The value of a piece, after running what it runs."""
+        if isinstance(piece, Literal):
+            return piece.text
+        if isinstance(piece, Substitution):
+            self.aside(piece.script, shell)
+            if piece.process:
+                return "/dev/fd/63"
+            return self.printed(piece.script, shell)
+        if isinstance(piece, Arithmetic):
+            self.arithmetic(piece.text, piece.inner, shell)
+            return None
+        return self.variable(piece, shell)
+
+    def printed(self, script: Sequence, shell: Shell) -> str | None:
+        """What a substitution prints, where that is plain: `$(pwd)`."""
+        if len(script.items) == 1 and isinstance(script.items[0][0], Simple) and "pwd" not in shell.functions:
+            command = script.items[0][0]
+            words = [word.raw for word in command.words if isinstance(word, Word)]
+            if words == ["pwd"] and not command.redirects and len(shell.places) == 1:
+                return next(iter(shell.places))
+        return None
+
+    def variable(self, piece: Variable, shell: Shell) -> str | None:
+        for inner in piece.inner:
+            self.piece(inner, shell)
+        name, rest = piece.name, piece.rest
+        if rest:
+            if rest.startswith("!") or "@P" in rest:
+                self.doubt(f"${{{rest}}} takes its name or its commands from a value")
+            if re.match(r"(\[.*\])?:?=", rest):
+                shell.assign(name, None)
+            if re.match(r"(\[.*\])?:(?![-=+?])", rest) or re.match(r"[!#]?\[", rest):
+                self.arithmetic(rest, (), shell)
+            return None
+        if name.isdigit() and name != "0" and shell.positional is not None:
+            index = int(name) - 1
+            if index >= len(shell.positional):
+                return ""
+            return shell.positional[index].text if shell.positional[index].known else None
+        if name in shell.variables:
+            return shell.variables[name]
+        if name == "PWD" and len(shell.places) == 1:
+            return next(iter(shell.places))
+        return None
+
+    def arithmetic(self, text: str, inner: tuple[Piece, ...], shell: Shell) -> None:
+        """An expression, whose variables are expressions in turn: a hostile value runs commands."""
+        for piece in inner:
+            self.piece(piece, shell)
+        self.evaluated(re.sub(r"\$\(.*\)|`.*`", "", text), text, shell)
+        for name in _NAMES.findall(text):
+            if name in shell.variables:
+                value = shell.variables[name]
+                if value is None or not re.fullmatch(r"-?\d*", value):
+                    self.evaluated(value, name, shell)
+                shell.assign(name, None)
+
+    def evaluated(self, value: str | None, shown: str, shell: Shell) -> None:
+        """A text that bash evaluates as arithmetic, where `a[$(command)]` runs a command."""
+        if value is None and not re.fullmatch(r"\$\{?[#?0-9]\}?|\$\{#\w+(\[[@*]\])?\}|\$\(\(.*\)\)", shown):
+            names = [name for name in _NAMES.findall(shown) if name in shell.variables]
+            if names or "`" in shown or "$(" in shown:
+                self.doubt(f"{shown!r} is evaluated as arithmetic, and its value is not known")
+        elif value is not None and re.search(r"[`]|\$\(|\[[^\]]*[^\]\w@*$]", value):
+            self.doubt(f"{shown!r} is evaluated as arithmetic, and may run commands")
+
+    # --- simple commands -----------------------------------------------------------------------------------------
+
+    def simple(self, node: Simple, shell: Shell) -> tuple[Shell, Shell]:
+        expander = self.expander(shell)
+        fields: list[Field] = []
+        for word in node.words:
+            fields += self.declared(word, shell) if isinstance(word, Assignment) else expander.fields(word)
+        self.redirects(node.redirects, shell)
+        for assignment in node.assignments:
+            self.assigned(assignment, shell, lasting=not node.words, command=fields[0].text if fields else "")
+        if not fields:
+            return shell, shell
+        return self.call(fields, shell, stdin_of(node.redirects))
+
+    def call(self, fields: list[Field], shell: Shell, stdin: Word | None = None) -> tuple[Shell, Shell]:
+        """One command with its arguments: a function, a builtin, or a program."""
+        from .call import call  # it needs this module in turn
+
+        self.steps += 1
+        if self.steps > MOST_STEPS:
+            raise TooLong
+        return call(self, fields, shell, stdin)
+
+    def declared(self, assignment: Assignment, shell: Shell) -> list[Field]:
+        """An assignment that is an argument of export or its kin."""
+        self.assigned(assignment, shell, lasting=True, command="export")
+        return [Field(f"{assignment.name}=", raw=f"{assignment.name}=")]
+
+    def assigned(self, assignment: Assignment, shell: Shell, lasting: bool, command: str) -> None:
+        name = assignment.name
+        value: str | None = None
+        if assignment.value is not None:
+            value = self.expander(shell).text(assignment.value)
+        for element in assignment.elements:
+            self.expander(shell).fields(element)
+        if assignment.more:
+            before = shell.variables.get(name)
+            value = before + value if before is not None and value is not None else None
+        if name == "IFS":
+            if command != "read":
+                shell.odd_words = "IFS was set"
+        else:
+            concern(self, name, value, shell)
+        shell.assign(name, value if lasting and self.holds(name) else None)
+
+    def holds(self, name: str) -> bool:
+        """Whether a name keeps what it is assigned: some are frozen, and some are bash's own."""
+        return name not in self.frozen and not _BASHS_OWN.match(name)
+
+    def redirects(self, redirects: tuple[Redirect, ...], shell: Shell) -> None:
+        for redirect in redirects:
+            if redirect.descriptor.startswith("{"):
+                shell.assign(redirect.descriptor[1:-1], None)
+            if redirect.operator in ("<<", "<<-", "<<<"):
+                self.expander(shell).text(redirect.target)
+                continue
+            self.redirected(redirect, shell)
+
+    def redirected(self, redirect: Redirect, shell: Shell) -> None:
+        fields = self.expander(shell).fields(redirect.target)
+        field = fields[0] if len(fields) == 1 else Field("", False, redirect.target.raw)
+        duplicates = redirect.operator in ("<&", ">&")
+        if duplicates and field.known and re.fullmatch(r"\d*-?", field.text):
+            return
+        if redirect.operator == "<&":
+            return  # another name for a descriptor that is open already
+        if redirect.operator == "<":
+            self.reads(field, shell)
+            self.opens(field, shell)
+            return
+        self.writes(field, shell)
+
+    def opens(self, field: Field, shell: Shell) -> None:
+        """A file that stands open for reading can be opened for writing by its descriptor's name."""
+        if not field.known:
+            self.opened_outside = self.opened_outside or field.shown
+            return
+        for place in shell.places or {"/"}:
+            real = self.bounds.resolve(posixpath.join(self.stand(place), field.text))
+            if real != "/dev/null" and self.bounds.decide(Access.WRITE, real).verdict is not Verdict.ALLOW:
+                self.opened_outside = field.shown
+
+
+def stdin_of(redirects: tuple[Redirect, ...]) -> Word | None:
+    """The text that a here-document or here-string feeds to a command."""
+    for redirect in reversed(redirects):
+        if redirect.operator in ("<<", "<<-", "<<<") and redirect.descriptor in ("", "0"):
+            return redirect.target
+    return None
+
+
+_WALKS: dict[type, Callable[..., tuple[Shell, Shell]]] = {
+    Sequence: Walk.sequence,
+    AndOr: Walk.and_or,
+    Pipeline: Walk.pipeline,
+    Compound: Walk.compound,
+    If: Walk.conditional,
+    While: Walk.loop,
+    Count: Walk.count,
+    For: Walk.each,
+    Case: Walk.case,
+    Test: Walk.test,
+    Function: Walk.function,
+    Coprocess: Walk.coprocess,
+    Simple: Walk.simple,
+}
+
+
+def reach(text: str, bounds: Bounds) -> Walk:
+    """Everything a line does that can be known, and every doubt about the rest."""
+    walk = Walk(bounds)
+    shell = Shell(frozenset((bounds.start,)))
+    try:
+        walk.line(text, shell)
+        done = 0
+        while done < len(walk.traps):  # a trap may run at any moment, wherever the shell stands then
+            for place in sorted(walk.seen_places)[:8]:
+                walk.line(walk.traps[done], Shell(frozenset((place,)), functions=dict(walk.functions)))
+            done += 1
+    except TooLong:
+        walk.doubt("it does more than can be followed")
+    if walk.opened_outside and walk.descriptor_written:
+        walk.doubt(f"it writes {walk.descriptor_written}, which may be {walk.opened_outside!r}")
+    return walk

@@ -1,0 +1,92 @@
+"""What is known of a shell at one place of its line: where it may stand, and what its names hold.
+
+Places are logical paths, as bash keeps them in PWD; several are possible after a `cd` that may have failed. A variable
+that is not in the table comes from outside, and one that holds None was assigned something nobody can know.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from .syntax import Node
+
+MOST_PLACES = 16
+
+
+class Field(msgspec.Struct, frozen=True):
+    """One argument as a program will get it; of what is not known, the text that surely comes first."""
+
+    text: str
+    known: bool = True
+    raw: str = ""
+    many: bool = False  # may turn out to be several arguments, or none
+    below: bool = False  # some path below `text`, as find hands it on
+    plain: bool = False  # written out: nothing in it expands
+
+    @property
+    def shown(self) -> str:
+        return self.raw or self.text
+
+    @property
+    def may_be_option(self) -> bool:
+        if self.known:
+            return self.text.startswith("-") and self.text != "-"
+        if self.below:
+            return self.many and self.text == "."
+        return self.many or not self.text or self.text.startswith("-")
+
+
+class Shell(msgspec.Struct):
+    """One shell, as far as it is known."""
+
+    places: frozenset[str]  # empty: nobody knows
+    variables: dict[str, str | None] = {}
+    exported: frozenset[str] = frozenset()
+    functions: dict[str, tuple[Node, ...]] = {}
+    positional: tuple[Field, ...] | None = None
+    odd_words: str = ""  # why words are split or matched in another way than usual
+    dead: bool = False  # nobody comes here; it is walked all the same, but leads nowhere
+
+    def copy(self) -> Shell:
+        return Shell(
+            self.places,
+            dict(self.variables),
+            self.exported,
+            dict(self.functions),
+            self.positional,
+            self.odd_words,
+            self.dead,
+        )
+
+    def assign(self, name: str, value: str | None) -> None:
+        self.variables[name] = value
+
+    def become(self, other: Shell) -> None:
+        """Take over everything of another shell."""
+        self.places, self.variables, self.exported = other.places, other.variables, other.exported
+        self.functions, self.positional = other.functions, other.positional
+        self.odd_words, self.dead = other.odd_words, other.dead
+
+
+def merged(left: Shell, right: Shell) -> Shell:
+    """A shell that may be either of two."""
+    if left is right or right.dead:
+        return left
+    if left.dead:
+        return right
+    places = left.places | right.places if left.places and right.places else frozenset[str]()
+    variables: dict[str, str | None] = {}
+    for name in left.variables.keys() | right.variables.keys():
+        both = name in left.variables and name in right.variables
+        variables[name] = left.variables[name] if both and left.variables[name] == right.variables[name] else None
+    functions = dict(left.functions)
+    for name, bodies in right.functions.items():
+        functions[name] = (*functions.get(name, ()), *(body for body in bodies if body not in functions.get(name, ())))
+    return Shell(
+        places if len(places) <= MOST_PLACES else frozenset(),
+        variables,
+        left.exported & right.exported,
+        functions,
+        left.positional if left.positional == right.positional else None,
+        left.odd_words or right.odd_words,
+    )

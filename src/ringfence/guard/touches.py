@@ -1,0 +1,132 @@
+"""What is found out about a line: paths that are read, written and entered, doubts, and what the judge says of each."""
+
+import posixpath
+
+from ..model import Access, Verdict
+from .bounds import Bounds, Finding
+from .patterns import lazy
+from .state import Field, Shell
+
+_STREAMS = lazy(r"/dev/(?:null|stdout|stderr|fd/\d+)\Z")
+_BACK = lazy(r"(?:^|/)(?!\.\.?(?:/|\Z))[^/]+/(?:.*/)?\.\.(?:/|\Z)")  # `..` after a name
+
+
+class Touches:
+    """The findings so far, and how paths are looked at."""
+
+    def __init__(self, bounds: Bounds) -> None:
+        self.bounds = bounds
+        self.findings: dict[tuple[str, str], Finding] = {}
+        self.links: dict[str, str] = {}  # links that the line itself makes, and where they lead
+        self.loose: list[str] = []  # directories in which the line may have put links that nobody has seen
+        self.opened_outside = ""  # a file that may not be written and stands open on some descriptor
+        self.descriptor_written = ""
+        self.notes: list[str] = []
+
+    def find(self, verdict: Verdict, reason: str, access: str = "", path: str = "") -> None:
+        key = (reason, path)
+        if key not in self.findings or self.findings[key].verdict < verdict:
+            self.findings[key] = Finding(verdict, reason, access, path)
+
+    def doubt(self, reason: str) -> None:
+        """Something that cannot be known."""
+        self.find(Verdict.ASK, reason)
+
+    def refuse(self, reason: str) -> None:
+        self.find(Verdict.DENY, reason)
+
+    def reads(self, field: Field, shell: Shell) -> None:
+        if self.bounds.reads_free:
+            return
+        if not field.known:
+            self.doubt(f"it reads {field.shown!r}, which is not known")
+            return
+        for path in self.absolute(field.text, shell, f"it reads {field.shown!r}"):
+            self.ask(Access.READ, self.bounds.resolve(path), f"it reads {field.shown!r}")
+
+    def writes(self, field: Field, shell: Shell, replaces: bool = False) -> None:
+        """A path opened for writing; or with `replaces` a name made, removed or put in another's place."""
+        what = f"it writes {field.shown!r}"
+        if not field.known and (not field.below or field.many):
+            self.doubt(f"{what}, which is not known")
+            if not field.below:
+                return
+        if field.text == "":
+            self.doubt("it writes a path that is empty")
+            return
+        lexical = posixpath.normpath(field.text)
+        if not replaces and field.text.startswith("/") and _STREAMS.match(lexical):
+            self.descriptor_written = lexical if lexical != "/dev/null" else self.descriptor_written
+            return
+        if posixpath.basename(lexical).startswith("-"):
+            self.doubt(f"{what}, a name that looks like an option")
+        for path in self.absolute(field.text, shell, what):
+            if "/.git/" in posixpath.normpath(path) + "/":
+                self.doubt(f"{what}, which is git's own: it says what git will run")
+            self.written(path, what, follow=not replaces or field.below or field.text.endswith("/"))
+
+    def written(self, path: str, what: str, follow: bool = True) -> None:
+        """An absolute path that is written."""
+        if "/proc/" in path + "/" and (path.startswith("/proc/") or posixpath.normpath(path).startswith("/proc/")):
+            self.find(Verdict.DENY, f"{what}, below /proc", "write", path)
+            return
+        head, _, name = path.rstrip("/").rpartition("/")
+        if follow or name in ("", ".", ".."):
+            real = self.bounds.resolve(path)
+        else:
+            real = posixpath.join(self.bounds.resolve(head or "/"), name)
+        if real == self.bounds.root and not follow:
+            self.find(Verdict.DENY, f"{what}, which is the worktree itself", "write", real)
+        self.ask(Access.WRITE, real, what)
+        if any(real.startswith(place.rstrip("/") + "/") for place in self.loose):
+            self.doubt(f"{what}, where this line may have put a link")
+
+    def ask(self, access: Access, real: str, what: str) -> None:
+        decision = self.bounds.decide(access, real)
+        if decision.verdict is not Verdict.ALLOW:
+            self.find(decision.verdict, f"{what}: {decision.reason}", access.value, real)
+        else:
+            self.find(Verdict.ALLOW, what, access.value, real)
+
+    def absolute(self, text: str, shell: Shell, what: str) -> list[str]:
+        """A path as the kernel will see it from each place the shell may stand in, links of this line followed."""
+        if text.startswith("/"):
+            paths = [text]
+        elif not shell.places:
+            self.doubt(f"{what}, and where that is cannot be known")
+            return []
+        else:
+            paths = [posixpath.join(self.stand(place), text) for place in shell.places]
+        if self.links and _BACK.search(text):
+            self.doubt(f"{what}: '..' may lead through a link that this line makes")
+        return [self.through_links(path) for path in paths]
+
+    def stand(self, place: str) -> str:
+        """Where the kernel has a shell that believes to be in a place."""
+        return self.bounds.resolve(self.through_links(place))
+
+    def through_links(self, path: str) -> str:
+        for _ in range(len(self.links)):
+            plain = posixpath.normpath(path)
+            for link, target in self.links.items():
+                if plain == link or plain.startswith(link + "/"):
+                    path = target + plain[len(link) :]
+                    break
+            else:
+                return path
+        return path
+
+    def surely_stands(self, real: str) -> bool:
+        """Whether a directory is there now, and nothing in the line so far may have changed that."""
+        if not self.bounds.is_directory(real) or self.notes or self.loose or self.links:
+            return False
+        changed = [
+            finding.path for finding in self.findings.values() if finding.access == "write" or not finding.access
+        ]
+        return not any(path == "" or path == real or real.startswith(path.rstrip("/") + "/") for path in changed)
+
+    def leads_outside(self, text: str, shell: Shell) -> bool:
+        """Whether a path leads to where nobody may write, from anywhere the shell may stand."""
+        paths = [text] if text.startswith("/") else [posixpath.join(self.stand(place), text) for place in shell.places]
+        reals = [self.bounds.resolve(self.through_links(path)) for path in paths]
+        return not reals or any(self.bounds.decide(Access.WRITE, real).verdict is not Verdict.ALLOW for real in reals)

@@ -1,0 +1,44 @@
+"""Variables that steer programs: to assign one can be to write, to run, or to lead elsewhere."""
+
+import re
+from typing import TYPE_CHECKING
+
+from .patterns import lazy
+from .state import Field, Shell
+
+if TYPE_CHECKING:
+    from .reach import Walk
+
+# Which program runs, or where it looks, hangs on these.
+_STEERS = lazy(
+    r"(?:PATH|ENV|CDPATH|SHELL|SHELLOPTS|BASHOPTS|BASH_\w+|PS4|PROMPT_COMMAND|GLOBIGNORE|EXECIGNORE|LD_\w+|DYLD_\w+"
+    r"|GCONV_PATH|LOCPATH|NLSPATH|HOME|XDG_\w+|EDITOR|VISUAL|PAGER|MANPAGER|BROWSER|LESS|LESSOPEN|LESSCLOSE"
+    r"|GIT_\w+|GREP_OPTIONS|TAR_OPTIONS|TAPE|RSYNC_\w+|MAKEFLAGS|MAKEFILES|GNUMAKEFLAGS|MFLAGS|POSIXLY_CORRECT"
+    r"|PYTHON(?!PATH|UNBUFFERED|DONTWRITEBYTECODE|HASHSEED|WARNINGS|UTF8|IOENCODING|FAULTHANDLER|DEVMODE)\w*"
+    r"|NODE_OPTIONS|NODE_PATH|PERL\w*|RUBY\w+|GEM_\w+|BUNDLE_\w+|npm_config_\w+|NPM_CONFIG_\w+|YARN_\w+"
+    r"|CARGO_\w+|RUSTUP_\w+|GO(?:PATH|BIN|CACHE|ROOT|FLAGS|TMPDIR|MODCACHE)|JAVA_TOOL_OPTIONS|_JAVA_OPTIONS|CLASSPATH"
+    r"|PIP_\w+|VIRTUAL_ENV|CONDA_\w+|HISTFILE|INPUTRC|TERMINFO|MAIL|CURL_HOME|WGETRC|SSH_\w+|DOCKER_\w+|KUBECONFIG"
+    r"|AWK\w+|GAWK\w+|CC|CXX|LDSHARED|RANLIB|STRIP|AR|AS|LD|CPP|RUSTC\w*|TMP|TEMP|PREFIX|DESTDIR)\Z"
+)
+_HARMLESS = lazy(
+    r"(?:(?:PAGER|GIT_PAGER|MANPAGER)=(?:cat|less|more)?|GIT_(?:AUTHOR|COMMITTER)_(?:NAME|EMAIL|DATE)=.*"
+    r"|(?:GIT_EDITOR|GIT_SEQUENCE_EDITOR|EDITOR|VISUAL)=(?:true|:|/bin/true)|GIT_(?:TERMINAL_PROMPT|OPTIONAL_LOCKS)=[01]"
+    r"|GIT_MERGE_AUTOEDIT=no|CC=(?:gcc|clang|cc)(?:-\d+)?|CXX=(?:g\+\+|clang\+\+|c\+\+)(?:-\d+)?"
+    r"|NODE_OPTIONS=--(?:max-old-space-size=\d+|experimental-vm-modules|no-warnings)"
+    r"|LESS=-?[A-Za-z]*|CARGO_TERM_\w+=\w+|PIP_(?:NO_INPUT|DISABLE_PIP_VERSION_CHECK|NO_CACHE_DIR|QUIET)=\w*"
+    r"|RUSTFLAGS=.*|GOFLAGS=-mod=\w+)\Z",
+    re.DOTALL,
+)
+_PLACES = frozenset(("PYTHONPATH", "TMPDIR", "COVERAGE_FILE", "MYPY_CACHE_DIR", "RUFF_CACHE_DIR"))
+
+
+def concern(walk: "Walk", name: str, value: str | None, shell: Shell) -> None:
+    """Say what an assignment of this variable may lead to."""
+    if name in _PLACES:
+        for part in (value or "").split(":") if name == "PYTHONPATH" else [value]:
+            if part is None:
+                walk.doubt(f"{name} is set to something that is not known")
+            elif part and not part.startswith("$"):
+                walk.writes(Field(part, raw=part), shell)
+    elif _STEERS.match(name) and not _HARMLESS.match(f"{name}={value if value is not None else chr(0)}"):
+        walk.doubt(f"it sets {name}, which steers what other programs do")

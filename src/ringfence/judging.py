@@ -1,0 +1,167 @@
+"""Joins the guard with the policy and the disk: who judges here, and with which eyes.
+
+Under a policy `decide` answers with that policy. Without one the rule is that nothing outside the root is written,
+/tmp included; it is a policy of three lines, so that one judge answers all the same.
+"""
+
+import os
+from collections.abc import Callable, Mapping
+
+from . import policy
+from .guard import Bounds
+from .model import Access, Decision, Origin, Policy, Rule, UsageError, Verdict
+from .where import chosen_root
+
+MOST_NAMES = 256
+MOST_ENTRIES = 2000
+MOST_LINKS = 40  # as many as the kernel follows
+
+
+def bounds_of(
+    root: str, found: Policy | None = None, start: str = "", home: str = "", resolve: Callable[[str], str] | None = None
+) -> Bounds:
+    """The bounds of a worktree: under a policy, or by the rule of the worktree alone."""
+    look = resolve or follow
+    root = look(root)
+    judged = plain_policy(root) if found is None else policy.canonical_policy(found, look)
+
+    def decide(access: Access, path: str) -> Decision:
+        return policy.decide(judged, access, path)
+
+    return Bounds(
+        root=root,
+        start=start or root,
+        home=home,
+        decide=decide,
+        resolve=look,
+        is_directory=lambda path: os.path.isdir(path) and os.access(path, os.X_OK),
+        is_link=os.path.islink,
+        match=lambda pattern, directory: names(pattern, directory, root),
+        leaks=lambda directory: leaks(directory, decide),
+        repository=lambda directory: repository(directory, root),
+        reads_free=found is None,
+    )
+
+
+def bounds_for_agent(cwd: str, workspace: str, environ: Mapping[str, str]) -> Bounds:
+    """The bounds of an agent that stands in a directory, under the policy that its commands will run under."""
+    root = os.path.realpath(workspace) if workspace else chosen_root(os.path.realpath(cwd), environ)
+    if not os.path.isdir(root):
+        raise UsageError(root, "the workspace is not a directory")
+    here = os.path.realpath(cwd)
+    start = here if here == root or here.startswith(root.rstrip("/") + "/") else root
+    return bounds_of(root, policy.load(root, environ=environ), start, environ.get("HOME", ""))
+
+
+def plain_policy(root: str) -> Policy:
+    """Everything may be read, the root and the null device may be written."""
+    origin = Origin("worktree")
+    return Policy(
+        root,
+        (
+            Rule(Access.READ, Verdict.ALLOW, "/", origin),
+            Rule(Access.WRITE, Verdict.ALLOW, root, origin),
+            Rule(Access.WRITE, Verdict.ALLOW, "/dev/null", origin),
+        ),
+    )
+
+
+def follow(path: str) -> str:
+    """An absolute path with its links followed as far as it exists. Below /proc nothing is: there the links are ours,
+    and not those of the process that will use them."""
+    here, count = "", 0
+    rest = path.split("/")[::-1]
+    while rest:
+        name = rest.pop()
+        if name in ("", "."):
+            continue
+        if name == "..":
+            here = here.rpartition("/")[0]
+            continue
+        there = f"{here}/{name}"
+        if there == "/proc":
+            return os.path.normpath("/".join(("/proc", *rest[::-1])))
+        try:
+            target = os.readlink(there)
+        except (OSError, ValueError):  # no link, not there, or not a name
+            here = there
+            continue
+        count += 1
+        if count > MOST_LINKS:
+            return "/.."  # not a canonical path, so nothing is allowed on it
+        if target.startswith("/"):
+            here = ""
+        rest += target.split("/")[::-1]
+    return here or "/"
+
+
+def names(pattern: str, directory: str, root: str) -> list[str] | None:
+    """What a pattern of the shell matches, or None when it reaches too far or too much to be looked up."""
+    parts = pattern.split("/")
+    wild = [part for part in parts if any(char in part for char in "*?[")]
+    if len(wild) > 2 or ".." in parts or any("[:" in part or "[=" in part for part in wild):
+        return None
+    if pattern.startswith("/") and not os.path.normpath(pattern).startswith(root.rstrip("/") + "/"):
+        return None
+    import glob
+
+    plain = (
+        pattern.replace("\\*", "[*]")
+        .replace("\\?", "[?]")
+        .replace("\\[", "[[]")
+        .replace("[^", "[!")
+        .replace("\\\\", "\\")
+    )
+    found = []
+    try:
+        for name in glob.iglob(plain, root_dir=None if pattern.startswith("/") else directory):
+            found.append(name)
+            if len(found) > MOST_NAMES:
+                return None
+    except (OSError, ValueError):
+        return None
+    return sorted(found)
+
+
+def leaks(directory: str, decide: Callable[[Access, str], Decision]) -> bool:
+    """Whether a link below a directory leads to where nobody may write; yes, when there is too much to look at."""
+    seen, waiting = 0, [directory]
+    while waiting:
+        try:
+            entries = list(os.scandir(waiting.pop()))
+        except OSError:
+            continue
+        for entry in entries:
+            seen += 1
+            if seen > MOST_ENTRIES:
+                return True
+            if entry.is_symlink():
+                if decide(Access.WRITE, follow(entry.path)).verdict is not Verdict.ALLOW:
+                    return True
+            elif entry.is_dir(follow_symlinks=False):
+                waiting.append(entry.path)
+    return False
+
+
+def repository(directory: str, root: str) -> str:
+    """The git directory that a directory belongs to; nothing for a linked worktree, whose repository is its own."""
+    path = directory
+    while True:
+        place = os.path.join(path, ".git")
+        if os.path.isfile(place):
+            return "" if path == root else _pointed(place)
+        if os.path.isdir(place):
+            return place
+        if path == "/":
+            return ""
+        path = os.path.dirname(path)
+
+
+def _pointed(place: str) -> str:
+    """The directory that a .git file names."""
+    try:
+        with open(place, encoding="utf-8", errors="replace") as file:
+            text = file.read(4096).strip()
+    except OSError:
+        return place
+    return follow(os.path.join(os.path.dirname(place), text.removeprefix("gitdir:").strip()))

@@ -1,0 +1,43 @@
+"""Which directory is the workspace, seen from a place inside it. It imports nothing of ours: hooks have little time."""
+
+import os
+from collections.abc import Mapping
+
+NOWHERE = "/nonexistent"
+
+
+def find_workspace(cwd: str) -> str:
+    """The git top level around a directory, or the directory itself.
+
+    A command could plant a repository below the project to be started there without the project's policy; so the
+    outermost directory that has one is taken, where there is any below the home.
+    """
+    found, home = "", os.path.realpath(os.environ.get("HOME") or NOWHERE)
+    path = cwd
+    while path not in ("/", home):
+        if any(os.path.lexists(f"{path}/.ringfence/policy.{kind}") for kind in ("json", "toml")):
+            found = path
+        path = os.path.dirname(path)
+    path = cwd
+    while not found and path != "/":
+        if _is_repository(f"{path}/.git"):
+            found = path
+        path = os.path.dirname(path)
+    return found or cwd
+
+
+def _is_repository(path: str) -> bool:
+    """A directory with a HEAD, or the file that a linked worktree has in its place."""
+    return os.path.lexists(f"{path}/HEAD") or os.path.isfile(path)
+
+
+def chosen_root(cwd: str, environ: Mapping[str, str]) -> str:
+    """The workspace of an agent: WORKTREE_SANDBOX_PATH where it names a directory inside the one that is found.
+
+    A project can set variables of its agent, so the variable may only narrow.
+    """
+    found = os.path.realpath(find_workspace(cwd))
+    named = environ.get("WORKTREE_SANDBOX_PATH", "").strip()
+    real = os.path.realpath(named) if os.path.isabs(named) else ""
+    inside = real == found or real.startswith(found.rstrip("/") + "/")
+    return real if inside and os.path.isdir(real) else found

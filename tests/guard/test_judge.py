@@ -1,0 +1,162 @@
+"""One tool call: the verdict, its reasons, and the call as it should be made."""
+
+from pathlib import Path
+
+import pytest
+
+from ringfence.guard import Bounds, ToolCall, judge
+from ringfence.judging import bounds_of, follow
+from ringfence.model import Access, Origin, Policy, Rule, Verdict
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    (tmp_path / "w" / "sub").mkdir(parents=True)
+    (tmp_path / "w" / "a.txt").write_text("a")
+    (tmp_path / "w" / "out").symlink_to("/etc")
+    (tmp_path / "other").mkdir()
+    return tmp_path / "w"
+
+
+@pytest.fixture
+def bounds(root: Path) -> Bounds:
+    return bounds_of(str(root), home="/home/x")
+
+
+def verdict(bounds: Bounds, tool: str, **given: object) -> str:
+    return judge(ToolCall(tool, given), bounds).verdict.word
+
+
+@pytest.mark.parametrize(
+    ("tool", "path", "expected"),
+    [
+        ("read", "a.txt", "allow"),
+        ("read", "sub/../a.txt", "allow"),
+        ("read", "missing", "allow"),
+        ("read", "", "allow"),
+        ("read", "sub", "deny"),
+        ("read", "../../outside", "deny"),
+        ("read", "/etc/passwd", "deny"),
+        ("read", "out/passwd", "deny"),
+        ("read", "~/x", "deny"),
+        ("write", "sub/new", "allow"),
+        ("write", "../other/x", "deny"),
+        ("write", "out/x", "deny"),
+        ("write", "/dev/null", "allow"),
+        ("edit", "/etc/hosts", "deny"),
+        ("Edit", "a.txt", "allow"),
+        ("NotebookEdit", "../n.ipynb", "deny"),
+        ("ls", "sub", "allow"),
+        ("glob", "/etc", "deny"),
+    ],
+)
+def test_file_tools_stay_in_the_worktree(tool: str, path: str, expected: str, bounds: Bounds) -> None:
+    assert verdict(bounds, tool, file_path=path) == expected
+
+
+def test_a_relative_path_becomes_absolute(root: Path, bounds: Bounds) -> None:
+    made = judge(ToolCall("write", {"path": "sub/../b.txt", "content": "x"}), bounds)
+
+    assert made.input == {"path": f"{root}/b.txt", "content": "x"}
+
+
+def test_a_sibling_with_the_same_beginning_is_outside(root: Path, bounds: Bounds) -> None:
+    assert verdict(bounds, "write", path=f"{root}-other/x") == "deny"
+
+
+def test_a_directory_is_not_read_but_listed(bounds: Bounds) -> None:
+    assert judge(ToolCall("read", {"path": "sub"}), bounds).reasons == (
+        "'sub' is a directory; list it with ls instead",
+    )
+
+
+def test_an_allowed_line_begins_in_the_worktree(root: Path, bounds: Bounds) -> None:
+    made = judge(ToolCall("bash", {"command": "ls", "description": "d"}), bounds)
+
+    assert made.input == {"command": f"cd '{root}' && ls", "description": "d"}
+
+
+def test_the_prefix_is_quoted_whatever_the_worktree_is_called(tmp_path: Path) -> None:
+    odd = tmp_path / "it's $(odd) `x`"
+    odd.mkdir()
+    made = judge(ToolCall("bash", {"command": "ls"}), bounds_of(str(odd)))
+
+    assert made.input["command"] == f"cd '{tmp_path}/it'\\''s $(odd) `x`' && ls"
+
+
+def test_a_denied_call_is_left_as_it_was(bounds: Bounds) -> None:
+    assert judge(ToolCall("bash", {"command": "rm /etc/x"}), bounds).input == {"command": "rm /etc/x"}
+
+
+@pytest.mark.parametrize("given", [{}, {"command": 3}, {"command": None}, {"command": ["ls"]}])
+def test_a_shell_call_without_a_command_is_denied(given: dict[str, object], bounds: Bounds) -> None:
+    assert judge(ToolCall("bash", given), bounds).verdict is Verdict.DENY
+
+
+@pytest.mark.parametrize("tool", ["mcp__x__y", "teleport", ""])
+def test_a_tool_that_is_not_known_is_asked_about(tool: str, bounds: Bounds) -> None:
+    assert verdict(bounds, tool, x=1) == "ask"
+
+
+@pytest.mark.parametrize(
+    ("patch", "expected"),
+    [
+        ("*** Begin Patch\n*** Add File: new.py\n+x\n*** End Patch", "allow"),
+        ("*** Begin Patch\n*** Update File: a.txt\n*** Move to: ../x\n*** End Patch", "deny"),
+        ("*** Begin Patch\n*** Delete File: /etc/passwd\n*** End Patch", "deny"),
+        ("nothing", "ask"),
+    ],
+)
+def test_a_patch_is_judged_by_the_files_it_names(patch: str, expected: str, bounds: Bounds) -> None:
+    assert verdict(bounds, "apply_patch", command=patch) == expected
+
+
+def policy(root: Path) -> Policy:
+    origin = Origin("test")
+    return Policy(
+        str(root),
+        (
+            Rule(Access.READ, Verdict.ALLOW, "/", origin),
+            Rule(Access.READ, Verdict.DENY, "/secret", origin),
+            Rule(Access.WRITE, Verdict.ALLOW, str(root), origin),
+            Rule(Access.WRITE, Verdict.ALLOW, "/tmp", origin),
+            Rule(Access.WRITE, Verdict.DENY, f"{root}/.git/hooks", origin),
+        ),
+    )
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("touch /tmp/x", "allow"),
+        ("cd /tmp && touch x", "allow"),
+        ("cat /secret/key", "deny"),
+        ("cat < /secret/key", "deny"),
+        ("cat $X", "ask"),
+        ("echo x > .git/hooks/pre-commit", "deny"),
+        ("cp a.txt .git/hooks/pre-commit", "deny"),
+        ("touch /var/x", "deny"),
+    ],
+)
+def test_under_a_policy_its_rules_answer(line: str, expected: str, root: Path) -> None:
+    assert verdict(bounds_of(str(root), policy(root)), "bash", command=line) == expected
+
+
+def test_links_below_proc_are_not_followed() -> None:
+    assert follow("/proc/self/cwd/../x") == "/proc/self/x"
+
+
+def test_a_circle_of_links_is_nowhere(tmp_path: Path) -> None:
+    (tmp_path / "a").symlink_to("b")
+    (tmp_path / "b").symlink_to("a")
+
+    assert judge(ToolCall("write", {"path": "a"}), bounds_of(str(tmp_path))).verdict is Verdict.DENY
+
+
+def test_a_linked_worktree_may_commit_and_a_repository_around_may_not(root: Path) -> None:
+    (root.parent / ".git").mkdir()
+    around = bounds_of(str(root))
+    before = verdict(around, "bash", command="git commit -m x")
+    (root / ".git").write_text("gitdir: ../.git/worktrees/w\n")
+
+    assert (before, verdict(around, "bash", command="git commit -m x")) == ("deny", "allow")

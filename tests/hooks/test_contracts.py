@@ -1,0 +1,174 @@
+"""Each agent's question and our answer, as values: the payloads are in fixtures/, the answers what it honours."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from ringfence.guard import Judgement, agents
+from ringfence.guard.agents import Answer
+from ringfence.guard.rewrite import unwrapped, wrapped
+from ringfence.model import Verdict
+
+FIXTURES = Path(__file__).parent / "fixtures"
+NAMES = sorted(path.stem for path in FIXTURES.glob("*.json"))
+WHY = "ringfence: because"
+NO = {"permissionDecision": "deny", "permissionDecisionReason": WHY}
+NATIVE: dict[str, object] = {"hookSpecificOutput": {"hookEventName": "PreToolUse", **NO}}
+DENIALS: dict[str, dict[str, object]] = {
+    "claude": NATIVE,
+    "codex": NATIVE,
+    "gemini": {"decision": "deny", "reason": WHY},
+    "copilot": {**NO, **NATIVE},
+}
+
+
+def payload(name: str) -> dict[str, object]:
+    found: dict[str, object] = json.loads((FIXTURES / f"{name}.json").read_text())
+    return found
+
+
+def asked(name: str) -> agents.Asked:
+    found = agents.read(name.partition("-")[0], payload(name))
+    assert found is not None
+    return found
+
+
+def answered(name: str, verdict: Verdict, given: dict[str, object] | None = None) -> Answer:
+    question = asked(name)
+    made = Judgement(verdict, ("because",), question.call.input if given is None else given)
+    return agents.answer(name.partition("-")[0], question, made)
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name != "claude-after"])
+def test_a_question_is_understood(name: str) -> None:
+    question = asked(name)
+
+    assert (question.cwd, bool(question.call.tool), bool(question.call.input)) == ("/home/dev/proj", True, True)
+
+
+def test_an_event_that_is_no_question_gets_no_answer() -> None:
+    assert agents.read("claude", payload("claude-after")) is None
+
+
+@pytest.mark.parametrize(
+    "name", [name for name in NAMES if name.partition("-")[0] in DENIALS and name != "claude-after"]
+)
+def test_a_denial_is_the_agents_own_json_and_exit_code_two_and_a_text(name: str) -> None:
+    assert answered(name, Verdict.DENY) == Answer(2, DENIALS[name.partition("-")[0]], WHY)
+
+
+@pytest.mark.parametrize("name", ["cursor", "cursor-shell"])
+def test_cursor_is_denied_by_json_alone(name: str) -> None:
+    expected = Answer(0, {"permission": "deny", "user_message": WHY, "agent_message": WHY})
+
+    assert answered(name, Verdict.DENY) == expected
+
+
+@pytest.mark.parametrize("name", ["opencode", "pi"])
+def test_our_extensions_are_denied_by_a_verdict(name: str) -> None:
+    assert answered(name, Verdict.DENY) == Answer(0, {"verdict": "deny", "reason": WHY})
+
+
+@pytest.mark.parametrize("agent", agents.AGENTS)
+def test_a_denial_without_a_reason_gets_one(agent: str) -> None:
+    said = agents.denial(agent, " ")
+
+    assert "ringfence: denied" in json.dumps(said.stdout)
+    assert said.stderr in ("", "ringfence: denied")
+
+
+REWRITTEN: dict[str, object] = {"command": "boxed", "description": "greets"}
+SPECIFIC = {"hookEventName": "PreToolUse", "permissionDecision": "allow", "permissionDecisionReason": WHY}
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("claude", {"hookSpecificOutput": {**SPECIFIC, "updatedInput": REWRITTEN}}),
+        ("codex", {"hookSpecificOutput": {**SPECIFIC, "updatedInput": REWRITTEN}}),
+        ("copilot-claude", {"hookSpecificOutput": {**SPECIFIC, "updatedInput": REWRITTEN}}),
+        ("copilot", {"permissionDecision": "allow", "permissionDecisionReason": WHY, "modifiedArgs": REWRITTEN}),
+        (
+            "gemini",
+            {
+                "decision": "allow",
+                "reason": WHY,
+                "hookSpecificOutput": {"hookEventName": "BeforeTool", "tool_input": REWRITTEN},
+            },
+        ),
+        ("cursor", {"permission": "allow", "user_message": WHY, "agent_message": WHY, "updated_input": REWRITTEN}),
+        ("opencode", {"verdict": "allow", "reason": WHY, "input": REWRITTEN}),
+        ("pi", {"verdict": "allow", "reason": WHY, "input": REWRITTEN}),
+    ],
+)
+def test_a_rewritten_call_is_given_in_the_agents_own_way(name: str, expected: dict[str, object]) -> None:
+    assert answered(name, Verdict.ALLOW, REWRITTEN) == Answer(0, expected)
+
+
+@pytest.mark.parametrize(
+    ("name", "word"), [("claude", "ask"), ("copilot", "ask"), ("cursor", "ask"), ("codex", "deny"), ("gemini", "deny")]
+)
+def test_a_question_is_put_only_where_somebody_answers(name: str, word: str) -> None:
+    assert f'"{word}"' in json.dumps(answered(name, Verdict.ASK).stdout)
+
+
+@pytest.mark.parametrize("name", ["claude-write", "gemini-write", "copilot-create"])
+def test_what_is_allowed_as_it_is_leaves_the_agent_to_its_own_rules(name: str) -> None:
+    assert answered(name, Verdict.ALLOW) == Answer()
+
+
+def test_words_that_switch_a_sandbox_off_are_removed() -> None:
+    given = {"command": "boxed", "dangerouslyDisableSandbox": True, "sandbox_permissions": "x"}
+
+    assert answered("claude", Verdict.ALLOW, given).stdout["hookSpecificOutput"] == {
+        **SPECIFIC,
+        "updatedInput": {"command": "boxed"},
+    }
+    assert answered("gemini", Verdict.ALLOW, given).stdout["hookSpecificOutput"] == {
+        "hookEventName": "BeforeTool",
+        "tool_input": {"command": "boxed", "dangerouslyDisableSandbox": False, "sandbox_permissions": False},
+    }
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        None,
+        [],
+        "x",
+        3,
+        {},
+        {"hook_event_name": 3},
+        {"hook_event_name": "PreToolUse"},
+        {"hook_event_name": "PreToolUse", "tool_name": "Bash", "tool_input": []},
+        {"hook_event_name": "PreToolUse", "tool_name": "Bash", "tool_input": {}, "cwd": "relative"},
+        {"hook_event_name": "PreToolUse", "tool_name": "Bash", "tool_input": {}},
+    ],
+)
+def test_a_payload_that_is_not_understood_is_an_error(wrong: object) -> None:
+    with pytest.raises(agents.Payload):
+        agents.read("claude", wrong)
+
+
+PREFIX = ("/opt/ring fence", "run", "--")
+
+
+def test_a_line_is_wrapped_and_unwrapped() -> None:
+    line = "echo 'it'\\''s' && \"x\""
+
+    assert unwrapped(wrapped(line, PREFIX), PREFIX) == line
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "'/opt/ring fence' run -- bash -c 'a'; touch /etc/x'",
+        "'/opt/ring fence' run -- bash -c 'a' 'b'",
+        "'/opt/ring fence' run --enforcement off -- bash -c 'a'",
+        "'/opt/ring fence' run -- bash -c ''a''",
+        "echo 'x'",
+    ],
+)
+def test_only_what_we_wrapped_ourselves_is_unwrapped(line: str) -> None:
+    assert unwrapped(line, PREFIX) == line

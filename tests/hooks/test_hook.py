@@ -1,0 +1,242 @@
+"""The verb itself, as a process: a deny denies, an allowed line runs inside, and nothing of ours fails open."""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ringfence.cli import hook as hook_door
+from ringfence.guard.agents import AGENTS, denial
+
+FIXTURES = Path(__file__).parent / "fixtures"
+PROGRAM = Path(sys.executable).parent / "ringfence"
+AS_ROOT = ["--as-root"] if os.geteuid() == 0 else []
+
+
+@pytest.fixture
+def root() -> Iterator[Path]:
+    """A repository that does not lie in /tmp, which is the command's own inside the sandbox."""
+    with tempfile.TemporaryDirectory(dir=Path(__file__).parent.parent.parent) as place:
+        found = Path(place) / "w"
+        for name in ("sub", ".git"):
+            (found / name).mkdir(parents=True)
+        (found / ".git" / "HEAD").write_text("ref: refs/heads/main\n")
+        (found / "a.txt").write_text("a\n")
+        yield found
+
+
+def payload(name: str, root: Path, **given: object) -> dict[str, object]:
+    text = (FIXTURES / f"{name}.json").read_text().replace("/home/dev/proj", str(root))
+    found: dict[str, object] = json.loads(text)
+    inner = found["toolArgs"] if "toolArgs" in found else found.get("tool_input", found)
+    assert isinstance(inner, dict)
+    inner.update(given)
+    return found
+
+
+def hook(agent: str, data: object, *words: str, **env: str) -> tuple[int, dict[str, object], str]:
+    text = data if isinstance(data, bytes) else json.dumps(data).encode()
+    done = subprocess.run(
+        [PROGRAM, "hook", agent, *AS_ROOT, *words], input=text, capture_output=True, timeout=30, env=os.environ | env
+    )
+    return done.returncode, json.loads(done.stdout) if done.stdout else {}, done.stderr.decode()
+
+
+def moved(answer: dict[str, object]) -> dict[str, object]:
+    """The rewritten input, wherever the agent looks for it."""
+    if isinstance(answer.get("hookSpecificOutput"), dict):
+        answer = answer["hookSpecificOutput"]  # type: ignore[assignment]
+    for name in ("updatedInput", "tool_input", "modifiedArgs", "updated_input", "input"):
+        if isinstance(answer.get(name), dict):
+            return answer[name]  # type: ignore[return-value]
+    raise AssertionError(answer)
+
+
+def denies(code: int, answer: dict[str, object]) -> bool:
+    specific = answer.get("hookSpecificOutput")
+    inner = specific.get("permissionDecision") if isinstance(specific, dict) else None
+    said = answer.get("decision") or answer.get("permission") or answer.get("verdict") or inner
+    return said == "deny" and code == (0 if "permission" in answer or "verdict" in answer else 2)
+
+
+@pytest.mark.parametrize("agent", AGENTS)
+def test_a_line_that_writes_outside_is_denied(agent: str, root: Path) -> None:
+    code, answer, stderr = hook(agent, payload(agent, root, command="cp a.txt /etc/evil"))
+
+    assert denies(code, answer)
+    assert "/etc/evil" in json.dumps(answer)
+    assert "/etc/evil" in stderr or code == 0
+
+
+@pytest.mark.needs_userns
+@pytest.mark.parametrize("agent", AGENTS)
+def test_an_allowed_line_runs_inside_the_sandbox(agent: str, root: Path) -> None:
+    line = "echo it\\'s > made.txt; ls /proc/[0-9]*/stat | wc -l"
+    code, answer, _ = hook(agent, payload(agent, root, command=line))
+    done = subprocess.run(
+        ["sh", "-c", str(moved(answer)["command"])], capture_output=True, text=True, cwd=root, timeout=60
+    )
+
+    assert (code, (root / "made.txt").read_text()) == (0, "it's\n")
+    assert int(done.stdout) < 10  # no other process is seen from inside
+
+
+@pytest.mark.needs_userns
+def test_what_the_analysis_missed_is_held_by_the_sandbox(root: Path) -> None:
+    outside = root.parent / "outside"
+    line = f"python3 -c \"open('{outside}', 'w')\""
+    _, answer, _ = hook("codex", payload("codex", root, command=line))
+    rewritten = str(moved(answer)["command"])
+    inside = subprocess.run(["sh", "-c", rewritten], capture_output=True, cwd=root, timeout=60).returncode
+    held = not outside.exists()
+    subprocess.run(["sh", "-c", line], check=True, cwd=root, timeout=60)
+
+    assert (inside, held, outside.exists()) == (1, True, True)
+
+
+def test_claude_asks_a_person_where_something_is_not_known(root: Path) -> None:
+    code, answer, _ = hook("claude", payload("claude", root, command="python3 x.py"))
+    specific = answer["hookSpecificOutput"]
+
+    assert isinstance(specific, dict)
+    assert (code, specific["permissionDecision"]) == (0, "ask")
+    assert f" --workspace {root} --quiet -- bash -c " in str(moved(answer)["command"])
+
+
+def test_a_line_that_was_rewritten_before_is_not_rewritten_again(root: Path) -> None:
+    first = moved(hook("claude", payload("claude", root))[1])
+    second = hook("claude", payload("claude", root, command=first["command"]))
+
+    assert second == (0, {}, "")
+
+
+def test_a_line_that_calls_ringfence_itself_is_no_way_out(root: Path) -> None:
+    line = f"{PROGRAM} run --enforcement off -- touch /etc/x"
+    _, answer, _ = hook("claude", payload("claude", root, command=line))
+    specific = answer["hookSpecificOutput"]
+
+    assert isinstance(specific, dict)
+    assert specific["permissionDecision"] == "ask"
+
+
+def test_other_words_of_the_input_stay(root: Path) -> None:
+    given = {"timeout": 5000, "run_in_background": True, "dangerouslyDisableSandbox": True}
+    rewritten = moved(hook("claude", payload("claude", root, **given))[1])
+
+    assert {name: value for name, value in rewritten.items() if name != "command"} == {
+        "description": "greets",
+        "timeout": 5000,
+        "run_in_background": True,
+    }
+
+
+@pytest.mark.parametrize("agent", AGENTS)
+@pytest.mark.parametrize("data", [b"", b"{", b"[]", b"null", b'{"hook_event_name": 3}', b"\xff\xfe", b"{}" * 3])
+def test_a_payload_that_is_not_understood_is_denied_with_a_text(agent: str, data: bytes) -> None:
+    code, stdout, stderr = hook_door.answer([agent], data, dict(os.environ), str(PROGRAM))
+
+    assert denies(code, json.loads(stdout))
+    assert b"ringfence: " in (stderr or stdout)
+
+
+def test_a_payload_that_is_cut_off_is_denied_by_the_process_too() -> None:
+    code, answer, stderr = hook("claude", b'{"hook_event_name": "PreTool')
+
+    assert denies(code, answer)
+    assert stderr.startswith("ringfence: ")
+
+
+def test_a_workspace_that_is_not_there_is_denied() -> None:
+    code, answer, _ = hook("codex", {**payload("codex", Path("/nonexistent/w"))}, "--workspace", "/nonexistent/w")
+
+    assert denies(code, answer)
+
+
+def test_a_broken_policy_is_denied_and_named(root: Path) -> None:
+    (root / ".ringfence").mkdir()
+    (root / ".ringfence" / "policy.json").write_text("{")
+    code, answer, stderr = hook("claude", payload("claude", root))
+
+    assert denies(code, answer)
+    assert "policy.json" in stderr
+
+
+def test_an_unknown_agent_or_option_is_denied() -> None:
+    assert [hook("vim", {})[0], hook("claude", {}, "--nonsense")[0]] == [2, 2]
+
+
+def test_a_hook_that_takes_too_long_denies(root: Path) -> None:
+    lines = (
+        "import sys, time",
+        "sys.argv[0] = '/x/ringfence'",
+        "import ringfence.cli.hook as hook",
+        "hook.TIME = 0.3",
+        "hook._answer = lambda *given: time.sleep(20)",
+        "sys.exit(hook.main(['codex']))",
+    )
+    done = subprocess.run([sys.executable, "-c", "\n".join(lines)], capture_output=True, text=True, timeout=15)
+
+    assert denies(done.returncode, json.loads(done.stdout))
+    assert "seconds" in done.stderr
+
+
+@pytest.mark.parametrize("agent", AGENTS)
+def test_the_last_word_is_that_of_the_contract(agent: str, capfd: pytest.CaptureFixture[str]) -> None:
+    reason = 'a "quoted" \\ text\nwith é and \x00'
+    code = hook_door._give(hook_door.no(agent, reason))
+    said, stderr = capfd.readouterr()
+    expected = denial(agent, f"ringfence: {reason}")
+
+    assert (code, json.loads(said), stderr.rstrip("\n")) == (
+        expected.code,
+        expected.stdout,
+        expected.stderr.rstrip("\n"),
+    )
+
+
+def test_an_installation_that_is_broken_denies(root: Path) -> None:
+    lines = (
+        "import sys",
+        "sys.argv[:] = ['/x/ringfence', 'hook', 'codex']",
+        "sys.modules['msgspec'] = None",
+        "from ringfence.cli import main",
+        "main()",
+    )
+    done = subprocess.run([sys.executable, "-c", "\n".join(lines)], input=b"{}", capture_output=True, timeout=15)
+
+    assert denies(done.returncode, json.loads(done.stdout))
+    assert b"msgspec" in done.stderr
+
+
+def test_an_event_that_is_no_question_passes_in_silence(root: Path) -> None:
+    assert hook("claude", payload("claude-after", root)) == (0, {}, "")
+
+
+@pytest.mark.parametrize(
+    ("variable", "line", "denied"),
+    [
+        ("sub", "touch ../x", True),
+        ("sub", "touch x", False),
+        ("/", "touch /etc/x", True),
+        ("..", "touch ../../x", True),
+    ],
+)
+def test_the_variable_of_a_supervisor_may_only_narrow(variable: str, line: str, denied: bool, root: Path) -> None:
+    named = str((root / variable).resolve())
+    data = payload("codex", root, command=line)
+    code, answer, _ = hook("codex", data | {"cwd": str(root / "sub")}, WORKTREE_SANDBOX_PATH=named)
+
+    assert denies(code, answer) is denied
+
+
+def test_a_tool_of_files_keeps_to_the_policy(root: Path) -> None:
+    inside = hook("claude", payload("claude-write", root))
+    outside = hook("claude", payload("claude-write", root, file_path="/etc/cron.d/x"))
+    patch = hook("codex", payload("codex-patch", root))
+
+    assert (inside, outside[0], patch[0]) == ((0, {}, ""), 2, 2)

@@ -1,0 +1,204 @@
+"""Installing: once, beside what others wrote, proved by a canary, and taken out again to the byte."""
+
+import contextlib
+import io
+import json
+import os
+import re
+from pathlib import Path
+
+import hypothesis
+import hypothesis.strategies as st
+import pytest
+
+from ringfence.cli import call, install
+from ringfence.guard import jsonc
+from ringfence.guard.installing import SITES, has_hook, with_hook, without_hook
+
+IN_JSON = [agent for agent, site in SITES.items() if site.path]
+FOREIGN = """// mine
+{
+    "model": "x", /* keep */
+    "hooks": {
+        // another's
+        "%s": [
+            {"matcher": "Bash", "hooks": [{"type": "command", "command": "/opt/other check"}]}
+        ],
+        "Stop": []
+    }
+}
+"""
+
+
+def run(home: Path, *words: str, code: int = 0) -> dict[str, object]:
+    """A verb in this process: the canaries start enough others."""
+    before, said = os.environ.get("HOME"), io.StringIO()
+    os.environ["HOME"] = str(home)
+    try:
+        with contextlib.redirect_stdout(said):
+            assert call([*words, "--json"]) == code, said.getvalue()
+    finally:
+        os.environ["HOME"] = before or ""
+    found: dict[str, object] = json.loads(said.getvalue())
+    return found["agents"][0] if "agents" in found else found  # type: ignore[index]
+
+
+def file_of(agent: str, home: Path) -> Path:
+    return home / SITES[agent].user
+
+
+def without_comments(text: str) -> object:
+    return json.loads(re.sub(r"//[^\n]*|/\*.*?\*/", "", text))
+
+
+@pytest.mark.parametrize("agent", SITES)
+def test_install_status_uninstall(agent: str, tmp_path: Path) -> None:
+    before = run(tmp_path, "status", agent)
+    first = run(tmp_path, "install", agent)
+    bytes_of_first = file_of(agent, tmp_path).read_bytes()
+    second = run(tmp_path, "install", agent)
+    bytes_of_second = file_of(agent, tmp_path).read_bytes()
+    during = run(tmp_path, "status", agent)
+    run(tmp_path, "uninstall", agent)
+    again = run(tmp_path, "uninstall", agent)
+
+    assert [before["what"], first["what"], second["what"], during["what"], again["what"]] == [
+        "not installed",
+        "installed; a deny denies",
+        "was installed already; a deny denies",
+        "installed; a deny denies",
+        "was not installed",
+    ]
+    assert bytes_of_first == bytes_of_second
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
+
+
+@pytest.mark.parametrize("agent", IN_JSON)
+def test_foreign_hooks_and_comments_stay_and_the_bytes_come_back(agent: str, tmp_path: Path) -> None:
+    file = file_of(agent, tmp_path)
+    file.parent.mkdir(parents=True)
+    file.write_text(FOREIGN % SITES[agent].path[-1])
+    file.chmod(0o640)
+    before = file.read_bytes()
+    run(tmp_path, "install", agent)
+    during = file.read_text()
+    run(tmp_path, "uninstall", agent)
+
+    assert all(word in during for word in ("// mine", "/* keep */", "// another's", "/opt/other check", "ringfence"))
+    assert (file.read_bytes(), file.stat().st_mode & 0o777) == (before, 0o640)
+    assert [path.name for path in file.parent.iterdir()] == [file.name]
+
+
+def test_what_was_changed_after_the_install_stays(tmp_path: Path) -> None:
+    file = file_of("claude", tmp_path)
+    file.parent.mkdir(parents=True)
+    file.write_text('{"model": "x"}')
+    run(tmp_path, "install", "claude")
+    file.write_text(file.read_text().replace('"x"', '"y"'))
+    run(tmp_path, "uninstall", "claude")
+
+    empty: dict[str, list[object]] = {"PreToolUse": [], "WorktreeCreate": [], "WorktreeRemove": []}
+    assert json.loads(file.read_text()) == {"hooks": empty, "model": "y"}
+
+
+def test_a_hook_of_an_older_place_is_replaced(tmp_path: Path) -> None:
+    old = with_hook("{}", "claude", "/old/bin/ringfence", False)
+    new = with_hook(old, "claude", "/new/bin/ringfence", False)
+
+    assert ("/old/" in new, new.count("/new/bin/ringfence")) == (False, 3)
+
+
+def test_settings_that_are_not_json_are_left_alone(tmp_path: Path) -> None:
+    file = file_of("gemini", tmp_path)
+    file.parent.mkdir(parents=True)
+    file.write_text("{broken")
+    run(tmp_path, "install", "gemini", code=125)
+
+    assert file.read_text() == "{broken"
+
+
+def test_a_link_to_the_settings_stays_a_link(tmp_path: Path) -> None:
+    file = file_of("claude", tmp_path)
+    file.parent.mkdir(parents=True)
+    (tmp_path / "dotfiles.json").write_text("{}")
+    file.symlink_to(tmp_path / "dotfiles.json")
+    run(tmp_path, "install", "claude")
+
+    assert (file.is_symlink(), has_hook((tmp_path / "dotfiles.json").read_text(), "claude")) == (True, True)
+
+
+def test_a_project_has_settings_of_its_own(tmp_path: Path) -> None:
+    run(tmp_path, "install", "codex", "--project", str(tmp_path / "p"))
+
+    assert (tmp_path / "p" / ".codex" / "hooks.json").is_file()
+    assert not (tmp_path / ".codex").exists()
+
+
+def test_what_blocks_on_failure_where_there_is_such_a_thing() -> None:
+    texts = {agent: with_hook("", agent, "/x/ringfence", False) for agent in IN_JSON}
+
+    assert '"onFailure": "block"' in texts["claude"]
+    assert '"failClosed": true' in json.dumps(json.loads(texts["cursor"]))
+
+
+@pytest.mark.parametrize(
+    ("agent", "code", "stdout", "stderr", "expected"),
+    [
+        ("claude", 2, b'{"hookSpecificOutput":{"permissionDecision":"deny"}}', b"why", True),
+        ("claude", 2, b'{"decision":"deny","permissionDecision":"deny"}', b"why", False),
+        ("codex", 2, b'{"hookSpecificOutput":{"permissionDecision":"deny"}}', b"", False),
+        ("gemini", 2, b'{"decision":"deny"}', b"why", True),
+        ("gemini", 2, b"{}", b"why", False),
+        ("copilot", 1, b'{"permissionDecision":"deny"}', b"why", False),
+        ("claude", 0, b"", b"", False),
+        ("cursor", 0, b'{"permission":"deny"}', b"", True),
+        ("cursor", 0, b'{"permission":"allow"}', b"", False),
+        ("pi", 0, b'{"verdict":"deny"}', b"", True),
+        ("pi", 0, b"text", b"", False),
+    ],
+)
+def test_the_canary_knows_a_no_from_a_yes(agent: str, code: int, stdout: bytes, stderr: bytes, expected: bool) -> None:
+    assert install.denies(agent, code, stdout, stderr) is expected
+
+
+def test_a_canary_that_gets_no_denial_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    liar = tmp_path / "ringfence"
+    liar.write_text("#!/bin/sh\nexit 0\n")
+    liar.chmod(0o755)
+    monkeypatch.setattr(install, "program", lambda: str(liar))
+
+    assert install.canary("claude", False) == "the hook does not deny what it must deny"
+
+
+SETTINGS = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@hypothesis.given(
+    st.dictionaries(st.sampled_from(["hooks", "a", "model"]), SETTINGS, max_size=3), st.sampled_from([None, 1, 4])
+)
+def test_what_is_put_in_can_be_taken_out(settings: dict[str, object], indent: int | None) -> None:
+    text = json.dumps(settings, indent=indent)
+    try:
+        during = with_hook(text, "claude", "/x/ringfence", False)
+    except jsonc.NotSettings:
+        hypothesis.reject()
+    after = json.loads(without_hook(during, "claude"))
+    known = json.loads(during)
+
+    assert known["hooks"]["PreToolUse"][0]["hooks"][0]["command"] == "/x/ringfence"
+    assert with_hook(during, "claude", "/x/ringfence", False) == during
+    before = settings.get("hooks", {})
+    assert isinstance(before, dict)
+    left = {name: value for name, value in after["hooks"].items() if name in before or value != []}
+    assert left == before
+    assert {**after, "hooks": before} == {**settings, "hooks": before}
+
+
+@pytest.mark.parametrize("text", ["{", "{]", '{"a" 1}', '{"a": 1 "b": 2}', "[1 2]", "{} x", '{"a": }', "nul", "{1: 2}"])
+def test_what_is_not_json_is_not_edited(text: str) -> None:
+    with pytest.raises(jsonc.NotSettings):
+        jsonc.scan(text)

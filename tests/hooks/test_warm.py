@@ -1,0 +1,108 @@
+"""The hook that stays: it says the same, sees a changed policy, and is done without whenever something is odd."""
+
+import json
+import os
+import signal
+import socket
+import stat
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+PROGRAM = Path(sys.executable).parent / "ringfence"
+
+
+class Ground:
+    """A worktree, and a directory for sockets."""
+
+    def __init__(self, base: Path) -> None:
+        self.root, self.runtime = base / "w", base / "run"
+        (self.root / ".git").mkdir(parents=True)
+        (self.root / ".git" / "HEAD").write_text("ref: refs/heads/main\n")
+        self.runtime.mkdir(mode=0o700)
+
+    def ask(self, command: str) -> tuple[int, bytes]:
+        call = {"cwd": str(self.root), "hook_event_name": "PreToolUse", "tool_name": "Bash"}
+        data = json.dumps({**call, "tool_input": {"command": command}}).encode()
+        env = os.environ | {"XDG_RUNTIME_DIR": str(self.runtime)}
+        done = subprocess.run([PROGRAM, "hook", "codex"], input=data, env=env, capture_output=True, timeout=30)
+        return done.returncode, done.stdout
+
+    @property
+    def sockets(self) -> list[Path]:
+        return [path for path in self.runtime.glob("ringfence/*") if stat.S_ISSOCK(path.lstat().st_mode)]
+
+    def pid(self) -> int:
+        """Who listens; the socket may take a moment to come."""
+        for _ in range(200):
+            if self.sockets:
+                with socket.socket(socket.AF_UNIX) as link:
+                    link.connect(str(self.sockets[0]))
+                    credentials = link.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
+                    return int(struct.unpack("3i", credentials)[0])
+            time.sleep(0.02)
+        raise AssertionError("nobody stays")
+
+
+@pytest.fixture
+def ground() -> Iterator[Ground]:
+    with tempfile.TemporaryDirectory(dir=Path(__file__).parent.parent.parent, prefix="t") as place:
+        found = Ground(Path(place))
+        yield found
+        if found.sockets:
+            try:
+                os.kill(found.pid(), signal.SIGKILL)
+            except (ConnectionRefusedError, ProcessLookupError):
+                pass
+
+
+def test_the_second_answer_comes_from_the_one_that_stays_and_is_the_same(ground: Ground) -> None:
+    first = [ground.ask("touch x"), ground.ask("touch /etc/x")]
+    stays = ground.pid()
+    second = [ground.ask("touch x"), ground.ask("touch /etc/x")]
+
+    assert [code for code, _ in first] == [0, 2]
+    assert (first, ground.pid()) == (second, stays)
+
+
+def test_a_changed_policy_is_seen(ground: Ground) -> None:
+    before = ground.ask("touch kept")[0]
+    ground.pid()
+    (ground.root / ".ringfence").mkdir()
+    (ground.root / ".ringfence" / "policy.json").write_text('{"filesystem": {"denyWrite": ["kept"]}}')
+
+    assert (before, ground.ask("touch kept")[0]) == (0, 2)
+
+
+def test_one_that_stays_and_says_nothing_is_done_without(ground: Ground) -> None:
+    ground.ask("touch x")
+    os.kill(ground.pid(), signal.SIGKILL)
+    while any(place.suffix for place in ground.sockets):  # it is about to get its name
+        time.sleep(0.01)
+    (place,) = ground.sockets
+    place.unlink()
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(place))
+        listener.listen(1)
+        listener.close()  # the name is there, and nobody listens
+
+        assert [ground.ask("touch x")[0], ground.ask("touch /etc/x")[0]] == [0, 2]
+
+
+def test_nothing_stays_in_a_directory_that_others_can_enter(ground: Ground) -> None:
+    ground.runtime.chmod(0o755)
+
+    assert (ground.ask("touch /etc/x")[0], ground.sockets) == (2, [])
+
+
+def test_nothing_stays_without_a_directory_of_the_user(tmp_path: Path) -> None:
+    env = {name: value for name, value in os.environ.items() if name != "XDG_RUNTIME_DIR"}
+    done = subprocess.run([PROGRAM, "hook", "codex"], input=b"{}", env=env, capture_output=True, timeout=30)
+
+    assert done.returncode == 2
