@@ -1,0 +1,249 @@
+"""The ledger of one repository's sessions: locked, with its records, and git as it may be used.
+
+It stands in a directory of ours outside the project, which no sandboxed command can write:
+
+    <state>/sessions/<project>-<digest>/records/<name>.json   what is known of a session, replaced as a whole
+                                       /worktrees/<name>/     where it works
+                                       /trash/<name>/         a worktree on its way out
+                                       /use/<name>            locked by whoever runs a command in it
+                                       /mirror/               what git is shown; rebuilt each time
+"""
+
+import contextlib
+import fcntl
+import os
+from collections.abc import Iterator, Mapping
+
+import msgspec
+
+from ..model import SessionError, WorkspaceError
+from ..model.session import Fault, Session, State
+from . import paths
+from .git import Git, find_git, write_new
+from .repository import Repository, has_packed, lock, make_directories, unpack
+
+WAIT = 60.0
+
+
+class Ledger:
+    """Everything one command needs to act on a repository's sessions, while it has the lock."""
+
+    def __init__(self, repository: Repository, place: str, common: int, home: int, git: Git) -> None:
+        self.repository = repository
+        self.place = place
+        self.common = common  # descriptors, held open
+        self.home = home
+        self.git = git
+
+    # ---- Records ----
+
+    def names(self) -> list[str]:
+        """Every session there is a record of."""
+        with _opened(self.home, "records") as fd:
+            return sorted(name.removesuffix(".json") for name in os.listdir(fd) if name.endswith(".json"))
+
+    def sessions(self) -> list[Session]:
+        """All of them whose record can be read; `life.recover` has told of the others."""
+        found = []
+        for name in self.names():
+            with contextlib.suppress(SessionError):
+                found.append(self.get(name))
+        return found
+
+    def find(self, name: str) -> Session | None:
+        """The record of a session, if there is one."""
+        path = f"records/{name}.json"
+        if not paths.exists_beneath(self.home, path):
+            return None
+        try:
+            found = msgspec.json.decode(paths.read_beneath(self.home, path), type=Session)
+        except msgspec.MsgspecError as error:
+            hint = "look at it; the branch and the worktree are as they were"
+            raise SessionError(Fault.UNSAFE, f"{self.place}/{path}", f"is damaged: {error}", hint) from None
+        if found.version != 1 or found.name != name or found.worktree != self.worktree(name):
+            raise SessionError(Fault.UNSAFE, f"{self.place}/{path}", "is not this session's", "look who wrote it")
+        return found
+
+    def get(self, name: str) -> Session:
+        """The record of a session that must be there."""
+        found = self.find(name)
+        if found is None:
+            raise SessionError(Fault.NOT_FOUND, name, "there is no such session", "ringfence session list")
+        return found
+
+    def settled(self, name: str) -> Session:
+        """The record of a session that can be acted on: nothing about it is half done."""
+        found = self.get(name)
+        if found.state not in (State.ACTIVE, State.ENDED):
+            what = f"was interrupted ({found.state.value}), and could not be put right"
+            raise SessionError(Fault.LOCKED, name, what, "`ringfence session list` says why")
+        return found
+
+    def write(self, session: Session) -> Session:
+        """Put a record on the disk, so that it survives what comes next."""
+        with _opened(self.home, "records") as fd:
+            new = f"{session.name}.new"
+            if paths.exists_beneath(fd, new):  # left by somebody who died
+                os.unlink(new, dir_fd=fd)
+            made = paths.open_beneath(fd, new, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+            try:
+                os.write(made, msgspec.json.encode(session))
+                os.fsync(made)
+            finally:
+                os.close(made)
+            os.rename(new, f"{session.name}.json", src_dir_fd=fd, dst_dir_fd=fd)
+            os.fsync(fd)
+        return session
+
+    def forget(self, name: str) -> None:
+        """Remove a record; its work is elsewhere, or was never begun."""
+        for path in (f"use/{name}", f"records/{name}.json"):
+            above, _, last = path.partition("/")
+            with _opened(self.home, above) as fd:
+                if paths.exists_beneath(fd, last):
+                    os.unlink(last, dir_fd=fd)
+                os.fsync(fd)
+
+    # ---- Places ----
+
+    def worktree(self, name: str) -> str:
+        return f"{self.place}/worktrees/{name}"
+
+    def trash(self, name: str) -> str:
+        return f"{self.place}/trash/{name}"
+
+    def has(self, kind: str, name: str) -> bool:
+        """Whether something stands in a place of the ledger."""
+        return paths.exists_beneath(self.home, f"{kind}/{name}")
+
+    def move(self, name: str, source: str, target: str) -> None:
+        """Move a worktree between its place and the trash."""
+        with _opened(self.home, source) as old, _opened(self.home, target) as new:
+            if paths.exists_beneath(new, name):
+                raise SessionError(Fault.PATH_EXISTS, f"{self.place}/{target}/{name}", "something stands there already")
+            os.rename(name, name, src_dir_fd=old, dst_dir_fd=new)
+            os.fsync(old)
+            os.fsync(new)
+
+    def remove(self, kind: str, name: str) -> None:
+        """Remove a tree of the ledger, if it is there."""
+        with _opened(self.home, kind) as fd:
+            if paths.exists_beneath(fd, name):
+                paths.remove_tree(fd, name)
+
+    def remove_mirror(self) -> None:
+        """Remove what git was shown."""
+        if paths.exists_beneath(self.home, "mirror"):
+            paths.remove_tree(self.home, "mirror")
+
+    def remove_own(self, session: Session) -> None:
+        """Remove a session's git directory from those of all worktrees, if it is there."""
+        if not paths.exists_beneath(self.common, f"worktrees/{session.id}"):
+            return
+        with _opened(self.common, "worktrees") as fd:
+            paths.remove_tree(fd, session.id)
+
+    def claim(self, name: str) -> int:
+        """A session for us alone, until it is closed; refused while somebody runs a command in it."""
+        fd = use(self.home, name)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(fd)
+            raise SessionError(Fault.LOCKED, name, "a command is running in it", "wait for it, or end it") from None
+        return fd
+
+
+def use(home: int, name: str) -> int:
+    """The file by which users of a session know of each other."""
+    try:
+        return paths.open_beneath(home, f"use/{name}", os.O_RDWR | os.O_CREAT | os.O_EXCL)
+    except WorkspaceError as error:
+        if isinstance(error.__cause__, FileExistsError):
+            return paths.open_beneath(home, f"use/{name}", os.O_RDWR)
+        raise
+
+
+@contextlib.contextmanager
+def _opened(parent: int, name: str) -> Iterator[int]:
+    fd = paths.open_directory(name, parent)
+    try:
+        yield fd
+    finally:
+        os.close(fd)
+
+
+def key_of(repository: Repository) -> str:
+    """A name for a repository that people can read and no other one has."""
+    import hashlib
+
+    digest = hashlib.sha256(os.fsencode(repository.common)).hexdigest()[:16]
+    readable = "".join(char if char.isascii() and char.isalnum() else "-" for char in os.path.basename(repository.top))
+    return f"{readable[:40] or 'repository'}-{digest}"
+
+
+def _place_for(repository: Repository, state: str) -> str:
+    """Where the ledger stands; outside the project, so that no command that runs there can write it."""
+    place = f"{paths.canonical(state)}/sessions/{key_of(repository)}"
+    if not place.isprintable():
+        raise SessionError(Fault.BASE_INVALID, repr(place), "has a name that is not plain text", "set XDG_STATE_HOME")
+    if paths.is_within(place, repository.top):
+        what = "lies inside the project, where the project's own commands could write it"
+        raise SessionError(Fault.BASE_INVALID, place, what, "set XDG_STATE_HOME to a directory outside")
+    return place
+
+
+@contextlib.contextmanager
+def opened(repository: Repository, state: str, environ: Mapping[str, str], wait: float = WAIT) -> Iterator[Ledger]:
+    """The ledger of a repository, locked until the end of the block."""
+    place = _place_for(repository, state)
+    with contextlib.ExitStack() as stack:
+        common = paths.open_directory(repository.common)
+        stack.callback(os.close, common)
+        stack.callback(os.close, lock(common, repository.common, wait))
+        home = make_directories_of(place)
+        stack.callback(os.close, home)
+        git = Git(find_git(environ, (repository.top, place)), repository.common, f"{place}/mirror", environ)
+        ledger = Ledger(repository, place, common, home, git)
+        _rebuild(ledger)
+        stack.callback(ledger.remove_mirror)
+        yield ledger
+
+
+def make_directories_of(place: str) -> int:
+    """The ledger's own directories, held open."""
+    deepest = place
+    while not os.path.isdir(deepest):
+        deepest = os.path.dirname(deepest)
+    fd = paths.open_directory(deepest)
+    if deepest != place:
+        below = make_directories(fd, os.path.relpath(place, deepest))
+        os.close(fd)
+        fd = below
+    facts = os.fstat(fd)
+    if facts.st_uid != os.geteuid() or facts.st_mode & 0o022:
+        os.close(fd)
+        raise SessionError(Fault.UNSAFE, place, "others can change it", f"chmod 700 {place}")
+    for name in ("records", "worktrees", "trash", "use"):
+        os.close(make_directories(fd, name))
+    return fd
+
+
+# In a session this file is held where it stands. Were there none, its git would pack refs into one of its own.
+_NO_PACKED_REFS = b"# pack-refs with: peeled fully-peeled sorted \n"
+
+
+def _rebuild(ledger: Ledger) -> None:
+    """What sessions rely on in the git directory, and what git is shown."""
+    if not paths.exists_beneath(ledger.common, "packed-refs"):
+        write_new(ledger.common, "packed-refs", _NO_PACKED_REFS, 0o644)
+    if has_packed(ledger.common):
+        unpack(ledger.common)
+    for name in ("logs", "info", "worktrees", "refs/remotes", "refs/tags", "refs/heads/ringfence", "logs/refs/remotes"):
+        os.close(make_directories(ledger.common, name, 0o777))
+    ledger.remove_mirror()
+    mirror = make_directories(ledger.home, "mirror")
+    try:
+        ledger.git.prepare(ledger.common, mirror)
+    finally:
+        os.close(mirror)

@@ -1,0 +1,246 @@
+"""The repository that sessions are made in: found, checked for what somebody may have planted, and locked.
+
+Everything under the git directory but hooks and configuration may have been written by a command that ran in the main
+working tree. A pointer in it that leads elsewhere is refused, and so is a repository of another user.
+"""
+
+import errno
+import fcntl
+import os
+import stat
+import time
+from collections.abc import Callable
+
+import msgspec
+
+from ..model import SessionError, WorkspaceError
+from ..model.session import Fault
+from . import paths
+
+OURS = "ringfence"  # our directory in the git directory: it holds the lock
+_DIRECTORIES = ("objects", "refs", "logs", "info", "worktrees", "refs/heads", "refs/heads/ringfence", "logs/refs")
+_FILES = ("HEAD", "config", "config.worktree", "packed-refs", "objects/info/alternates")
+
+
+class Repository(msgspec.Struct, frozen=True):
+    """The top of a project, and its git directory; for a bare one they are the same."""
+
+    top: str
+    common: str
+
+    @property
+    def is_bare(self) -> bool:
+        return self.top == self.common
+
+
+def find(start: str) -> Repository:
+    """The repository around a directory; a bare one only where the directory is its top."""
+    here = paths.canonical(start, os.getcwd())
+    if not here.isprintable():  # it is written into git's own files, a line each, and into our records
+        raise SessionError(Fault.BASE_INVALID, repr(here), "has a name that is not plain text", "move the project")
+    at = here
+    while True:
+        mode = _mode(f"{at}/.git")
+        if mode is not None:
+            return _checked(Repository(at, f"{at}/.git"), mode)
+        if at == "/":
+            break
+        at = os.path.dirname(at)
+    if all(_mode(f"{here}/{name}") for name in ("HEAD", "objects", "refs")):
+        return _checked(Repository(here, here), os.lstat(here).st_mode)
+    raise SessionError(Fault.NOT_GIT, here, "there is no git repository here", "git init, or go to one")
+
+
+def _mode(path: str) -> int | None:
+    try:
+        return os.lstat(path).st_mode
+    except OSError:
+        return None
+
+
+def _checked(found: Repository, mode: int) -> Repository:
+    if stat.S_ISREG(mode):
+        what = ".git is a file here: this is a linked worktree or a submodule, not the repository itself"
+        raise SessionError(Fault.BASE_INVALID, found.top, what, "go to the main working tree")
+    if not stat.S_ISDIR(mode):
+        raise SessionError(Fault.UNSAFE, found.common, "is a link, or no directory", "it must be the repository itself")
+    for path in {found.top, found.common}:
+        if os.lstat(path).st_uid != os.geteuid():
+            raise SessionError(Fault.UNSAFE, path, "belongs to another user", "run as its owner")
+    fd = paths.open_directory(found.common)
+    try:
+        _check_inside(fd, found.common)
+    finally:
+        os.close(fd)
+    return found
+
+
+def _check_inside(fd: int, common: str) -> None:
+    """What git follows out of its directory, or would not be there in a repository that git made."""
+    if paths.exists_beneath(fd, "commondir"):
+        raise SessionError(Fault.UNSAFE, f"{common}/commondir", "leads to another repository", "remove it")
+    if paths.exists_beneath(fd, "reftable"):
+        what = "keeps its refs in one table, which cannot be opened to one session alone"
+        raise SessionError(Fault.BASE_INVALID, common, what, "git refs migrate --ref-format=files")
+    for name in _DIRECTORIES:
+        _check_kind(fd, common, name, stat.S_ISDIR)
+    for name in _FILES:
+        _check_kind(fd, common, name, stat.S_ISREG)
+
+
+def _check_kind(fd: int, common: str, name: str, fits: Callable[[int], bool]) -> None:
+    try:
+        mode = os.stat(name, dir_fd=fd, follow_symlinks=False).st_mode
+    except FileNotFoundError:
+        return
+    if not fits(mode):
+        raise SessionError(Fault.UNSAFE, f"{common}/{name}", "is a link, or of another kind", "look who made it")
+
+
+def head_branch(common: int) -> str:
+    """The branch that is checked out in the main working tree; empty when none is."""
+    text = paths.read_beneath(common, "HEAD", 4096).decode("utf-8", "surrogateescape").strip()
+    return text.removeprefix("ref: refs/heads/") if text.startswith("ref: refs/heads/") else ""
+
+
+def lock(common: int, place: str, wait: float) -> int:
+    """The one lock around every change of a repository's sessions: ours until it is closed, or we die."""
+    _make_directory(common, OURS)
+    until = time.monotonic() + wait
+    pause = 0.002
+    while True:
+        fd = _open_lock(common)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if _is_still(common, fd):
+                return fd
+            os.close(fd)
+            continue
+        except BlockingIOError:
+            os.close(fd)
+        except BaseException:
+            os.close(fd)
+            raise
+        if time.monotonic() > until:
+            what = f"another session command has held this repository for {wait:g} s"
+            raise SessionError(Fault.LOCKED, place, what, "wait for it, or end it")
+        time.sleep(pause)
+        pause = min(pause * 1.5, 0.1)
+
+
+def _open_lock(common: int) -> int:
+    try:
+        return paths.open_beneath(common, f"{OURS}/lock", os.O_RDWR | os.O_CREAT | os.O_EXCL)
+    except WorkspaceError as error:
+        if isinstance(error.__cause__, FileExistsError):
+            return paths.open_beneath(common, f"{OURS}/lock", os.O_RDWR)
+        raise
+
+
+def _is_still(common: int, fd: int) -> bool:
+    """Whether the file that we locked is the one that stands there: who removed it would let a second one in."""
+    try:
+        there = paths.open_beneath(common, f"{OURS}/lock", os.O_RDWR)
+    except WorkspaceError:
+        return False
+    try:
+        return os.path.samestat(os.fstat(there), os.fstat(fd))
+    finally:
+        os.close(there)
+
+
+def _make_directory(parent: int, name: str, mode: int = 0o700) -> None:
+    """A directory that is there already, or is made; never a link."""
+    try:
+        os.mkdir(name, mode, dir_fd=parent)
+    except FileExistsError:
+        if not stat.S_ISDIR(os.stat(name, dir_fd=parent, follow_symlinks=False).st_mode):
+            raise SessionError(Fault.UNSAFE, name, "is not a directory", "look who made it") from None
+
+
+def make_directories(parent: int, path: str, mode: int = 0o700) -> int:
+    """A directory below one that is held open, made with all above it as far as they are missing; held open."""
+    here = os.dup(parent)
+    for name in paths.names_below(path):
+        try:
+            _make_directory(here, name, mode)
+            below = os.open(name, paths.DIRECTORY, dir_fd=here)
+        except OSError as error:
+            if error.errno in (errno.ENOTDIR, errno.ELOOP):
+                raise SessionError(Fault.UNSAFE, path, "is a link, or no directory", "look who made it") from None
+            raise
+        finally:
+            os.close(here)
+        here = below
+    return here
+
+
+# ---- The branches of sessions, out of the file that all of them read ----
+
+APART = (b"refs/heads/ringfence/", b"refs/stash\n")
+
+
+def has_packed(common: int) -> bool:
+    """Whether git has put branches of sessions, or the stash, into the file of all refs, as `git gc` does."""
+    if not paths.exists_beneath(common, "packed-refs"):
+        return False
+    content = paths.read_beneath(common, "packed-refs", 1 << 30)
+    return any(b" " + ref in content for ref in APART)
+
+
+def unpack(common: int) -> None:
+    """Put branches of sessions back into files of their own: one session may not read where another stands.
+
+    Under git's own lock, and the files first, so that every branch can be found at any moment.
+    """
+    lock = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+    try:
+        new = paths.open_beneath(common, "packed-refs.lock", lock, 0o644)
+    except WorkspaceError as error:
+        hint = "another git is at work; remove packed-refs.lock if none is"
+        raise SessionError(Fault.LOCKED, "packed-refs", error.what, hint) from None
+    try:
+        kept, moved = split_packed(paths.read_beneath(common, "packed-refs", 1 << 30))
+        for ref, value in moved:
+            if not paths.exists_beneath(common, ref):
+                _write_ref(common, ref, value)
+        _write_whole(new, kept)
+        os.rename("packed-refs.lock", "packed-refs", src_dir_fd=common, dst_dir_fd=common)
+    except BaseException:
+        os.unlink("packed-refs.lock", dir_fd=common)
+        raise
+    finally:
+        os.close(new)
+
+
+def split_packed(content: bytes) -> tuple[bytes, list[tuple[str, bytes]]]:
+    """The file without the branches of sessions and the stash, and these with their values."""
+    kept, moved = [], []
+    for line in content.splitlines(keepends=True):
+        value, _, ref = line.partition(b" ")
+        if ref.startswith(APART):
+            moved.append((os.fsdecode(ref.rstrip(b"\n")), value))
+        else:
+            kept.append(line)
+    return b"".join(kept), moved
+
+
+def _write_ref(common: int, ref: str, value: bytes) -> None:
+    above, _, name = ref.rpartition("/")
+    fd = make_directories(common, above, 0o777)
+    try:
+        made = paths.open_beneath(fd, f"{name}.lock", os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+        try:
+            _write_whole(made, value + b"\n")
+        finally:
+            os.close(made)
+        os.rename(f"{name}.lock", name, src_dir_fd=fd, dst_dir_fd=fd)
+    finally:
+        os.close(fd)
+
+
+def _write_whole(fd: int, content: bytes) -> None:
+    view = memoryview(content)
+    while view:
+        view = view[os.write(fd, view) :]
+    os.fsync(fd)

@@ -1,0 +1,236 @@
+"""Two sessions of one repository: neither reads nor changes the other's worktree, branch, index or stash.
+
+Every attempt is made bare first, where it must succeed: so the test can fail.
+"""
+
+import os
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+from tests.attacks.conftest import with_bubblewrap
+from tests.workspace.conftest import files, git, session
+
+from ringfence import Enforcement, Flags, SessionError, enforce, keep
+from ringfence.enforce import enactor
+from ringfence.model.session import Fault
+from ringfence.session import Session
+
+AS_ME = "git -c user.name=Agent -c user.email=agent@example.org"
+
+# What one session tries on the other: B is its worktree, C the git directory of both, O the other's own part of it.
+READS = {
+    "file": "cat $B/secret",
+    "names": "ls $B",
+    "siblings": "ls $B/.. | grep b",
+    "records": "cat $B/../../records/b.json",
+    "head": "cat $O/HEAD",
+    "index": "cat $O/index",
+    "branch": "cat $C/refs/heads/ringfence/b",
+    "branch by git": "git rev-parse --verify -q ringfence/b",
+    "branches": "git branch -a | grep ringfence/b",
+    "stash": "cat $C/refs/stash",
+    "stash by git": "git stash show -p stash@{0}",
+    "log": "cat $C/logs/refs/heads/ringfence/b",
+    "log of the stash": "cat $C/logs/refs/stash",
+    "worktrees by git": "git worktree list | grep /b",
+    "lock": "cat $C/ringfence/lock",
+}
+WRITES = {
+    "file": "echo evil > $B/secret",
+    "new": "echo evil > $B/new",
+    "branch": "git rev-parse HEAD > $C/refs/heads/ringfence/b",
+    "branch by git": "git update-ref refs/heads/ringfence/b HEAD",
+    "branch away": "rm $C/refs/heads/ringfence/b",
+    "directory of branches": "mv $C/refs/heads/ringfence $C/refs/heads/gone",
+    "main": "git update-ref refs/heads/main HEAD~0 && touch $C/refs/heads/x",
+    "head": "git rev-parse HEAD > $O/HEAD",
+    "index": "echo evil > $O/index",
+    "own part away": "mv $O $O.gone",
+    "stash": "git rev-parse HEAD > $C/refs/stash",
+    "config": "git config core.fsmonitor ./evil",
+    "hook": "echo evil > $C/hooks/post-checkout",
+    "commondir": "echo ../evil > $C/commondir",
+}
+
+
+@pytest.fixture
+def tmp_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """On the disk: without a view /dev/shm is the host's, and that gap is stated elsewhere."""
+    return tmp_path_factory.mktemp("apart")
+
+
+@pytest.fixture(
+    params=[
+        pytest.param("view", marks=pytest.mark.needs_userns),
+        pytest.param("landlock", marks=pytest.mark.needs_landlock(6)),
+        pytest.param("bubblewrap", marks=pytest.mark.needs_bwrap),
+    ]
+)
+def backend(request: pytest.FixtureRequest) -> Iterator[str]:
+    host = enforce.probe()
+    chosen = msgspec.structs.replace(host, namespaces=request.param == "view")
+    enactor._hosts[os.geteuid()] = with_bubblewrap(chosen, None) if request.param == "bubblewrap" else chosen
+    yield request.param
+    enactor._hosts[os.geteuid()] = host
+    keep.forget_all()
+
+
+def two(repo: Path) -> tuple[Session, Session]:
+    """Two sessions; the second one has work of every kind, and there is a stash."""
+    flags = Flags(enforcement=Enforcement.BEST_EFFORT)
+    one, other = session(repo, "a", flags=flags).start(), session(repo, "b", flags=flags).start()
+    top = Path(other.path)
+    (top / "secret").write_text("secret\n")
+    git(top, "add", "secret")
+    git(top, "commit", "-qm", "b's")
+    other.run(["true"])
+    (repo / "a").write_text("stashed\n")
+    git(repo, "stash")
+    return one, other
+
+
+def script(repo: Path, other: Session, attempts: dict[str, str]) -> str:
+    """Each attempt by itself, and what came of it."""
+    common = repo / ".git"
+    lines = [f"B={other.path} C={common} M={repo} O={common}/worktrees/{other.record.id}"]
+    lines += [f"if ({attempt}) >/dev/null 2>&1; then echo '{name}: done'; fi" for name, attempt in attempts.items()]
+    return "\n".join(lines)
+
+
+def state(repo: Path, other: Session) -> object:
+    """All that belongs to the other, and to both."""
+    top = repo / ".git"
+    kept = {
+        name: data for name, data in files(top).items() if not name.startswith(("objects/", "worktrees/ringfence@a/"))
+    }
+    return files(other.path), kept
+
+
+def bare(repo: Path, one: Session, other: Session, attempts: dict[str, str]) -> list[str]:
+    """The attempts that succeed without a sandbox."""
+    words = ["sh", "-c", script(repo, other, attempts)]
+    said = subprocess.run(words, cwd=one.path, capture_output=True, text=True, timeout=30, env=dict(os.environ)).stdout
+    return [line.removesuffix(": done") for line in said.splitlines()]
+
+
+def test_bare_every_read_succeeds(repo: Path) -> None:
+    one, other = two(repo)
+
+    assert bare(repo, one, other, READS) == list(READS)
+
+
+@pytest.mark.parametrize("name", WRITES)
+def test_bare_every_write_succeeds(repo: Path, name: str) -> None:
+    one, other = two(repo)
+    before = state(repo, other)
+    bare(repo, one, other, {name: WRITES[name]})
+
+    assert state(repo, other) != before
+
+
+def test_inside_nothing_is_read(repo: Path, backend: str) -> None:
+    one, other = two(repo)
+    outcome = one.run(["sh", "-c", script(repo, other, READS)], capture=True)
+
+    assert (outcome.stdout, outcome.stderr) == (b"", b"")
+
+
+def test_inside_nothing_is_written(repo: Path, backend: str) -> None:
+    one, other = two(repo)
+    before = state(repo, other)
+    outcome = one.run(["sh", "-c", script(repo, other, WRITES)], capture=True)
+
+    # In a view the git directory is room of the run's own: what is made there is made nowhere else.
+    assert (outcome.stdout, outcome.stderr) == (b"commondir: done\n" if backend != "landlock" else b"", b"")
+    assert state(repo, other) == before
+
+
+def test_a_session_that_starts_later_is_closed_too(repo: Path, backend: str) -> None:
+    """What is open to a long command was decided when it began."""
+    flags = Flags(enforcement=Enforcement.BEST_EFFORT)
+    one = session(repo, "a", flags=flags).start()
+    wait = "touch up; while [ ! -e go ]; do sleep 0.02; done; rm -f go;"
+    found: list[bytes] = []
+
+    def run() -> None:
+        common = repo / ".git"
+        place = f"B={os.path.dirname(one.path)}/b C={common} M={repo} O={common}/worktrees/ringfence@b; "
+        tries = "\n".join(
+            script(repo, one, READS | {f"write {name}": try_ for name, try_ in WRITES.items()}).splitlines()[1:]
+        )
+        found.append(one.run(["sh", "-c", wait + place + tries], capture=True).stdout or b"")
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    while not os.path.exists(f"{one.path}/up"):
+        time.sleep(0.01)
+    other = session(repo, "b", flags=flags).start()
+    Path(other.path, "secret").write_text("secret\n")
+    before = state(repo, other)
+    Path(one.path, "go").touch()
+    thread.join()
+
+    assert found == [b"write commondir: done\n" if backend != "landlock" else b""]
+    assert state(repo, other) == before
+
+
+def test_branches_that_git_has_packed_are_closed_too(repo: Path, backend: str) -> None:
+    one, other = two(repo)
+    git(repo, "pack-refs", "--all")
+    refs = git(repo, "for-each-ref")
+    outcome = one.run(["sh", "-c", script(repo, other, READS) + "\ngrep ringfence/ $C/packed-refs"], capture=True)
+
+    assert outcome.stdout == b""
+    assert git(repo, "for-each-ref") == refs
+
+
+def test_turned_pointers_are_refused(repo: Path) -> None:
+    """Where there is no view a command can write its own pointers; then nothing more is run, and nothing is lost."""
+    own = repo / ".git" / "worktrees" / "ringfence@a"
+    for path, text in (
+        (own / "commondir", "../../../evil"),
+        (own / "gitdir", "/etc/.git"),
+        (repo / ".git" / "objects" / "info" / "alternates", "/evil"),
+    ):
+        one = session(repo, "a").start()
+        Path(one.path, "precious").write_text("x\n")
+        kept = path.read_text() if path.exists() else None
+        path.write_text(text + "\n")
+        with pytest.raises(SessionError) as caught:
+            one.run(["true"])
+        assert (caught.value.fault, caught.value.place) == (Fault.UNSAFE, str(path))
+        path.unlink() if kept is None else path.write_text(kept)
+        assert one.end(delete_branch=True).saved
+
+
+def test_a_git_directory_that_the_command_turned_to_links_is_not_followed(repo: Path, tmp_path: Path) -> None:
+    """The index, the lock, HEAD and the logs of a session are the command's: a link there must lead us nowhere."""
+    victim = tmp_path / "victim"
+    victim.write_text("as it was\n")
+    one = session(repo, "a").start()
+    Path(one.path, "precious").write_text("x\n")
+    own = repo / ".git" / "worktrees" / "ringfence@a"
+    (own / "index").unlink()
+    (own / "index").symlink_to(victim)
+    (own / "logs").mkdir(exist_ok=True)
+    (own / "logs" / "HEAD").unlink(missing_ok=True)
+    (own / "logs" / "HEAD").symlink_to(victim)
+    (own / "ORIG_HEAD").symlink_to(victim)
+
+    assert one.end().saved
+    assert victim.read_text() == "as it was\n"
+    assert git(repo, "show", "ringfence/a:precious") == "x"
+
+    two = session(repo, "c").start()
+    head = repo / ".git" / "worktrees" / "ringfence@c" / "HEAD"
+    head.unlink()
+    head.symlink_to(victim)
+    with pytest.raises(SessionError) as caught:
+        two.end()
+    assert caught.value.fault is Fault.UNSAVED
+    assert os.path.isdir(two.path)

@@ -1,0 +1,231 @@
+"""A fault at every git call and every file operation of start, end and merge: the session is whole, or gone with all
+its work on its branch.
+
+The operations are found by the interpreter's own audit events, so none can be forgotten: in a child of ours the n-th
+fails, or kills the process, or (for git) does its work and then fails. Afterwards a person lists the sessions, and
+every byte is compared. A start is spoiled from the moment the ledger is opened; the others, where that would be the
+same again, from then on.
+"""
+
+import errno
+import os
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from tests.workspace.conftest import files, git, in_commit, is_sound, session
+
+from ringfence import RingfenceError, SessionError
+from ringfence.model.session import Fault, State
+from ringfence.session import Session, merge, opened
+from ringfence.workspace import life
+from ringfence.workspace.git import Git
+
+WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC
+CHANGES = {"os.mkdir", "os.rename", "os.remove", "os.rmdir", "os.link", "os.symlink", "os.chmod", "subprocess.Popen"}
+MODES = ("fails", "dies", "git fails afterwards")
+
+Act = Callable[["Injector"], object]
+
+
+def is_change(event: str, given: tuple[object, ...]) -> bool:
+    if event == "open":
+        return isinstance(given[2], int) and bool(given[2] & WRITING) and given[0] != "/dev/null"
+    return event in CHANGES
+
+
+class Injector:
+    """Counts the changes of the world, and spoils one of them."""
+
+    def __init__(self, mode: str, at: int) -> None:
+        self.mode, self.at, self.count = mode, at, 0
+        self.armed = False
+        if mode == "git fails afterwards":
+            self._wrap()
+        else:
+            sys.addaudithook(self._hook)
+
+    def _hook(self, event: str, given: tuple[object, ...]) -> None:
+        if not self.armed or not is_change(event, given):
+            return
+        self.count += 1
+        if self.count == self.at and self.mode == "dies":
+            os.kill(os.getpid(), signal.SIGKILL)
+        if self.count == self.at and self.mode == "fails":
+            raise OSError(errno.ENOSPC, "no space left, says the test")
+
+    def _wrap(self) -> None:
+        real = Git._run
+
+        def late(of: Git, *given: object) -> object:
+            done = real(of, *given)  # type: ignore[arg-type]
+            self.count += self.armed
+            if self.armed and self.count == self.at:
+                raise SessionError(Fault.GIT_FAILED, "git", "it did its work and then failed, says the test")
+            return done
+
+        Git._run = late  # type: ignore[method-assign,assignment]  # in a child that ends soon
+
+
+def in_child(act: Act, mode: str, at: int) -> int:
+    """Do something in a child with one fault; how many changes it made, or -1 if it died."""
+    read, write = os.pipe()
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            injector = Injector(mode, at)
+            try:
+                act(injector)
+            except (RingfenceError, OSError):
+                pass
+            finally:
+                injector.armed = False
+            os.write(write, str(injector.count).encode())
+            code = 0
+        finally:
+            os._exit(code)
+    os.close(write)
+    told = os.read(read, 99)
+    os.close(read)
+    _, status = os.waitpid(child, 0)
+    assert status in (0, signal.SIGKILL), "the child met an error that it does not know"
+    return int(told) if told else -1
+
+
+def each_fault(act: Callable[[str], Act], check: Callable[[str], None], mode: str) -> int:
+    """Spoil every change in turn, with a new name each time, until there is none left to spoil."""
+    at = 0
+    while True:
+        at += 1
+        name = f"f{at}"
+        count = in_child(act(name), mode, at)
+        check(name)
+        if count != -1 and count < at:
+            return at - 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", MODES)
+def test_a_fault_anywhere_in_a_start(repo: Path, mode: str) -> None:
+    (repo / "node_modules" / "m").mkdir(parents=True)
+    (repo / "node_modules" / "m" / "f").write_text("dependency\n")
+    wanted = {name: data for name, data in files(repo).items() if not name.startswith((".git/", "node_modules"))}
+    main = git(repo, "rev-parse", "main")
+
+    def act(name: str) -> Act:
+        def start(injector: Injector) -> None:
+            injector.armed = True
+            session(repo, name, copy=["node_modules"]).start()
+
+        return start
+
+    def check(name: str) -> None:
+        with opened(str(repo)) as found:
+            record = found.ledger.find(name)
+        branch = git(repo, "branch", "--list", f"ringfence/{name}", "--format=%(objectname)")
+        admin = repo / ".git" / "worktrees" / f"ringfence@{name}"
+        listed = [line for line in git(repo, "worktree", "list").splitlines() if f"/{name} " in line]
+        if record is None:
+            assert (branch, admin.exists(), listed) == ("", False, [])
+        else:
+            assert (record.state, branch, len(listed)) == (State.ACTIVE, main, 1)
+            assert files(record.worktree) == wanted | {"node_modules/m/f": b"dependency\n"}
+            session(repo, name).resume().end(delete_branch=True)
+
+    count = each_fault(act, check, mode)
+    assert count > (5 if mode == MODES[2] else 25)
+    with opened(str(repo)) as found:
+        assert found.ledger.names() == []
+    session(repo, f"f{count}").start().end(delete_branch=True)  # the last name that failed is free again
+    assert is_sound(repo)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", MODES)
+def test_a_fault_anywhere_in_an_end(repo: Path, tmp_path: Path, mode: str) -> None:
+    sessions: dict[str, tuple[Session, dict[str, bytes]]] = {}
+
+    def act(name: str) -> Act:
+        one = session(repo, name).start()
+        top = Path(one.path)
+        (top / "a").write_text("changed\n")
+        (top / "sub" / "b").unlink()
+        (top / "new").mkdir()
+        (top / "new" / "precious").write_bytes(os.urandom(64))
+        (top / "new" / "link").symlink_to("precious")
+        git(top, "add", "new")
+        git(top, "commit", "-qm", "some of it")
+        (top / "new" / "precious").write_bytes(os.urandom(64))
+        sessions[name] = one, files(top)
+
+        def end(injector: Injector) -> None:
+            with opened(str(repo)) as found:
+                injector.armed = True
+                try:
+                    life.end(found.ledger, name)
+                finally:
+                    injector.armed = False
+
+        return end
+
+    def check(name: str) -> None:
+        one, work = sessions[name]
+        with opened(str(repo)) as found:
+            record = found.ledger.get(name)
+        if record.state is State.ACTIVE:
+            assert files(one.path) == work
+            one.end()
+        else:
+            assert record.state is State.ENDED
+        assert not os.path.exists(one.path)
+        assert not (repo / ".git" / "worktrees" / f"ringfence@{name}").exists()
+        assert in_commit(repo, f"ringfence/{name}", tmp_path / name) == work
+
+    assert each_fault(act, check, mode) > (8 if mode == MODES[2] else 25)
+    with opened(str(repo)) as found:
+        assert os.listdir(f"{found.ledger.place}/trash") == []
+    assert is_sound(repo)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", MODES)
+def test_a_fault_anywhere_in_a_merge(repo: Path, mode: str) -> None:
+    one = session(repo).start()
+    top = Path(one.path)
+    (top / "a").write_text("one\ntwo\nthree\nfour\n")
+    (top / "sub" / "b").unlink()
+    (top / "n").write_text("new\n")
+    git(top, "add", "-A")
+    git(top, "commit", "-qm", "theirs")
+    (repo / "mine").write_text("not committed\n")
+    one.run(["true"])
+    old = git(repo, "rev-parse", "main")
+    before = {name: data for name, data in files(repo).items() if not name.startswith(".git/")}
+    after = files(one.path) | {"mine": b"not committed\n"}
+
+    def act(_name: str) -> Act:
+        def merged(injector: Injector) -> None:
+            with opened(str(repo)) as found:
+                injector.armed = True
+                try:
+                    merge(found.ledger, "x")
+                finally:
+                    injector.armed = False
+
+        return merged
+
+    def check(_name: str) -> None:
+        with opened(str(repo)) as found:
+            assert found.ledger.get("x").state is State.ACTIVE
+        now = {name: data for name, data in files(repo).items() if not name.startswith(".git/")}
+        merged = git(repo, "rev-parse", "main") != old
+        assert now == (after if merged else before)
+        assert git(repo, "status", "--porcelain") == "?? mine"
+        assert not (repo / ".git" / "index.lock").exists()
+        git(repo, "reset", "-q", "--hard", old)
+
+    assert each_fault(act, check, mode) > (6 if mode == MODES[2] else 15)
+    assert is_sound(repo)
