@@ -7,6 +7,7 @@ second is a skip. The third is a skip for a person and a failure in CI, and so i
 import ctypes
 import functools
 import os
+import pathlib
 import shutil
 import subprocess
 from collections.abc import Callable, Generator
@@ -21,6 +22,17 @@ LANDLOCK_CREATE_RULESET, VERSION_FLAG = 444, 1
 hypothesis.settings.register_profile("default", deadline=None)  # a loaded machine is not a failing test
 hypothesis.settings.register_profile("fuzz", deadline=None, max_examples=20_000)
 hypothesis.settings.load_profile("default")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _caches_elsewhere(tmp_path_factory: pytest.TempPathFactory) -> Generator[None, None, None]:
+    """What runs keep for their workspaces goes with the tests', and not to the home of whoever runs them."""
+    before = os.environ.get("XDG_CACHE_HOME")
+    os.environ["XDG_CACHE_HOME"] = str(tmp_path_factory.mktemp("caches"))
+    yield
+    del os.environ["XDG_CACHE_HOME"]
+    if before is not None:
+        os.environ["XDG_CACHE_HOME"] = before
 
 
 class Unmet(NamedTuple):
@@ -57,11 +69,34 @@ def needs_root() -> Unmet | None:
     return None if os.geteuid() == 0 else Unmet("not started by root", excused=True)
 
 
+def needs_agents() -> Unmet | None:
+    installed = (pathlib.Path(__file__).parent.parent / ".agents" / "node_modules").is_dir()
+    return None if installed else Unmet("scripts/agents was not run", excused=True)
+
+
+def needs_strace() -> Unmet | None:
+    return tried("strace", "-o", "/dev/null", "true")
+
+
 def needs_bwrap() -> Unmet | None:
     return tried("bwrap", "--ro-bind", "/", "/", "true")
 
 
-NEEDS: tuple[Callable[..., Unmet | None], ...] = (needs_landlock, needs_userns, needs_root, needs_bwrap)
+def needs_program(*names: str) -> Unmet | None:
+    """Programs that are tried where they are at hand, like databases and compilers; setup does not install them."""
+    missing = [name for name in names if shutil.which(name) is None]
+    return Unmet(f"not at hand: {', '.join(missing)}", excused=True) if missing else None
+
+
+NEEDS: tuple[Callable[..., Unmet | None], ...] = (
+    needs_landlock,
+    needs_userns,
+    needs_root,
+    needs_strace,
+    needs_bwrap,
+    needs_agents,
+    needs_program,
+)
 EXCUSED = pytest.StashKey[bool]()
 
 

@@ -21,9 +21,11 @@ ROOMS = VALUES | PURE | WORLD
 ARROWS = (
     {"model": set[str]()}
     | dict.fromkeys(PURE | WORLD, VALUES)
-    | {"run": ROOMS | {"keep"}, "keep": ROOMS}
-    | {door: ROOMS | {"run", "keep", "__init__"} for door in DOORS}
-    | {"__init__": ROOMS | {"run", "entrances", "_doorstep"}, "__main__": {"cli"}}
+    | {"run": ROOMS | {"keep", "where", "gates"}, "start": ROOMS | {"run", "keep"}, "keep": ROOMS, "gates": ROOMS}
+    | {"session": ROOMS | {"run"}, "why": ROOMS | {"keep", "run"}, "where": set(), "judging": ROOMS | {"where"}}
+    | {door: ROOMS | {"run", "start", "keep", "why", "judging", "where", "session", "__init__"} for door in DOORS}
+    | {"__init__": ROOMS | {"run", "start", "session", "entrances", "_doorstep"}, "__main__": {"cli"}}
+    | {"gate": ROOMS}  # a process of its own, which joins the judge to the room that dials
     | {"entrances": VALUES, "_doorstep": set()}
 )
 

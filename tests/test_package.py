@@ -15,11 +15,13 @@ from pathlib import Path
 import pytest
 
 import ringfence
+from ringfence import _doorstep
 
 ROOT = Path(__file__).parent.parent
 BUILD_FILES = ("pyproject.toml", "hatch_build.py", "README.md", "LICENSE")
 PROGRAM, DIGEST = "ringfence/enforce/enact", "ringfence/enforce/enact.sha256"
-VERBS = {"run", "plan", "doctor", "why", "policy", "trust"}
+VERBS = {"run", "plan", "doctor", "why", "policy", "trust", "judge", "hook", "mcp", "session"}
+VERBS |= {"install", "uninstall", "status"}
 
 
 def test_the_public_names_are_sorted_and_are_what_is_there() -> None:
@@ -150,3 +152,34 @@ def test_the_man_page_and_the_help_name_the_same_verbs() -> None:
     assert page == VERBS
     assert help_ & VERBS == VERBS
     assert help_ <= VERBS
+
+
+PACKAGE = str(Path(ringfence.__file__).parent)
+
+
+@pytest.mark.parametrize(
+    ("name", "words", "expected"),
+    [
+        ("/venv/bin/ringfence", ["/venv/bin/ringfence", "run"], True),
+        ("-m", ["-m", "ringfence", "run", "--", "x"], True),
+        ("-m", ["-I", "-X", "importtime", "-Bm", "ringfence"], True),
+        ("-m", ["-mringfence"], True),
+        (f"{PACKAGE}/__main__.py", ["-m", "ringfence"], True),
+        ("-m", ["-m", "agent", "-m", "ringfence"], False),
+        ("/agent/__main__.py", ["-m", "agent"], False),
+        ("/venv/bin/pytest", ["/venv/bin/pytest"], False),
+        ("-c", ["-c", "import ringfence"], False),
+        ("", [], False),
+    ],
+)
+def test_we_are_the_program_only_when_we_are(name: str, words: list[str], expected: bool) -> None:
+    assert _doorstep.is_program(name, words, PACKAGE) == expected
+
+
+def test_a_program_started_as_a_module_keeps_its_garbage_collector_and_its_path(tmp_path: Path) -> None:
+    (tmp_path / "agent.py").write_text("import gc, sys, ringfence; print(gc.isenabled(), sys.path[0], ringfence.start)")
+    command = [sys.executable, "-m", "agent"]
+
+    said = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True, timeout=30).stdout
+
+    assert said.startswith(f"True {tmp_path} <function")

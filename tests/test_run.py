@@ -14,17 +14,19 @@ import pytest
 
 import ringfence
 from ringfence import enforce, keep, plan
-from ringfence.enforce import enactor, linux
+from ringfence.enforce import bubblewrap, enactor, linux, standby
 
 AS_ROOT = os.geteuid() == 0
+STANDS_BY = pytest.mark.parametrize("workspace", ["view", "landlock"], indirect=True)  # nothing waits behind bubblewrap
 
 
-@pytest.fixture(params=["view", "landlock"])
+@pytest.fixture(params=["view", pytest.param("bubblewrap", marks=pytest.mark.needs_bwrap), "landlock"])
 def workspace(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Path]:
     """A workspace, on each backend, with nothing prepared before or after."""
     keep.forget_all()
     host = enforce.probe()
-    enactor._hosts[os.geteuid()] = msgspec.structs.replace(host, namespaces=request.param == "view")
+    chosen = msgspec.structs.replace(host, namespaces=request.param == "view")
+    enactor._hosts[os.geteuid()] = bubblewrap.found(chosen, None) if request.param == "bubblewrap" else chosen
     place = tmp_path / "ws"
     (place / ".git" / "hooks").mkdir(parents=True)
     (place / ".git" / "config").write_text("[core]\n")
@@ -43,16 +45,17 @@ def run(workspace: Path, script: str, **more: object) -> ringfence.Outcome:
 def resumed(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Grows by one with every run that a standby served."""
     seen: list[int] = []
-    real = linux.Standby.resume
+    real = standby.Standby.resume
 
-    def counted(self: linux.Standby, *given: object) -> linux.Launch:
+    def counted(self: standby.Standby, *given: object) -> linux.Launch:
         seen.append(1)
         return real(self, *given)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(linux.Standby, "resume", counted)
+    monkeypatch.setattr(standby.Standby, "resume", counted)
     return seen
 
 
+@STANDS_BY
 def test_a_burst_of_runs_is_served_by_standbys_and_each_has_its_own_words(workspace: Path, resumed: list[int]) -> None:
     for number in range(12):
         outcome = run(workspace, f"echo {number} $X; cat; pwd; exit {number}", input=b"in\n", env={"LC_X": str(number)})
@@ -62,6 +65,7 @@ def test_a_burst_of_runs_is_served_by_standbys_and_each_has_its_own_words(worksp
     assert resumed
 
 
+@STANDS_BY
 def test_a_standby_has_the_same_walls(workspace: Path, resumed: list[int]) -> None:
     outside = workspace.parent / "outside"
     for _ in range(8):
@@ -90,6 +94,7 @@ def test_what_was_replaced_or_appeared_between_two_runs_is_covered(workspace: Pa
     assert (workspace / ".mcp.json").read_text() == "{}"
 
 
+@STANDS_BY
 def test_a_missing_program_and_a_signal_are_told_by_a_standby_too(workspace: Path, resumed: list[int]) -> None:
     for _ in range(6):
         run(workspace, "true")
@@ -105,32 +110,49 @@ def test_a_missing_program_and_a_signal_are_told_by_a_standby_too(workspace: Pat
     assert slow.ending == ringfence.TimedOut(0.3)
 
 
-def test_a_standby_ends_by_itself(workspace: Path) -> None:
+def waiting(workspace: Path) -> standby.Standby:
+    """The standby that the next run would have."""
     for _ in range(4):
         run(workspace, "true")
     (kept,) = keep._prepared.values()
-    assert kept._standby is not None
-    process = kept._standby[0]._launch.process
+    assert kept._nursery is not None
+    return kept._nursery[0].take()
+
+
+@STANDS_BY
+def test_a_standby_ends_by_itself(workspace: Path) -> None:
+    old = waiting(workspace)
+    process = old._launch.process
 
     until = time.monotonic() + 10
     while not process.poll() and time.monotonic() < until:
         time.sleep(0.02)
 
     assert process.returncode is not None
+    old.close()
     assert run(workspace, "echo again").stdout == b"again\n"
 
 
+@STANDS_BY
 def test_a_standby_that_dies_just_before_it_has_its_command_is_made_good(
     workspace: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for _ in range(4):
-        run(workspace, "true")
-    (kept,) = keep._prepared.values()
-    assert kept._standby is not None
-    kept._standby[0]._launch.process.wait()
-    monkeypatch.setattr(linux.Standby, "is_ready", lambda _: True)
+    dead = waiting(workspace)
+    dead._launch.process.wait()
+    monkeypatch.setattr(standby.Standby, "is_ready", lambda _: True)
+    monkeypatch.setattr(standby.Nursery, "take", lambda _: dead)
 
     assert run(workspace, "echo made good").stdout == b"made good\n"
+
+
+@STANDS_BY
+def test_a_nursery_that_dies_is_made_good(workspace: Path) -> None:
+    waiting(workspace).close()
+    (kept,) = keep._prepared.values()
+    assert kept._nursery is not None
+    os.kill(kept._nursery[0]._launch.process.pid, signal.SIGKILL)
+
+    assert [run(workspace, "echo made good").stdout for _ in range(3)] == [b"made good\n"] * 3
 
 
 def test_the_callers_umask_of_the_moment_is_the_commands(workspace: Path) -> None:
@@ -254,12 +276,91 @@ def test_a_worktree_that_only_says_so_itself_is_not_believed(tmp_path: Path) -> 
     assert enforce.linked_worktree(str(main)) is None
 
 
-def test_a_protected_name_that_was_planted_is_reported(workspace: Path) -> None:
+def superproject(base: Path) -> tuple[Path, Path]:
+    """A project with a submodule, whose git directory lies in the project's."""
+    other, top = base / "other", base / "top"
+    for path in (other, top):
+        path.mkdir()
+        for words in (["init", "-q"], ["commit", "-q", "--allow-empty", "-m", "first"]):
+            subprocess.run([*GIT, *words], cwd=path, check=True, capture_output=True)
+    add = ["-c", "protocol.file.allow=always", "submodule", "add", "-q", str(other), "lib/sub"]
+    for words in (add, ["commit", "-qm", "with a submodule"]):
+        subprocess.run([*GIT, *words], cwd=top, check=True, capture_output=True)
+    return top, top / "lib" / "sub"
+
+
+REBASE = f"""git checkout -qb side && echo y > side && git add side && {COMMIT} && git checkout -q - &&
+echo z > more && git add more && {COMMIT} && {" ".join(GIT)} rebase -q side && git log --format=%s | wc -l"""
+
+
+def test_a_submodule_can_commit_and_rebase_and_cannot_touch_what_runs_code(workspace: Path) -> None:
+    top, sub = superproject(workspace.parent)
+    git = top / ".git" / "modules" / "lib" / "sub"
+    kept = {name: (git / name).read_text() for name in ("config",)}
+    outcome = run(
+        sub,
+        f"""echo x > file && git add file && {COMMIT} && {REBASE} && echo done
+        echo evil > {git}/hooks/post-commit; echo evil >> {git}/config; echo evil > {git}/config.worktree
+        echo evil > {git}/commondir; echo evil > {top}/planted; echo evil > {top}/.git/HEAD; mkdir {git}/modules""",
+    )
+
+    assert (outcome.stdout or b"").endswith(b"done\n"), outcome
+    if plan.has_view(enforce.probe()):  # without one these are a stated gap
+        assert {name: (git / name).read_text() for name in kept} == kept
+        assert not any(os.path.lexists(git / name) for name in ("hooks/post-commit", "config.worktree", "commondir"))
+        assert not (git / "modules").exists()
+    assert not (top / "planted").exists()
+    assert "evil" not in (top / ".git" / "HEAD").read_text()
+
+
+def test_in_the_project_around_a_submodule_both_can_commit(workspace: Path) -> None:
+    top, sub = superproject(workspace.parent)
+    git = top / ".git" / "modules" / "lib" / "sub"
+    outcome = run(
+        top,
+        f"""cd lib/sub && echo x > file && git add file && {COMMIT} && cd ../.. && git add lib && {COMMIT} && echo done
+        echo evil > {git}/hooks/post-commit; echo evil >> {git}/config""",
+    )
+
+    assert outcome.stdout == b"done\n", outcome
+    if plan.has_view(enforce.probe()):
+        assert not (git / "hooks" / "post-commit").exists()
+        assert "evil" not in (git / "config").read_text()
+    assert (sub / "file").exists()
+
+
+def test_a_worktree_is_added_and_the_others_stay_as_they_are(workspace: Path) -> None:
+    main, tree = linked(workspace.parent)
+    outcome = run(
+        main,
+        f"""git worktree add -q inside && cd inside && echo x > f && git add f && {COMMIT} && echo done
+        cd ..; echo evil > .git/worktrees/tree/config.worktree; echo evil > .git/worktrees/tree/commondir""",
+    )
+
+    assert outcome.stdout == b"done\n", outcome
+    if plan.has_view(enforce.probe()):
+        assert (main / ".git/worktrees/tree/commondir").read_text() == "../..\n"
+        assert not (main / ".git/worktrees/tree/config.worktree").exists()
+    assert tree.exists()
+
+
+def test_a_submodule_that_only_says_so_itself_is_not_believed(tmp_path: Path) -> None:
+    top, sub = superproject(tmp_path)
+    (tmp_path / "hostile").mkdir()
+    (tmp_path / "hostile" / ".git").write_text(f"gitdir: {top}/.git/modules/lib/sub\n")
+
+    assert enforce.submodule(str(sub)) == f"{top}/.git/modules/lib/sub"
+    assert [enforce.submodule(str(path)) for path in (tmp_path / "hostile", top, tmp_path)] == ["", "", ""]
+    assert enforce.modules(str(top)) == [f"{top}/.git/modules/lib/sub"]
+
+
+def test_a_protected_name_that_is_planted_is_refused_or_reported(workspace: Path) -> None:
     assert run(workspace, "true").planted == ()
 
     outcome = run(workspace, "mkdir .vscode; ln -s nowhere .mcp.json; echo x > ordinary")
 
-    assert set(outcome.planted) == {str(workspace / ".vscode"), str(workspace / ".mcp.json")}
+    names = {str(workspace / ".vscode"), str(workspace / ".mcp.json")}
+    assert set(outcome.planted) | {denial.target for denial in outcome.denials if denial.observed} == names
     assert run(workspace, "true").planted == ()
 
 
@@ -279,10 +380,9 @@ def test_many_threads_share_what_is_prepared(workspace: Path) -> None:
 
 
 def test_descriptors_and_directories_do_not_grow(workspace: Path) -> None:
-    others = set(os.listdir("/tmp"))  # of tests that killed us before we could remove ours
-
     def held() -> tuple[int, int]:
-        ours = [name for name in os.listdir("/tmp") if name.startswith("ringfence-") and name not in others]
+        ours = [made.temporary for made in keep._prepared.values() if made.temporary]
+        assert all(map(os.path.isdir, ours))
         return len(os.listdir("/proc/self/fd")), len(ours)
 
     for _ in range(5):

@@ -6,36 +6,64 @@
 """
 
 from . import _doorstep as _doorstep  # first, before a hostile directory can offer a module of its own
-from .entrances import Mode, Prefix, Sandbox, sandboxed_command
-from .model import (
-    Denial,
-    Enforcement,
-    Exited,
-    Gap,
-    LaunchError,
-    Outcome,
-    Plan,
-    PlanError,
-    Policy,
-    PolicyError,
-    Refused,
-    RingfenceError,
-    Signalled,
-    TimedOut,
-    Unenforceable,
-    UsageError,
-    Verdict,
-)
-from .policy import Flags
-from .run import run
+
+if not _doorstep.IS_PROGRAM:  # the command imports what its verb needs, and these are for other programs
+    from .entrances import Mode, Prefix, Sandbox, sandboxed_command
+    from .model import (
+        Denial,
+        Enforcement,
+        Exceeded,
+        Exited,
+        Gap,
+        LaunchError,
+        Outcome,
+        Plan,
+        PlanError,
+        Policy,
+        PolicyError,
+        Refused,
+        RingfenceError,
+        SessionError,
+        Signalled,
+        TimedOut,
+        Unenforceable,
+        UsageError,
+        Verdict,
+        WorkspaceError,
+    )
+    from .policy import Flags
+    from .run import run
+    from .start import Chunk, Input, Running, start
+
+TYPE_CHECKING = False  # not typing's: nothing is imported before it must be
+if TYPE_CHECKING:
+    from .session import Session as Session
+del TYPE_CHECKING
+
+
+def __getattr__(name: str) -> object:
+    """Sessions are loaded when somebody asks for one."""
+    if name == "Session":
+        from .session import Session
+
+        return Session
+    raise AttributeError(name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), "Session"})
+
 
 __version__ = "0.1.0"
 __all__ = [
+    "Chunk",
     "Denial",
     "Enforcement",
+    "Exceeded",
     "Exited",
     "Flags",
     "Gap",
+    "Input",
     "LaunchError",
     "Mode",
     "Outcome",
@@ -46,12 +74,17 @@ __all__ = [
     "Prefix",
     "Refused",
     "RingfenceError",
+    "Running",
     "Sandbox",
+    "Session",
+    "SessionError",
     "Signalled",
     "TimedOut",
     "Unenforceable",
     "UsageError",
     "Verdict",
+    "WorkspaceError",
     "run",
     "sandboxed_command",
+    "start",
 ]

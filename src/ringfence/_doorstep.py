@@ -10,9 +10,16 @@ import os
 import sys
 
 
-def is_program(name: str) -> bool:
-    """Whether this process is the command: `python -m ringfence`, or the script of that name."""
-    return name == "-m" or os.path.basename(name) in ("ringfence", "__main__.py")
+def is_program(name: str, words: list[str], package: str) -> bool:
+    """Whether this process is the command: the script of that name, or `python -m ringfence`. Another program started
+    with -m that imports us is not; `words` are those Python was called with."""
+    if name == "-m":  # while the module is looked for; then it is the file
+        options = (index for index, word in enumerate(words) if word.startswith("-") and "m" in word)
+        at = next(options, len(words))
+        return words[at : at + 1] != [] and "".join(words[at : at + 2]).endswith("mringfence")
+    if os.path.basename(name) == "__main__.py":
+        return os.path.dirname(os.path.realpath(name)) == package
+    return os.path.basename(name) in ("ringfence", "ringfence-shell")
 
 
 def clean(path: list[str], pythonpath: str, cwd: str, own: str) -> list[str]:
@@ -32,12 +39,23 @@ def clean(path: list[str], pythonpath: str, cwd: str, own: str) -> list[str]:
     return [entry for entry in path if stays(entry)]
 
 
-if sys.argv and is_program(sys.argv[0]):
+_package = os.path.dirname(os.path.realpath(__file__))
+IS_PROGRAM = bool(sys.argv) and is_program(sys.argv[0], sys.orig_argv[1:], _package)
+
+if IS_PROGRAM:
     gc.disable()  # a process this short has nothing to collect; looking for it costs three milliseconds
     sys.modules.setdefault("typing_extensions", None)  # type: ignore[arg-type]  # msgspec would take it; six more
-    _own = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
+    _own = os.path.dirname(_package)
     try:
         _cwd = os.path.realpath(".")
     except FileNotFoundError:  # removed under us; then nothing can be imported from it
         _cwd = "/nonexistent"
     sys.path[:] = clean(sys.path, os.environ.get("PYTHONPATH", ""), _cwd, _own)
+    if sys.version_info < (3, 12) and "platform" not in sys.modules:
+        # msgspec imports uuid, which up to here asks `platform` for one word; importing that takes two more.
+        _platform = sys.modules["platform"] = type(sys)("platform")
+        _platform.system = lambda: os.uname().sysname  # type: ignore[attr-defined]
+        sys.modules.setdefault("_uuid", None)  # type: ignore[arg-type]
+        import uuid as uuid
+
+        del sys.modules["platform"]

@@ -13,12 +13,12 @@ import fcntl
 import os
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import msgspec
 
 from . import enforce, plan, policy
-from .model import Command, Enforcement, Kind, LaunchError, Plan, Policy
+from .model import Command, Disk, Enforcement, Kind, LaunchError, Network, Plan, Policy, Screen, Shelf
 
 FRESH_SECONDS = 5.0
 KEPT = 8
@@ -37,6 +37,7 @@ class Request(msgspec.Struct, frozen=True):
     home: str
     ids: tuple[int, int] | None = None
     detached: bool = True
+    screen: Screen = Screen()
 
 
 class Prepared:
@@ -48,9 +49,12 @@ class Prepared:
         self.policy = found
         self.held: list[int] = []
         self.temporary = ""
+        self.proxies: tuple[int, ...] = ()  # without a network namespace: sockets that listen on the host's loopback
+        self.agent: tuple[str, int] | None = None  # the ssh agent outside, and the socket that stands for it inside
         self.users = 0  # runs that rely on it now
         self.runs = 0
-        self._standby: tuple[enforce.Standby, tuple[object, ...]] | None = None  # and how we were when it was made
+        self.variables: tuple[Mapping[str, str], tuple[bytes, ...]] | None = None  # an environment, what is given of it
+        self._nursery: tuple[enforce.Nursery, tuple[object, ...]] | None = None  # and how we were when it was made
         self.until = time.monotonic() + FRESH_SECONDS
         try:
             self._plan()
@@ -60,26 +64,71 @@ class Prepared:
 
     def _plan(self) -> None:
         request = self.request
-        worktree = enforce.linked_worktree(request.workspace)
-        if worktree is not None:
-            self.policy = plan.with_repository(self.policy, *worktree)
-        disk = enforce.survey(plan.named_paths(self.policy), self.held, ids=request.ids)
+        self.policy = _with_repository(self.policy)
+        self.policy, unsearched = _with_matches(self.policy)
+        if self.policy.network != Network():
+            self._plan_network()
+        shelf = Shelf()
+        if self.policy.enforcement is not Enforcement.OFF:
+            shelf = enforce.make_shelf(request.workspace, request.home, request.ids, plan.PLACES)
+            self.policy = plan.with_shelf(self.policy, shelf)
+        named, known = plan.named_paths(self.policy) + plan.cache_paths(shelf), Disk({}, unsearched=unsearched)
+        denied = plan.denied_paths(self.policy)
+        disk = enforce.survey(named, self.held, known, request.ids, denied)
         self.host = enforce.probe(request.ids)
+        if not _has_overlays:
+            self.host = msgspec.structs.replace(self.host, overlays=False)
+        if self.policy.limits:
+            self.host = msgspec.structs.replace(self.host, cgroups=enforce.controllers())
         if self.policy.enforcement is not Enforcement.OFF and not plan.has_view(self.host):
             self.temporary = _new_directory(request.ids, self.held)
             disk = enforce.survey([self.temporary], self.held, disk, request.ids)
         present = {asked: place.path for asked, place in disk.places.items() if place.kind is not Kind.MISSING}
         self.policy = plan.with_aliases(plan.with_git_file(self.policy, disk), present, enforce.mounts())
-        disk = enforce.survey(plan.named_paths(self.policy), self.held, disk, request.ids)
+        disk = enforce.survey(plan.named_paths(self.policy), self.held, disk, request.ids, denied)
         found = plan.lay_out(self.policy, self.host, disk, self.temporary)
         pins, spines = plan.further_paths(found, self.host)
-        self.disk = enforce.list_children(enforce.survey(pins, self.held, disk, request.ids), spines)
-        empty = Command((), "/", {}, temporary=self.temporary, detached=request.detached, ids=request.ids)
+        self.disk = enforce.list_children(enforce.survey(pins, self.held, disk, request.ids), spines, request.ids)
+        empty = Command(
+            (),
+            "/",
+            {},
+            temporary=self.temporary,
+            detached=request.detached,
+            screen=request.screen,
+            shelf=shelf,
+            ids=request.ids,
+        )
         self.walls = plan.make_walls(self.policy, self.host, self.disk, empty, found)
         self.head = b"".join(map(enforce.encode_step, self.walls.head))
         self.tail = b"".join(map(enforce.encode_step, self.walls.tail))
-        self.absent = plan.absent_names(self.policy, self.disk)
-        self.covered = plan.covered_places(found, self.host)
+        self._absent = enforce.Lookout(plan.absent_names(self.policy, self.disk))
+        self._covered = {place.path: place for place in plan.covered_places(found, self.host)}
+        self._cover = enforce.Lookout(self._covered)
+
+    def _plan_network(self) -> None:
+        """What of the network must be on the disk when it is looked at."""
+        from .network import start
+
+        ids, host, path = self.request.ids, enforce.probe(self.request.ids), os.environ.get("SSH_AUTH_SOCK", "")
+        wanted = self.policy.network.ssh_agent and self.policy.enforcement is not Enforcement.OFF
+        has_agent = bool(wanted and path) and plan.has_view(host) and ids is None
+        if has_agent or plan.wants_resolver(self.policy, host):
+            self.temporary = _new_directory(ids, self.held)
+        if has_agent:
+            self.agent = path, start.listen_at(f"{self.temporary}/agent")
+            self.held.append(self.agent[1])
+            self.policy = plan.with_agent(self.policy, f"{self.temporary}/agent")
+        if plan.wants_proxies(self.policy, host):
+            self.proxies = start.listen_on(0), start.listen_on(0)
+            self.held += self.proxies
+            ports = tuple(map(start.port_of, self.proxies))
+            self.policy = plan.with_proxies(self.policy, ports, os.urandom(16).hex())
+        self.policy = plan.with_sockets(self.policy, host)
+        if plan.wants_resolver(self.policy, host):
+            for name, text in plan.resolver_files(os.uname().nodename).items():
+                _write(f"{self.temporary}/{name}", text)
+            self.policy = plan.with_resolver(self.policy, self.temporary)
 
     def is_fresh(self, found: Policy) -> bool:
         """Whether what was seen of the disk and the files may still be relied on."""
@@ -87,56 +136,116 @@ class Prepared:
 
     def appeared(self) -> tuple[str, ...]:
         """Protected names that did not exist when we looked, and do now."""
-        return tuple(path for path in self.absent if os.path.lexists(path))
+        return tuple(self._absent.those(os.path.lexists))
 
     def take_standby(self, inherited: tuple[object, ...]) -> enforce.Standby | None:
-        """The enactor that waits behind these walls, if one does and has what a child of ours would inherit now; it is
-        the taker's."""
+        """An enactor that waits behind these walls and has what a child of ours would inherit now, if there is a
+        nursery for them; it is the taker's."""
         with _lock:
-            kept, self._standby = self._standby, None
+            kept = self._nursery
         if kept is None:
             return None
-        standby, then = kept
-        if standby.is_ready() and self._is_covered() and then == inherited:
+        nursery, then = kept
+        if then != inherited:
+            self._drop_nursery()
+            return None
+        try:
+            standby = nursery.take()
+            if not standby.is_ready():  # it has waited for too long
+                standby.close()
+                standby = nursery.take()
+        except OSError:
+            self._drop_nursery()
+            return None
+        if self._is_covered():
             return standby
         standby.close()
         return None
 
     def _is_covered(self) -> bool:
         """Whether what a standby's view covers still stands where it stood."""
+        return not self._cover.those(self._is_other)
+
+    def _is_other(self, path: str) -> bool:
+        place = self._covered[path]
         try:
-            seen = [os.lstat(place.path) for place in self.covered]
+            now = os.lstat(path)
         except OSError:
-            return False
-        pairs = zip(seen, self.covered, strict=True)
-        return all((now.st_dev, now.st_ino) == (place.device, place.inode) for now, place in pairs)
+            return True
+        return (now.st_dev, now.st_ino) != (place.device, place.inode)
 
     def renew_standby(self, whole: Plan, inherited: tuple[object, ...]) -> None:
-        """Have the next one ready while this one runs."""
+        """Have the next one ready."""
         with _lock:
-            wanted = self._standby is None
-        if not wanted:
-            return
+            kept = self._nursery
         try:
-            standby = enforce.Standby(whole, self.head + self.tail, len(self.walls.head) + len(self.walls.tail))
+            if kept is None:
+                kept = (
+                    enforce.Nursery(whole, self.head + self.tail, len(self.walls.head) + len(self.walls.tail)),
+                    inherited,
+                )
+                with _lock:
+                    other, self._nursery = self._nursery, kept
+                if other is not None:
+                    other[0].close()
+            kept[0].ask()
         except (OSError, LaunchError):
-            return  # the next run starts without one, and says itself what is wrong
+            self._drop_nursery()  # the next run starts without one, and says itself what is wrong
+
+    def disown(self) -> None:
+        """In a fork of our caller's."""
+        if self._nursery is not None:
+            self._nursery[0].disown()
+
+    def _drop_nursery(self) -> None:
         with _lock:
-            if self._standby is None:
-                self._standby = standby, inherited
-                return
-        standby.close()
+            nursery, self._nursery = self._nursery, None
+        if nursery is not None:
+            nursery[0].close()
 
     def close(self) -> None:
-        with _lock:
-            kept, self._standby = self._standby, None
-        if kept is not None:
-            kept[0].close()
+        self._drop_nursery()
         for fd in self.held:
             os.close(fd)
         self.held = []
         if self.temporary:
             _remove(self.temporary)
+
+
+_has_overlays = True
+
+
+def give_up_overlays() -> None:
+    """This machine does not make them, or not there: caches are each workspace's own from now on."""
+    global _has_overlays
+    _has_overlays = False
+
+
+def _with_repository(found: Policy) -> Policy:
+    """The policy for the repository as it is: of a worktree or a submodule it lies elsewhere."""
+    worktree = enforce.linked_worktree(found.workspace)
+    if worktree is not None:
+        return plan.with_repository(found, *worktree)
+    own = enforce.submodule(found.workspace)
+    if own:
+        return plan.with_submodule(found, own)
+    return plan.with_git_insides(found, enforce.worktrees(found.workspace), enforce.modules(found.workspace))
+
+
+def _with_matches(found: Policy) -> tuple[Policy, tuple[str, ...]]:
+    """The policy with what its patterns match, and where nobody has looked."""
+    if not any(rule.glob for rule in found.rules):
+        return found, ()
+    from .enforce.walker import walk  # only where there are patterns
+    from .policy.search import Search, with_matches
+
+    search = Search(found)
+    seen = walk(search.starts(), search.step)
+    by_pattern: dict[str, list[str]] = {}
+    for path, numbers in seen.paths:
+        for number in numbers:
+            by_pattern.setdefault(search.patterns[number], []).append(path)
+    return with_matches(found, by_pattern), (*seen.closed, *([seen.unseen] if seen.unseen else []))
 
 
 _prepared: dict[Request, Prepared] = {}
@@ -153,6 +262,16 @@ def _new_directory(ids: tuple[int, int] | None, held: list[int]) -> str:
     if ids:
         os.chown(path, *ids)
     return path
+
+
+def _write(path: str, text: str) -> None:
+    """A file that everybody may read: the command's user is another when root starts it."""
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
+    try:
+        os.fchmod(fd, 0o644)
+        os.write(fd, text.encode())
+    finally:
+        os.close(fd)
 
 
 def _sweep() -> None:
@@ -186,10 +305,23 @@ def _remove(path: str) -> None:
             shutil.rmtree(path, ignore_errors=True)
 
 
+def environment() -> dict[str, str]:
+    """Our own, as a plain dict. os.environ decodes every variable whenever it is looked at, so it is compared with what
+    was last seen by what it decodes."""
+    global _environment
+    raw = getattr(os.environ, "_data", None)
+    if raw is None or _environment[0] != raw:
+        _environment = (dict(raw or {}), dict(os.environ))
+    return _environment[1]
+
+
+_environment: tuple[dict[bytes, bytes], dict[str, str]] = ({}, {})
+
+
 def load_policy(request: Request) -> Policy:
     """The policy of all layers for a request: the caller's own settings, and the command's home."""
     home = request.home if request.ids else ""
-    return policy.load(request.workspace, request.flags, home=home, environ=os.environ, own=OWN)
+    return policy.load(request.workspace, request.flags, home=home, environ=environment(), own=OWN)
 
 
 def prepare(request: Request) -> Prepared:
@@ -268,6 +400,7 @@ def _disown() -> None:
     for made in _prepared.values():
         for fd in made.held:
             os.close(fd)
+        made.disown()
     _prepared.clear()
     enforce.disown()
 

@@ -1,19 +1,33 @@
 """The one place that joins the rooms: load, probe, survey, plan, launch, wait. `keep` has what stays between calls."""
 
+import contextlib
 import errno
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from . import enforce, plan, policy
-from .keep import NOWHERE, Prepared, Request, forget, prepare, prepared
+from .keep import (
+    FRESH_SECONDS,
+    KEPT,
+    NOWHERE,
+    Prepared,
+    Request,
+    environment,
+    forget,
+    give_up_overlays,
+    prepare,
+    prepared,
+)
 from .model import (
     Access,
     Command,
     Decision,
     Denial,
+    Ending,
     Enforcement,
     Need,
     Outcome,
@@ -21,36 +35,16 @@ from .model import (
     PlanError,
     Policy,
     Refused,
+    Screen,
     Stream,
     Unenforceable,
     UsageError,
     Verdict,
 )
+from .where import find_workspace
 
-
-def find_workspace(cwd: str) -> str:
-    """The git top level around a directory, or the directory itself.
-
-    A command could plant a repository below the project to be started there without the project's policy; so the
-    outermost directory that has one is taken, where there is any below the home.
-    """
-    found, home = "", os.path.realpath(os.environ.get("HOME") or NOWHERE)
-    path = cwd
-    while path not in ("/", home):
-        if any(os.path.lexists(f"{path}/.ringfence/policy.{kind}") for kind in ("json", "toml")):
-            found = path
-        path = os.path.dirname(path)
-    path = cwd
-    while not found and path != "/":
-        if _is_repository(f"{path}/.git"):
-            found = path
-        path = os.path.dirname(path)
-    return found or cwd
-
-
-def _is_repository(path: str) -> bool:
-    """A directory with a HEAD, or the file that a linked worktree has in its place."""
-    return os.path.lexists(f"{path}/HEAD") or os.path.isfile(path)
+if TYPE_CHECKING:
+    from .gates import Passage
 
 
 def make_request(
@@ -59,20 +53,52 @@ def make_request(
     flags: policy.Flags | None = None,
     as_root: bool = False,
     detached: bool = True,
+    screen: Screen = Screen(),  # noqa: B008
 ) -> Request:
     """Find the workspace, and who the command will be."""
+    if not workspace or (cwd or workspace) != workspace:
+        return _find_request(workspace, cwd, flags, as_root, detached, screen)
+    # The same as a moment ago, if the same directory stands at the same name: links on the way lead nowhere else.
+    asked = (workspace, flags, as_root, detached, screen, environment().get("HOME"), os.geteuid())
+    kept = _requests.get(asked)
+    stamp = _identity(workspace)
+    if kept is not None and kept[0] == stamp and time.monotonic() < kept[1]:
+        return kept[2]
+    request = _find_request(workspace, cwd, flags, as_root, detached, screen)
+    if len(_requests) >= KEPT:
+        _requests.clear()
+    _requests[asked] = (stamp, time.monotonic() + FRESH_SECONDS, request)
+    return request
+
+
+_requests: dict[tuple[object, ...], tuple[object, float, Request]] = {}
+
+
+def _identity(workspace: str) -> tuple[object, ...]:
+    """What stands at a path, and whose it is. A relative path is another place from another directory."""
+    try:
+        found = os.stat(workspace)
+    except OSError as error:
+        return (error.errno,)
+    here = () if os.path.isabs(workspace) else (os.getcwd(),)
+    return found.st_dev, found.st_ino, found.st_mode, found.st_uid, found.st_gid, *here
+
+
+def _find_request(
+    workspace: str | None, cwd: str | None, flags: policy.Flags | None, as_root: bool, detached: bool, screen: Screen
+) -> Request:
     here = enforce.canonical(cwd or workspace or ".")
     root = here if workspace and workspace == (cwd or workspace) else ""
     root = root or (enforce.canonical(workspace) if workspace else find_workspace(here))
     if not os.path.isdir(root):
         raise UsageError(root, "the workspace is not a directory", hint="name one with --workspace")
     ids, home = _owner(root, as_root)
-    return Request(root, here, flags or policy.Flags(cwd=here), home, ids, detached)
+    return Request(root, here, flags or policy.Flags(cwd=here), home, ids, detached, screen)
 
 
 def _owner(root: str, as_root: bool) -> tuple[tuple[int, int] | None, str]:
     """Started by root, the command is the workspace's owner; a root-owned workspace must be asked for."""
-    home = os.environ.get("HOME", "")
+    home = environment().get("HOME", "")
     if os.geteuid() != 0:
         return None, home
     found = os.stat(root)
@@ -90,7 +116,8 @@ def _owner(root: str, as_root: bool) -> tuple[tuple[int, int] | None, str]:
     return (found.st_uid, entry.pw_gid), entry.pw_dir
 
 
-def _check_words(argv: Sequence[str]) -> None:
+def check_words(argv: Sequence[str]) -> None:
+    """Refuse what is no command, before anything is looked at."""
     if isinstance(argv, str):
         raise UsageError("command", "is one string, and no shell is asked to split it", hint='["sh", "-c", "…"]')
     if not argv or not argv[0]:
@@ -101,12 +128,34 @@ def make_command(
     made: Prepared, argv: Sequence[str], environ: Mapping[str, str], streams: tuple[Stream, ...] = ()
 ) -> Command:
     """The command, with its program found on the path it will have."""
-    request, environ = made.request, dict(environ)
+    request = made.request
+    program = find_program(argv[0], environ.get("PATH", os.defpath), request.cwd)
+    return Command(
+        tuple(argv),
+        request.cwd,
+        {},
+        program,
+        streams,
+        made.temporary,
+        request.detached,
+        request.screen,
+        ids=request.ids,
+        variables=_variables(made, environ),
+    )
+
+
+def _variables(made: Prepared, environ: Mapping[str, str]) -> tuple[bytes, ...]:
+    """What the command is given of an environment; kept, for it is the same from run to run."""
+    if made.variables is not None and made.variables[0] == environ:
+        return made.variables[1]
+    request, asked = made.request, dict(environ)
     if request.ids:
         name = _name(request.ids[0])
-        environ |= {"HOME": request.home, "USER": name, "LOGNAME": name}
-    program = find_program(argv[0], environ.get("PATH", os.defpath), request.cwd)
-    return Command(tuple(argv), request.cwd, environ, program, streams, made.temporary, request.detached, request.ids)
+        asked |= {"HOME": request.home, "USER": name, "LOGNAME": name}
+    bare = Command((), request.cwd, asked, temporary=made.temporary)
+    given = plan.given_variables(made.policy, bare, made.host, made.walls.variables)
+    made.variables = dict(environ), given
+    return given
 
 
 def _name(uid: int) -> str:
@@ -131,7 +180,7 @@ def find_program(name: str, path: str, cwd: str) -> str:
 
 def plan_for(request: Request, argv: Sequence[str], environ: Mapping[str, str]) -> Plan:
     """The whole plan, to be looked at."""
-    _check_words(argv)
+    check_words(argv)
     made = prepare(request)
     return plan.assemble(made.walls, made.policy, make_command(made, argv, environ), made.host)[0]
 
@@ -148,6 +197,8 @@ def check(made: Prepared) -> None:
         raise Unenforceable(first.origin, f"{first.what}: {first.why}{rest}", hint)
 
 
+NOTHING: contextlib.AbstractContextManager[None] = contextlib.nullcontext()
+
 # How a step says that the disk is not as it was when we looked.
 SWAPPED = (errno.ESTALE, errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
 
@@ -160,102 +211,251 @@ def run(
     env: Mapping[str, str] | None = None,
     flags: policy.Flags | None = None,
     capture: bool = False,
+    on_output: Callable[[str, bytes], None] | None = None,
     input: bytes | None = None,
     timeout: float | None = None,
+    limits: Mapping[str, float | str] | None = None,
     as_root: bool = False,
     detached: bool = True,
+    screen: Screen = Screen(),  # noqa: B008
     on_start: Callable[[enforce.Launch], None] | None = None,
+    quarantine: bool = False,
 ) -> Outcome:
-    """Run a command inside its workspace, and tell what became of it."""
-    _check_words(argv)
+    """Run a command inside its workspace, and tell what became of it.
+
+    `capture` puts its output into the outcome; `on_output` is called with "stdout" or "stderr" and each piece of it.
+    `limits` are by the policy's names: {"memory": "2G", "processes": 256}. `quarantine` renames repositories that it
+    left in the workspace and that would make a later git run programs.
+    """
+    check_words(argv)
+    request = make_request(workspace, cwd, with_limits(flags, limits), as_root, detached, screen)
+    job = make_job(argv, request, env, capture or bool(on_output), input)
+    begun = time.time_ns()
+    outcome = _attempt(job, on_output, timeout, on_start)
+    if was_swapped(job, outcome.ending):
+        forget(job.request)
+        outcome = _attempt(job, on_output, timeout, on_start)
+    return searched(request.workspace, outcome, begun, quarantine)
+
+
+CLOCK_TICK = 10_000_000  # ns: files are stamped by a clock that goes in steps
+
+
+def searched(workspace: str, outcome: Outcome, begun: int, quarantine: bool) -> Outcome:
+    """What the run left behind for a later git, looked for in a small part of the time that the run took."""
+    if isinstance(outcome.ending, Refused):
+        return outcome
+    from .enforce import planted
+
+    seconds = planted.PATIENT if quarantine else min(0.001 + outcome.seconds * 0.03, 0.2)
+    found = planted.scan(workspace, begun - CLOCK_TICK, seconds)
+    moved = planted.quarantine(workspace, found) if quarantine else ()
+    return msgspec.structs.replace(outcome, planted=outcome.planted + found, quarantined=moved) if found else outcome
+
+
+def with_limits(flags: policy.Flags | None, limits: Mapping[str, float | str] | None) -> policy.Flags | None:
+    """The flags, with limits given beside them."""
+    if not limits:
+        return flags
+    given = flags or policy.Flags()
+    return msgspec.structs.replace(given, limits=(*given.limits, *sorted(limits.items())))
+
+
+STREAM_NAMES = ("stdin", "stdout", "stderr")
+
+
+class Job(msgspec.Struct, frozen=True):
+    """One command to run: what is asked of us, its words and variables, and what becomes of its streams."""
+
+    request: Request
+    argv: tuple[str, ...]
+    environ: Mapping[str, str]
+    streams: tuple[Stream, ...]  # of those inherited, which are opened again inside
+    pumped: tuple[int, ...]  # and which are fed through a pipe
+    capture: bool
+    data: bytes | None  # what it reads
+
+
+def make_job(
+    argv: Sequence[str], request: Request, env: Mapping[str, str] | None, capture: bool, data: bytes | None
+) -> Job:
+    """Look at those of 0 to 2 that are inherited."""
     enforce.fill_closed()
-    request = make_request(workspace, cwd, flags, as_root, detached)
-    streams, pumped = _streams(capture, input is not None)
-    environ = os.environ if env is None else env
-    outcome = execute(request, argv, environ, streams, pumped, capture, input, timeout, on_start)
-    ending = outcome.ending
-    if isinstance(ending, Refused) and ending.kind != "exec" and ending.errno in SWAPPED and 0 not in pumped:
-        # The disk changed between our look at it and the enactor's; nothing ran, so look again, once. Not when we have
-        # read our own input for it already: that cannot be given back.
-        forget(request)
-        outcome = execute(request, argv, environ, streams, pumped, capture, input, timeout, on_start)
-    return outcome
-
-
-def _streams(capture: bool, feed: bool) -> tuple[tuple[Stream, ...], tuple[int, ...]]:
-    """Which of those of 0 to 2 that are inherited are opened again inside, and which are fed through a pipe."""
-    inherited = (() if feed else (0,)) + (() if capture else (1, 2))
+    inherited = (() if data is not None else (0,)) + (() if capture else (1, 2))
     seen = [(fd, enforce.inspect(fd)) for fd in inherited]
-    return (
-        tuple(found for _, found in seen if isinstance(found, Stream)),
-        tuple(fd for fd, found in seen if found == "pump"),
-    )
+    streams = tuple(found for _, found in seen if isinstance(found, Stream))
+    pumped = tuple(fd for fd, found in seen if found == "pump")
+    return Job(request, tuple(argv), environment() if env is None else env, streams, pumped, capture, data)
 
 
-def execute(
-    request: Request,
-    argv: Sequence[str],
-    environ: Mapping[str, str],
-    streams: tuple[Stream, ...],
-    pumped: tuple[int, ...],
-    capture: bool,
-    data: bytes | None,
+def was_swapped(job: Job, ending: Ending) -> bool:
+    """Whether the disk changed between our look at it and the enactor's: nothing ran, so look again, once.
+
+    Not when we have read our own input for it already: that cannot be given back.
+    """
+    if not isinstance(ending, Refused) or ending.kind == "exec" or 0 in job.pumped:
+        return False
+    if ending.text.startswith("cache of "):  # no overlay can be made here
+        give_up_overlays()
+        return True
+    return ending.errno in SWAPPED
+
+
+def _attempt(
+    job: Job,
+    on_output: Callable[[str, bytes], None] | None,
     timeout: float | None,
     on_start: Callable[[enforce.Launch], None] | None,
 ) -> Outcome:
-    """One launch, from the prepared walls to the outcome."""
-    with prepared(request) as made:
+    def sink(number: int, data: bytes) -> None:
+        if on_output:
+            on_output(STREAM_NAMES[number], data)
+
+    with launch(job) as living:
+        if on_start:
+            on_start(living.launch)
+        living.renew()
+        data, handed = job.data or b"", sink if on_output else None
+        return living.outcome(*living.launch.wait(living.timeout(timeout), data, handed, living.output()))
+
+
+class Living:
+    """A launched job beside what was prepared for it."""
+
+    def __init__(
+        self,
+        made: Prepared,
+        launched: enforce.Launch,
+        whole: Plan,
+        inherited: tuple[object, ...],
+        passage: "Passage | None",
+    ) -> None:
+        self.launch = launched
+        self._passage = passage
+        self._made, self._whole, self._inherited = made, whole, inherited
+        self._started = time.monotonic()
+
+    def timeout(self, asked: float | None) -> float | None:
+        """The shorter of what the caller and the policy say."""
+        times = [limit.amount for limit in self._made.policy.limits if limit.name == "timeout"]
+        return min(times if asked is None else [asked, *times], default=None)
+
+    def output(self) -> int | None:
+        """The most that may be written to 1 and 2."""
+        return limit_of(self._made.policy, "output")
+
+    def renew(self, is_over: bool = False) -> None:
+        """Have the next one ready. Two processes that are being made slow each other down, so it is asked for when the
+        run is over; but a view takes longer to make than a caller takes to come again."""
+        if self._inherited and is_over != plan.has_view(self._made.host):
+            self._made.renew_standby(self._whole, self._inherited)
+
+    def outcome(self, ending: Ending, out: bytes | None, err: bytes | None) -> Outcome:
+        made = self._made
+        denials = [_denial(made, made.walls.watched[row]) for row in self.launch.denied]
+        self.renew(is_over=True)
+        return Outcome(
+            ending,
+            made.walls.in_force,
+            made.walls.gaps,
+            time.monotonic() - self._started,
+            out,
+            err,
+            (*denials, *(self._passage.refusals() if self._passage else ())),
+            ignored=made.policy.ignored,
+            planted=made.appeared(),
+        )
+
+
+@contextlib.contextmanager
+def launch(job: Job) -> Iterator[Living]:
+    """One launch, from the prepared walls on; leaving it ends the tree."""
+    with prepared(job.request) as made:
         made.runs += 1
         check(made)
-        hidden = tuple(stream for stream in streams if not _shows(made, stream))
-        if hidden:  # the view does not show the file, so it is fed through a pipe instead
-            streams = tuple(stream for stream in streams if stream not in hidden)
-            pumped = (*pumped, *(stream.fd for stream in hidden))
-        command = make_command(made, argv, environ, streams)
+        streams, pumped = _shown(made, job)
+        command = make_command(made, job.argv, job.environ, streams)
         whole, own, last = plan.assemble(made.walls, made.policy, command, made.host)
         between = b"".join(map(enforce.encode_step, own))
         end = enforce.encode_step(last)
         # A terminal must be known when the walls are built, so it never meets a standby; and what we have read of our
         # own input for one that was gone would be lost.
         alone = any(map(os.isatty, range(3))) or 0 in pumped or made.runs < 3  # most callers run one command
+        # A group is made for one run; a file must be opened by a call that the filter of a standby has closed.
+        alone = alone or bool(whole.controllers or streams)
         inherited = () if alone else enforce.inheritance()
-        standby = None if alone else made.take_standby(inherited)
+        is_long = len(between) + len(end) > enforce.Standby.LONGEST - 64
+        standby = None if alone or is_long else made.take_standby(inherited)
         if standby is not None:
             whole = msgspec.structs.replace(whole, steps=(*own, last))
             wire = enforce.whole(len(whole.steps), (between, end))
         else:
             wire = enforce.whole(len(whole.steps), (made.head, between, made.tail, end))
-        started = time.monotonic()
-        with enforce.start(whole, wire, pumped, capture, data is not None, standby) as launched:
-            if on_start:
-                on_start(launched)
-            if not alone:
-                made.renew_standby(whole, inherited)
-            ending, out, err = launched.wait(timeout, data or b"")
-        return Outcome(
-            ending,
-            made.walls.in_force,
-            made.walls.gaps,
-            time.monotonic() - started,
-            out,
-            err,
-            ignored=made.policy.ignored,
-            planted=made.appeared(),
-        )
+        group, feed = enforce.make_group(whole), job.data is not None
+        passage = _passage(made, job.environ)
+        with passage or NOTHING, enforce.start(whole, wire, pumped, job.capture, feed, standby, group) as launched:
+            if passage:
+                passage.open(launched)
+            yield Living(made, launched, whole, inherited, passage)
+
+
+def _shown(made: Prepared, job: Job) -> tuple[tuple[Stream, ...], tuple[int, ...]]:
+    """The files that the view shows; those that it does not are fed through a pipe instead."""
+    streams = tuple(stream for stream in job.streams if _shows(made, stream))
+    hidden = [stream.fd for stream in job.streams if stream not in streams]
+    counted: list[int] = []
+    if limit_of(made.policy, "output") is not None and not job.capture:  # what does not pass us cannot be counted
+        counted = [fd for fd in (1, 2) if not job.request.screen.mask >> fd & 1]
+    return streams, tuple(sorted({*job.pumped, *hidden, *counted}))
+
+
+def limit_of(found: Policy, name: str) -> int | None:
+    """The amount of a limit, if there is one."""
+    return next((int(limit.amount) for limit in found.limits if limit.name == name), None)
+
+
+def _denial(made: Prepared, path: str) -> Denial:
+    """What the warden refused, as the judge explains it."""
+    decision = policy.decide(judged_policy(made), Access.WRITE, path)
+    return Denial(Access.WRITE.value, path, decision.reason, decision.grant, observed=True)
+
+
+def _passage(made: Prepared, environ: Mapping[str, str]) -> "Passage | None":
+    """The way through the gate, where the policy wants one."""
+    wanted = made.agent or made.proxies or plan.doors(made.policy, made.host)
+    if made.policy.enforcement is Enforcement.OFF or not wanted:
+        return None
+    from .gates import Passage
+
+    return Passage(made.policy, made.host, made.request.ids, environ, made.agent, made.proxies)
 
 
 def _shows(made: Prepared, stream: Stream) -> bool:
     if made.policy.enforcement is Enforcement.OFF:
         return True
     allowed = policy.decide(judged_policy(made), Access.READ, stream.path).verdict is Verdict.ALLOW
-    return allowed and plan.shows(made.policy, stream.path, made.host)
+    return allowed and plan.shows(made.policy, stream.path)
 
 
 def why(request: Request, access: str, path: str) -> tuple[Decision, str]:
     """The judge's answer for one path, and the path it was asked about."""
-    expanded = os.path.join(request.home, path[2:]) if path.startswith("~/") else request.home if path == "~" else path
-    real = enforce.canonical(os.path.join(request.cwd, expanded))
-    return policy.decide(judged_policy(prepare(request)), Access(access), real), real
+    real = enforce.canonical(os.path.join(request.cwd, expanded(request, path)))
+    wanted = Access.READ if access == "run" else Access(access)  # what may be read may be executed
+    return policy.decide(judged_policy(prepare(request)), wanted, real), real
+
+
+def expanded(request: Request, path: str) -> str:
+    """A path with its tilde as the command's home."""
+    return os.path.join(request.home, path[2:]) if path.startswith("~/") else request.home if path == "~" else path
+
+
+def why_connect(request: Request, target: str) -> tuple[Decision, str]:
+    """The judge's answer for one host and port."""
+    from .policy.hosts import port_number, split_port
+
+    host, port = split_port(target)
+    network = prepare(request).policy.network
+    return policy.decide_host(network, host, port_number(port) if port else 443), target
 
 
 def judged_policy(made: Prepared) -> Policy:
@@ -268,6 +468,16 @@ def judged_policy(made: Prepared) -> Policy:
     return policy.canonical_policy(plan.without_swayed(made.policy, made.disk), resolve)
 
 
+def _suspected_host(request: Request, target: str) -> list[Denial]:
+    scheme, _, where = target.rpartition("://")
+    ports = {"http": 80, "ssh": 22, "git": 9418, "ftp": 21, "ws": 80}
+    where = where.rpartition("@")[2]
+    decision, _ = why_connect(request, where if ":" in where else f"{where}:{ports.get(scheme, 443)}")
+    if decision.verdict is Verdict.ALLOW:
+        return []
+    return [Denial("connect", where, decision.reason, decision.grant)]
+
+
 def suspected(request: Request, argv: Sequence[str]) -> list[Denial]:
     """What the command's own words ask for and the policy refuses: concluded, not seen."""
     from .policy.suspect import suspects
@@ -276,8 +486,7 @@ def suspected(request: Request, argv: Sequence[str]) -> list[Denial]:
     found = []
     for access, target in suspects(tuple(argv), request.cwd, request.home):
         if access == "connect":
-            if not judged.network.open:
-                found.append(Denial(access, target, "the network is closed", "--allow-network"))
+            found += _suspected_host(request, target)
             continue
         decision = policy.decide(judged, Access(access), enforce.canonical(target))
         if decision.verdict is not Verdict.ALLOW:

@@ -6,30 +6,39 @@ Each verb is a module of its own, imported when it is called, so that `run` pays
 import os
 import sys
 
-from ..model import RingfenceError
-from .options import say
-
 VERBS = {
     "run": "run a command inside its workspace",
     "plan": "show every step and every gap before anything runs",
     "doctor": "say what this machine can enforce, and how to get more",
-    "why": "say why a path may be read or written, or not",
+    "why": "say why a path may be read, written or run, or not",
     "policy": "check, show, or describe the policy",
+    "judge": "say what is to become of an agent's tool call",
+    "hook": "answer an agent's question before a tool call",
+    "install": "put our hook into an agent's settings",
+    "uninstall": "take our hook out of an agent's settings",
+    "status": "say which agents have our hook",
+    "mcp": "serve tools that act inside the workspace, over MCP",
     "trust": "let this project's policy widen what is allowed",
+    "session": "give an agent a worktree and a branch of its own",
 }
 
 
 def usage() -> str:
     """The help of the whole command."""
     lines = ["usage: ringfence VERB [options]", "", "Keeps what an agent runs inside its workspace.", "", "verbs:"]
-    lines += [f"  {verb:8} {about}" for verb, about in VERBS.items()]
+    lines += [f"  {verb:9} {about}" for verb, about in VERBS.items()]
     lines += ["", "examples: ringfence run -- npm test; ringfence plan -- make; ringfence VERB --help"]
-    lines += ["", "exit codes: the command's own, 128+n for a signal, 124 timeout, 125 refused by us, 126/127, 2 usage"]
+    codes = "the command's own, 128+n for a signal, 124 timeout, 123 another limit, 125 refused by us, 126/127, 2 usage"
+    lines += ["", f"exit codes: {codes}"]
     return "\n".join(lines)
 
 
 def main() -> int:
     """The program: call one verb, and leave without taking the interpreter apart, which costs seven milliseconds."""
+    if sys.argv[1:2] == ["hook"]:  # an agent waits for it before every call, so it goes by nothing else
+        from .hook import main as hook
+
+        os._exit(hook(sys.argv[2:]))
     code = call(sys.argv[1:])
     keep = sys.modules.get("ringfence.keep")
     if keep is not None:
@@ -45,6 +54,9 @@ def main() -> int:
 
 def call(words: list[str]) -> int:
     """Call one verb; every error of ours ends here, as one or two lines on standard error."""
+    from ..model import RingfenceError
+    from .options import say
+
     try:
         return _dispatch(words)
     except RingfenceError as error:
@@ -83,8 +95,20 @@ def _dispatch(words: list[str]) -> int:
         from .why import main as act
     elif verb == "policy":
         from .policy import main as act
+    elif verb == "judge":
+        from .judge import main as act
+    elif verb in ("install", "uninstall", "status"):
+        from .install import main as installing
+
+        return installing(verb, rest)
+    elif verb == "mcp":
+        from .mcp import main as act
+    elif verb == "hook":
+        from .hook import main as act
     elif verb == "trust":
         from .trust import main as act
+    elif verb == "session":
+        from .session import main as act
     else:
         from ..model import UsageError
 

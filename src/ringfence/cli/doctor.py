@@ -1,13 +1,11 @@
 """`ringfence doctor`: what this machine can enforce, found by trying, and how to get more."""
 
-import os
-
 from .. import enforce
 from ..model import Enactor, Host, UsageError
+from . import clues
 from .options import OUTPUT, parse, render_help
 
 EXAMPLES = ("ringfence doctor", "ringfence doctor --json")
-APPARMOR = "/proc/sys/kernel/apparmor_restrict_unprivileged_userns"
 
 
 def main(words: list[str]) -> int:
@@ -19,7 +17,7 @@ def main(words: list[str]) -> int:
     if rest:
         raise UsageError(rest[0], "is one word too many", hint="ringfence doctor --help")
     host = enforce.probe()
-    rows = findings(host)
+    rows = findings(host, clues.read())
     if "--json" in values:
         from .render import doctor_document
 
@@ -27,14 +25,20 @@ def main(words: list[str]) -> int:
     else:
         print(f"ringfence doctor: {host.system} {host.kernel} on {host.arch}, as uid {host.uid}")
         for good, what, way_out in rows:
-            print(f"  {'ok ' if good else 'no '} {what}" + (f"\n      {way_out}" if way_out and not good else ""))
+            print(f"  {'ok ' if good else 'no '} {what}")
+            for line in way_out.splitlines() if not good else ():
+                print(f"      {line}")
     return 0 if all(good for good, _, _ in rows) else 1
 
 
-def findings(host: Host) -> list[tuple[bool, str, str]]:
+def findings(host: Host, seen: clues.Clues = clues.Clues()) -> list[tuple[bool, str, str]]:  # noqa: B008
     """(whether it is there, what it is, how to get it) for each thing a plan may need."""
+    if host.system == "darwin":
+        return [
+            (host.seatbelt, "Seatbelt: sandbox-exec", "/usr/bin/sandbox-exec comes with macOS; it did not work here")
+        ]
     native = host.enactor is Enactor.NATIVE
-    return [
+    rows = [
         (
             native,
             f"enactor: {host.enactor.value}",
@@ -46,30 +50,32 @@ def findings(host: Host) -> list[tuple[bool, str, str]]:
             "a newer kernel, or `lsm=landlock,…` on the kernel's command line if it is not there at all",
         ),
         (host.seccomp, "seccomp filters with notification", "a kernel with CONFIG_SECCOMP_FILTER, 5.0 or newer"),
-        (
-            host.namespaces,
-            "views (user, mount, pid, ipc and network namespaces)"
-            + (f": {host.namespaces_why}" if host.namespaces_why else ""),
-            namespaces_way_out(native),
-        ),
-        (
-            host.detached_mounts or not host.namespaces,
-            "mounts built detached" if host.detached_mounts else "mounts built in place, slower with many rules",
-            "Linux 6.15 or newer",
-        ),
+    ]
+    return [*rows, *views(host, seen, native)]
+
+
+def views(host: Host, seen: clues.Clues, native: bool) -> list[tuple[bool, str, str]]:
+    """Who builds a view here, and if nobody does, each reason that can be read, with its way out."""
+    what = "views (user, mount, pid, ipc and network namespaces)"
+    if not native:
+        return [(False, f"{what}: the Python enactor cannot build one", "install a C compiler and ringfence again")]
+    reasons = clues.explain(host, seen, enforce.open_enactor().path)
+    hints = [(False, why, way_out) for why, way_out in reasons]
+    if host.namespaces:
+        rows = [(True, f"{what}: built by the enactor", "")]
+        slow = "mounts built detached" if host.detached_mounts else "mounts built in place, slower with many rules"
+        return [*rows, *hints, (host.detached_mounts, slow, "Linux 6.15 or newer")]
+    if host.bubblewrap:
+        own = f"the enactor may not: {host.namespaces_why}"
+        return [(True, f"{what}: built by {host.bubblewrap}, slower ({own})", "")]
+    return [
+        (False, f"{what}: {host.namespaces_why}", ""),
+        *hints,
+        (False, f"views by bubblewrap: {host.bubblewrap_why}", _bubblewrap_way_out(host)),
     ]
 
 
-def namespaces_way_out(native: bool) -> str:
-    """What most often forbids namespaces, looked at here."""
-    if not native:
-        return "the Python enactor cannot build a view"
-    if os.path.exists(APPARMOR):
-        program = enforce.open_enactor().path
-        return (
-            "AppArmor restricts them here; this profile lets ringfence's enactor, and only it, make them:\n"
-            "        abi <abi/4.0>, include <tunables/global>\n"
-            f'        profile ringfence "{program}" flags=(unconfined) {{ userns, }}\n'
-            "        (save as /etc/apparmor.d/ringfence, then: apparmor_parser -r /etc/apparmor.d/ringfence)"
-        )
-    return "sysctl kernel.unprivileged_userns_clone=1 or user.max_user_namespaces, or a container that allows them"
+def _bubblewrap_way_out(host: Host) -> str:
+    if "not installed" in host.bubblewrap_why:
+        return "sudo apt-get install bubblewrap, or your system's own; some systems let it make namespaces"
+    return ""

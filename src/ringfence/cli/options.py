@@ -35,9 +35,23 @@ POLICY = (
     Option("--deny-write", "PATH", "not writable, whatever else says so", many=True),
     Option("--inject", "SOURCE TARGET", "a file or directory shown read-only at another place", many=True),
     Option("--allow-env", "NAME", "a variable that reaches the command; NAME* for a prefix", many=True),
+    Option("--allow-host", "HOST", "a host that may be reached: x.com, *.x.com (all below it), x.com:443", many=True),
+    Option("--deny-host", "HOST", "not reached, whatever else says so", many=True),
+    Option("--allow-socket", "PATH", "a unix socket of the host that may be reached", many=True),
+    Option("--forward", "PORT", "lead this port of the host's loopback to the same port of the run's", many=True),
     Option("--allow-network", "", "the host's network as it is"),
     Option("--best-effort", "", "run even if something required cannot be enforced here; the gaps are said"),
     Option("--enforcement", "HOW", "required (default), best-effort, or off"),
+)
+LIMITS = (
+    Option("--timeout", "TIME", "end the command after this long: 60s, 5m, 1h"),
+    Option("--cpu", "TIME", "end it after so much processor time"),
+    Option("--memory", "SIZE", "end it when it uses more memory: 512M, 2G"),
+    Option("--processes", "COUNT", "end it when it has more processes and threads"),
+    Option("--files", "COUNT", "no more open files in each process"),
+    Option("--file-size", "SIZE", "no larger file"),
+    Option("--disk", "SIZE", "end it when it has written more to disk"),
+    Option("--output", "SIZE", "end it after so much output; the rest is cut off"),
 )
 OUTPUT = (
     Option("--json", "", "one JSON document on standard output"),
@@ -107,25 +121,45 @@ def flags_of(values: Values) -> Flags:
         deny_read=tuple(values.get("--deny-read", ())),
         deny_write=tuple(values.get("--deny-write", ())),
         allow_env=tuple(values.get("--allow-env", ())),
+        allow_host=tuple(values.get("--allow-host", ())),
+        deny_host=tuple(values.get("--deny-host", ())),
+        forward=tuple(map(_port, values.get("--forward", ()))),
+        allow_socket=tuple(values.get("--allow-socket", ())),
         network=Reach.OPEN if "--allow-network" in values else Reach.AS_POLICY,
         enforcement=enforcement,
         policy_files=tuple(values.get("--policy", ())),
+        limits=limits_of(values),
         inject=tuple(zip(values.get("--inject", [])[::2], values.get("--inject", [])[1::2], strict=True)),
     )
 
 
-def seconds(text: str) -> float:
-    """A length of time: 90, 60s, 5m, 1h, 500ms."""
-    units = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
-    number = text.rstrip("smh")
-    unit = text[len(number) :]
-    try:
-        value = float(number) * units[unit or "s"]
-    except (ValueError, KeyError):
-        raise UsageError("--timeout", f"does not understand {text!r}", hint="60s, 5m, 500ms") from None
-    if not 0 < value < 1e9:
-        raise UsageError("--timeout", f"{text!r} is no length of time to wait", hint="60s, 5m, 500ms")
-    return value
+def _port(text: str) -> int:
+    number = int(text) if text.isascii() and text.isdigit() and len(text) <= 5 else 0
+    if not 1 <= number <= 65535:
+        raise UsageError("--forward", f"{text!r} is no port", hint="a number from 1 to 65535")
+    return number
+
+
+def limits_of(values: Values) -> tuple[tuple[str, float | str], ...]:
+    """The limits that were given, by the policy's names."""
+    given = [(option.name, _in_policy(option.name)) for option in LIMITS if option.name in values]
+    if not given:
+        return ()
+    from ..policy.limits import examples, read_amount
+
+    found: list[tuple[str, float | str]] = []
+    for flag, name in given:
+        try:
+            found.append((name, read_amount(name, values[flag][0])))
+        except ValueError:
+            raise UsageError(flag, f"does not understand {values[flag][0]!r}", examples(name)) from None
+    return tuple(found)
+
+
+def _in_policy(flag: str) -> str:
+    """--file-size is fileSize in a policy."""
+    first, *rest = flag.removeprefix("--").split("-")
+    return first + "".join(map(str.capitalize, rest))
 
 
 def render_help(usage: str, about: str, table: tuple[Option, ...], examples: tuple[str, ...]) -> str:

@@ -2,7 +2,7 @@
 
 import os
 
-from ..keep import load_policy
+from ..keep import load_policy, prepare
 from ..model import UsageError
 from ..policy.describe import as_document, as_text, schema
 from ..run import make_request
@@ -23,7 +23,7 @@ def main(words: list[str]) -> int:
         return 0
     if rest not in (["check"], ["show"], ["schema"]):
         raise UsageError("policy", "needs one of: check, show, schema", hint="ringfence policy show --origin")
-    from .render import dump
+    from .render import dump, gap_values
 
     if rest == ["schema"]:
         print(dump(schema()))
@@ -35,8 +35,11 @@ def main(words: list[str]) -> int:
         text = f"ok: {len(found.rules)} rules from {', '.join(files) or 'the built-in policy'}"
         document = {"schema": "ringfence/policy-check@1", "valid": True, "files": files, "ignored": list(found.ignored)}
     else:
-        text = as_text(found, origin="--origin" in values)
-        document = {"schema": "ringfence/policy@1", **as_document(found)}
+        gaps = prepare(request).walls.gaps
+        text = "\n".join(
+            [as_text(found, origin="--origin" in values), *(f"remark       {gap.describe()}" for gap in gaps)]
+        )
+        document = {"schema": "ringfence/policy@1", **as_document(found), "remarks": gap_values(gaps)}
     print(dump(document) if "--json" in values else printable(text))
     for sentence in found.ignored:
         say(f"ringfence: {sentence}")

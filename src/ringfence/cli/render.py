@@ -5,7 +5,7 @@ import json
 
 import msgspec
 
-from ..model import Decision, Host, Outcome, Plan, RingfenceError
+from ..model import Decision, Gap, Host, Outcome, Plan, RingfenceError
 
 
 def dump(document: object) -> str:
@@ -43,20 +43,22 @@ def outcome_document(outcome: Outcome) -> str:
             "exitCode": outcome.exit_code,
             "seconds": outcome.seconds,
             "inForce": outcome.in_force,
-            "gaps": _gaps(outcome),
+            "gaps": gap_values(outcome.gaps),
             "denials": outcome.denials,
             "ignored": outcome.ignored,
             "planted": outcome.planted,
+            "quarantined": outcome.quarantined,
+            "truncated": outcome.is_truncated,
             **_captured("stdout", outcome.stdout),
             **_captured("stderr", outcome.stderr),
         }
     )
 
 
-def _gaps(of: Outcome | Plan) -> list[dict[str, str]]:
+def gap_values(gaps: tuple[Gap, ...]) -> list[dict[str, str]]:
     return [
         {"what": gap.what, "why": gap.why, "need": gap.need.value, "origin": str(gap.origin), "wayOut": gap.way_out}
-        for gap in of.gaps
+        for gap in gaps
     ]
 
 
@@ -70,7 +72,7 @@ def plan_document(plan: Plan) -> str:
             "enforcement": plan.enforcement.value,
             "sound": plan.is_sound,
             "steps": steps,
-            "gaps": _gaps(plan),
+            "gaps": gap_values(plan.gaps),
             "inForce": plan.in_force,
         }
     )
@@ -82,15 +84,17 @@ def doctor_document(host: Host, rows: list[tuple[bool, str, str]]) -> str:
 
 
 def decision_document(decision: Decision, access: str, path: str) -> str:
-    rule = decision.rule
+    rule, host = decision.rule, decision.host
+    named = rule.path if rule else host.text or host.host if host else None
+    origin = rule.origin if rule else host.origin if host else None
     return dump(
         {
             "schema": "ringfence/decision@1",
             "verdict": decision.verdict.word,
             "access": access,
             "target": path,
-            "rule": rule.path if rule else None,
-            "origin": str(rule.origin) if rule else None,
+            "rule": named,
+            "origin": str(origin) if origin else None,
             "grant": decision.grant,
             "reason": decision.reason,
         }
@@ -98,10 +102,11 @@ def decision_document(decision: Decision, access: str, path: str) -> str:
 
 
 def explain(outcome: Outcome) -> str:
-    """After a failure: how it ended, and what the command's own words ask for that it may not have."""
+    """How it ended, what was refused, and what the command's own words ask for that it may not have."""
     lines = [f"ringfence: the command {outcome.ending}"]
-    if outcome.denials:
-        lines[0] += "; refused, judging by its arguments:"
+    for observed, words in ((True, "refused"), (False, "refused, judging by its arguments")):
+        said = [denial for denial in outcome.denials if denial.observed is observed]
+        lines += [f"ringfence: {words}:"] * bool(said)
         lines += [f"  {denial.access} {denial.target}: {denial.reason}" + (f"; {denial.grant}" if denial.grant else "")
-                  for denial in outcome.denials]  # fmt: skip
+                  for denial in said]  # fmt: skip
     return "\n".join(lines)

@@ -1,26 +1,29 @@
 """`ringfence run`: the command inside its workspace, its exit code as ours."""
 
+import _signal as signal  # type: ignore[import-not-found]  # `signal` makes an enum of them all, in half a millisecond
 import os
-import signal
 from types import FrameType
 
 import msgspec
 
 from ..enforce import Launch
-from ..model import Exited, Need, Outcome, Refused
+from ..model import BUILT_IN, Exited, Need, Outcome, Refused, Screen
 from ..run import make_request, run, suspected
-from .options import OUTPUT, POLICY, WORKSPACE, Option, flags_of, one, parse, render_help, say, seconds
+from .options import LIMITS, OUTPUT, POLICY, WORKSPACE, Option, flags_of, one, parse, render_help, say
 
 TABLE = (
     *WORKSPACE,
     *POLICY,
-    Option("--timeout", "TIME", "end the command after this long: 60s, 5m, 1h"),
+    *LIMITS,
+    Option("--raw-terminal", "", "pass on what sets a terminal's clipboard or title"),
+    Option("--quarantine", "", "rename repositories left in the workspace that would make a later git run programs"),
     Option("--quiet", "", "no words of ours after the command's own"),
     *OUTPUT,
 )
 EXAMPLES = (
     "ringfence run -- npm test",
     "ringfence run --allow-read ~/.config/foo --timeout 5m -- make check",
+    "ringfence run --timeout 10m --memory 2G --processes 256 --output 10M -- npm test",
     "ringfence run --json -- pytest -q | jq .ending",
 )
 FORWARDED = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGQUIT)
@@ -37,25 +40,26 @@ def main(words: list[str]) -> int:
         )
         return 0
     as_json = "--json" in values
-    limit = one(values, "--timeout")
-    detached = not any(map(os.isatty, range(3)))
+    screen = Screen() if as_json else find_screen("--raw-terminal" in values)
     outcome = run(
         argv,
         workspace=one(values, "--workspace"),
         cwd=os.getcwd(),
         flags=flags_of(values),
         capture=as_json,
-        timeout=seconds(limit) if limit else None,
         as_root="--as-root" in values,
-        detached=detached,
+        screen=screen,
         on_start=Forwarder().started,
+        quarantine="--quarantine" in values,
     )
     refused = isinstance(outcome.ending, Refused)
     if outcome.ending != Exited(0) and not refused and not ("--quiet" in values and not as_json):
         request = make_request(
-            one(values, "--workspace"), os.getcwd(), flags_of(values), "--as-root" in values, detached
+            one(values, "--workspace"), os.getcwd(), flags_of(values), "--as-root" in values, screen=screen
         )
-        outcome = msgspec.structs.replace(outcome, denials=tuple(suspected(request, argv)))
+        seen = {denial.target for denial in outcome.denials}
+        others = (denial for denial in suspected(request, argv) if denial.target not in seen)
+        outcome = msgspec.structs.replace(outcome, denials=(*outcome.denials, *others))
     if as_json:
         from .render import outcome_document
 
@@ -63,6 +67,14 @@ def main(words: list[str]) -> int:
     elif refused or "--quiet" not in values:
         tell(outcome)
     return outcome.exit_code
+
+
+def find_screen(unfiltered: bool) -> Screen:
+    """Which of 0 to 2 become a terminal of the command's own: all, when somebody sits at both ends; else what it
+    writes to. A terminal on standard input alone may be another program's to read, as `| less` does."""
+    terminals = [fd for fd in range(3) if os.isatty(fd)]
+    mask = sum(1 << fd for fd in terminals)
+    return Screen(mask if mask & 3 == 3 else mask & 6, unfiltered)
 
 
 class Forwarder:
@@ -97,8 +109,12 @@ def tell(outcome: Outcome) -> None:
     for gap in outcome.gaps:
         if gap.need is Need.REQUIRED:  # it ran all the same, so somebody asked for a best effort
             say(f"ringfence: not enforced: {gap.what}: {gap.why} ({gap.origin})")
+        elif gap.origin != BUILT_IN:
+            say(f"ringfence: not given: {gap.what}: {gap.why} ({gap.origin})")
     for path in outcome.planted:
         say(f"ringfence: {path} appeared during the run, and such a file runs code later: look at it before you use it")
+    for path in outcome.quarantined:
+        say(f"ringfence: moved out of the way: {path}")
     if outcome.denials or not isinstance(outcome.ending, Exited):
         from .render import explain
 

@@ -4,7 +4,7 @@ import os
 
 from .. import policy
 from ..model import UsageError
-from ..run import find_workspace
+from ..where import find_workspace
 from .options import OUTPUT, WORKSPACE, Option, one, parse, printable, render_help
 
 TABLE = (WORKSPACE[0], Option("--remove", "", "trust it no longer"), *OUTPUT)

@@ -1,13 +1,30 @@
-"""`ringfence why`: the judge's answer for one path, with the line that gives it and the smallest grant."""
+"""`ringfence why`: the judge's answer for one path or host, with the line and the smallest grant; or for many."""
 
 import os
+import sys
+from typing import TYPE_CHECKING
 
 from ..model import UsageError, Verdict
-from ..run import make_request, why
-from .options import OUTPUT, POLICY, WORKSPACE, flags_of, one, parse, printable, render_help
+from ..run import make_request, why, why_connect
+from .options import OUTPUT, POLICY, WORKSPACE, Option, flags_of, one, parse, printable, render_help
 
-TABLE = (*WORKSPACE, *POLICY, *OUTPUT)
-EXAMPLES = ("ringfence why read ~/.ssh/id_rsa", "ringfence why write ../other --json")
+if TYPE_CHECKING:
+    from ..why import Desk
+
+TABLE = (
+    *WORKSPACE,
+    *POLICY,
+    Option("--jsonl", "", "many questions: a JSON object on each line of standard input, and so each answer"),
+    *OUTPUT,
+)
+EXAMPLES = (
+    "ringfence why read ~/.ssh/id_rsa",
+    "ringfence why write ../other --json",
+    "ringfence why run node_modules/.bin/tsc",
+    "ringfence why connect github.com:22",
+    """echo '{"access": "write", "target": "src/x"}' | ringfence why --jsonl""",
+)
+ACCESSES = ("read", "write", "run", "connect")
 
 
 def main(words: list[str]) -> int:
@@ -17,12 +34,20 @@ def main(words: list[str]) -> int:
         more, tail = parse(rest[2:], TABLE)
         values, rest = values | more, rest[:2] + tail
     if "--help" in values:
-        print(render_help("why read|write PATH [options]", "Says why a path may be used, or not.", TABLE, EXAMPLES))
+        about = "Says why a path may be used or a host be reached, or not. Without a port, 443."
+        print(render_help("why read|write|run PATH | connect HOST[:PORT] [options]", about, TABLE, EXAMPLES))
         return 0
-    if len(rest) != 2 or rest[0] not in ("read", "write"):
-        raise UsageError("why", "needs an access and a path", hint="ringfence why read ~/.ssh/id_rsa")
+    many = "--jsonl" in values
+    if many and rest:
+        raise UsageError("--jsonl", "takes its questions from standard input, and no path", hint=EXAMPLES[-1])
+    if not many and (len(rest) != 2 or rest[0] not in ACCESSES):
+        raise UsageError("why", "needs an access and a path or host", hint="ringfence why read ~/.ssh/id_rsa")
     request = make_request(one(values, "--workspace"), os.getcwd(), flags_of(values), "--as-root" in values)
-    decision, path = why(request, rest[0], rest[1])
+    if many:
+        from ..why import Desk
+
+        return answer_all(Desk(request))
+    decision, path = why_connect(request, rest[1]) if rest[0] == "connect" else why(request, rest[0], rest[1])
     if "--json" in values:
         from .render import decision_document
 
@@ -32,3 +57,14 @@ def main(words: list[str]) -> int:
         if decision.grant:
             print(printable(f"  to change it: {decision.grant}"))
     return 0 if decision.verdict is Verdict.ALLOW else 1
+
+
+def answer_all(desk: "Desk") -> int:
+    """An answer for each line, at once: whoever asks may wait for it before the next. 1 when one was an error."""
+    code = 0
+    for line in sys.stdin.buffer:
+        answer = desk.answer(line)
+        code = 1 if answer.startswith(b'{"error"') else code
+        sys.stdout.buffer.write(answer + b"\n")
+        sys.stdout.buffer.flush()
+    return code

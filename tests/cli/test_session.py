@@ -1,0 +1,120 @@
+"""`ringfence session` as a person types it."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from tests.workspace.conftest import git
+
+AS_ROOT = ["--as-root"] if os.geteuid() == 0 else []
+
+
+@pytest.fixture
+def repo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    home, place = tmp_path / "home", tmp_path / "project"
+    (place / "sub").mkdir(parents=True)
+    home.mkdir()
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.delenv("XDG_STATE_HOME", raising=False)
+    (home / ".gitconfig").write_text("[user]\n\tname = n\n\temail = e@x\n")
+    git(place, "init", "-q", "-b", "main")
+    (place / "sub" / "f").write_text("f\n")
+    git(place, "add", "-A")
+    git(place, "commit", "-qm", "first")
+    return place
+
+
+def session(where: Path, *words: str) -> tuple[int, str, str]:
+    command = [sys.executable, "-I", "-m", "ringfence", "session", *words]
+    done = subprocess.run(command, cwd=where, capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL)
+    return done.returncode, done.stdout, done.stderr
+
+
+def test_a_life_at_a_terminal(repo: Path) -> None:
+    code, said, told = session(
+        repo / "sub", "start", "--name", "x", *AS_ROOT, "--", "sh", "-c", "pwd; echo n > n; exit 3"
+    )
+    assert (code, said.endswith("/worktrees/x/sub\n")) == (3, True)
+    assert "`ringfence session end x`" in told
+    assert session(repo, "list")[1].split()[:3] == ["x", "active", "ringfence/x"]
+    assert "uncommitted  True" in session(repo, "show", "x")[1]
+    assert "+n" in session(repo, "diff", "x")[1]
+    code, _, told = session(repo, "merge", "x")
+    assert (code, "not committed" in told) == (125, True)
+    code, said, _ = session(repo, "end", "x")
+    tip = git(repo, "rev-parse", "ringfence/x")[:12]
+    assert (code, said) == (0, f"x: ringfence/x is at {tip}, with what was not committed\n")
+    assert session(repo, "merge", "x")[0] == 0
+    assert (repo / "sub" / "n").exists()
+    assert session(repo, "end", "x", "--delete-branch")[0] == 0
+    assert session(repo, "list")[:2] == (0, "")
+    assert session(repo, "prune")[:2] == (0, "nothing to prune\n")
+
+
+def test_what_an_interruption_left_is_put_right_and_said(repo: Path) -> None:
+    session(repo, "start", "--name", "x")
+    (record,) = (repo.parent / "home").rglob("x.json")
+    tip = git(repo, "rev-parse", "HEAD")
+    text = record.read_text().replace('"active"', '"starting"').replace(f'"tip":"{tip}"', '"tip":""')
+    record.write_text(text)
+    code, said, told = session(repo, "list")
+    assert (code, said, told) == (0, "", "ringfence: x: was not fully started, and is taken away\n")
+    assert git(repo, "branch", "--list", "ringfence/*") == ""
+
+
+def test_a_killed_supervisor_loses_nothing(repo: Path) -> None:
+    script = "echo 1 > n; git add n; git commit -qm work; echo 2 > loose; touch up; sleep 60"
+    words = ["session", "start", "--name", "x", *AS_ROOT, "--", "sh", "-c", script]
+    running = subprocess.Popen([sys.executable, "-I", "-m", "ringfence", *words], cwd=repo, stdin=subprocess.DEVNULL)
+    place = repo.parent / "home/.local/state/ringfence/sessions"
+    until = time.monotonic() + 30
+    while not list(place.glob("*/worktrees/x/up")) and time.monotonic() < until:
+        time.sleep(0.02)
+    running.kill()
+    running.wait()
+    assert session(repo, "list")[1].split()[:2] == ["x", "active"]
+    assert git(repo, "log", "-1", "--format=%s", "ringfence/x") == "work"
+    while session(repo, "end", "x")[0] and time.monotonic() < until:  # the lock of the command goes with it
+        time.sleep(0.05)
+    assert git(repo, "show", "ringfence/x:loose") == "2"
+
+
+def test_a_session_that_is_damaged_or_gone_does_not_hide_the_others(repo: Path) -> None:
+    for name in ("a", "b", "c"):
+        session(repo, "start", "--name", name)
+    (repo / ".git" / "worktrees" / "ringfence@a" / "HEAD").write_text("nonsense\n")
+    (gone,) = (repo.parent / "home").rglob("worktrees/b")
+    shutil.rmtree(gone)
+    code, said, told = session(repo, "list")
+    assert [line.split()[:2] for line in said.splitlines()] == [["a", "damaged"], ["b", "missing"], ["c", "active"]]
+    assert (code, "says 'nonsense'" in told) == (0, True)
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "error"),
+    [
+        (("start", "--name", "--force"), 125, "WORKTREE_INVALID_SLUG"),
+        (("start", "--from", "--output=x"), 125, "WORKTREE_INVALID_FROM"),
+        (("show", "nobody"), 125, "WORKTREE_NOT_FOUND"),
+        (("end", "nobody"), 125, "WORKTREE_NOT_FOUND"),
+        (("end",), 2, "USAGE"),
+        (("list", "x"), 2, "USAGE"),
+        (("fly",), 2, "USAGE"),
+        ((), 2, "USAGE"),
+        (("end", "x", "y"), 2, "USAGE"),
+    ],
+    ids=str,
+)
+def test_an_error_has_its_code(repo: Path, words: tuple[str, ...], code: int, error: str) -> None:
+    done, said, _ = session(repo, *words, "--json") if words else session(repo, "--json")
+    assert (done, json.loads(said)["code"]) == (code, error)
+
+
+def test_the_help_names_every_verb(repo: Path) -> None:
+    assert "start|list|show|resume|diff|merge|end|prune" in session(repo, "--help")[1]
+    assert session(repo, "start", "--help")[0] == 0

@@ -1,0 +1,138 @@
+"""`ringfence why`, one question or many: each line is answered, and a bad one only for itself."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tests.attacks.conftest import SECONDS
+
+RINGFENCE = [str(Path(sys.executable).with_name("ringfence")), "why"]
+AS_ROOT = ["--as-root"] if os.geteuid() == 0 else []
+
+
+def why(workspace: Path, *words: str, lines: str = "") -> "subprocess.CompletedProcess[str]":
+    environ = {"PATH": os.environ["PATH"], "HOME": str(workspace.parent / "home"), "LANG": "C.UTF-8"}
+    command = [*RINGFENCE, *AS_ROOT, *words]
+    return subprocess.run(
+        command, cwd=workspace, env=environ, input=lines, capture_output=True, text=True, timeout=SECONDS
+    )
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Path:
+    for name in ("ws", "home"):
+        (tmp_path / name).mkdir()
+    return tmp_path / "ws"
+
+
+def asked(workspace: Path, *questions: object, options: tuple[str, ...] = ()) -> list[dict[str, object]]:
+    lines = "".join(f"{one if isinstance(one, str) else json.dumps(one)}\n" for one in questions)
+    done = why(workspace, *options, "--jsonl", lines=lines)
+    answers: list[dict[str, object]] = [json.loads(line) for line in done.stdout.splitlines()]
+    assert (len(answers), done.stderr) == (len(questions), "")
+    assert done.returncode == (1 if any("error" in answer for answer in answers) else 0)
+    return answers
+
+
+def test_what_may_be_read_may_be_run(workspace: Path) -> None:
+    done = {path: why(workspace, "run", path).returncode for path in ("/bin/sh", "~/.ssh/tool")}
+
+    assert done == {"/bin/sh": 0, "~/.ssh/tool": 1}
+
+
+NAMED = {"network": {"allowedDomains": ["*.example.com:443"]}}
+
+
+def test_each_line_is_answered_in_its_place(workspace: Path) -> None:
+    inline = {"filesystem": {"denyWrite": ["src"], "allowRead": ["~/notes"]}}
+    answers = asked(
+        workspace,
+        {"access": "write", "target": "src/x"},
+        {"access": "write", "target": "src/x", "policy": inline},
+        {"access": "read", "target": "~/notes/a"},
+        {"access": "read", "target": "~/notes/a", "policy": inline},
+        {"access": "write", "target": "x", "cwd": "/etc"},
+        {"access": "run", "target": "/bin/sh"},
+        {"access": "connect", "target": "example.com", "port": 443},
+        {"access": "bind", "target": "127.0.0.1", "port": 8080},
+        {"access": "connect", "target": "a.example.com", "port": 443, "policy": NAMED},
+        {"access": "connect", "target": "a.example.com", "port": 22, "policy": NAMED},
+        {"access": "connect", "target": "evil.com:443", "policy": NAMED},
+    )
+
+    assert [answer["verdict"] for answer in answers] == [
+        "allow", "deny", "deny", "allow", "deny", "allow", "deny", "deny", "allow", "deny", "deny",
+    ]  # fmt: skip
+    assert answers[1] == {
+        "verdict": "deny",
+        "rule": f"{workspace}/src",
+        "origin": "inline policy:1",
+        "grant": "",
+        "reason": answers[1]["reason"],
+    }
+    assert answers[2]["grant"] == f"--allow-read {workspace.parent}/home/notes/a"
+
+
+BAD = [
+    "",
+    "no JSON",
+    "[]",
+    '{"access": "eat", "target": "/"}',
+    '{"access": "read"}',
+    '{"access": "read", "target": ""}',
+    '{"access": "read", "target": "a\\u0000b"}',
+    '{"access": "read", "target": "\\ud800"}',
+    '{"access": "read", "target": "/", "tarhet": "/"}',
+    '{"access": "read", "target": "x", "cwd": "relative"}',
+    '{"access": "connect", "target": "a.example", "port": 65536}',
+    '{"access": "read", "target": "/", "policy": {"filesystem": {"denyread": []}}}',
+    '{"access": "read", "target": "/", "policy": []}',
+]
+
+
+def test_a_bad_line_is_an_error_and_the_rest_goes_on(workspace: Path) -> None:
+    good = {"access": "read", "target": "/etc/passwd"}
+    answers = asked(workspace, *(line for bad in BAD for line in (bad, good)))
+
+    assert [sorted(answer) == ["error"] for answer in answers] == [True, False] * len(BAD)
+
+
+def test_a_flag_counts_for_every_line(workspace: Path) -> None:
+    question = {"access": "connect", "target": "example.com"}
+
+    assert [asked(workspace, question, options=flags)[0]["verdict"] for flags in ((), ("--allow-network",))] == [
+        "deny",
+        "allow",
+    ]
+
+
+def test_a_host_is_judged_by_name_and_port(workspace: Path) -> None:
+    hosts = (("a.test", 443), ("a.test", 22), ("x.b.test", None), ("b.test", None), ("2130706433", 80))
+    questions = [{"access": "connect", "target": host} | ({"port": port} if port else {}) for host, port in hosts]
+    flags = ("--allow-host", "a.test:443", "--allow-host", "*.b.test")
+
+    assert [answer["verdict"] for answer in asked(workspace, *questions, options=flags)] == [
+        "allow", "deny", "allow", "deny", "deny",
+    ]  # fmt: skip
+
+
+def test_whoever_asks_may_wait_for_each_answer(workspace: Path) -> None:
+    command = [*RINGFENCE, *AS_ROOT, "--jsonl"]
+    with subprocess.Popen(command, cwd=workspace, stdin=-1, stdout=-1, text=True) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        for path, verdict in (("/etc/passwd", "allow"), ("/root/x", "deny")):
+            process.stdin.write(json.dumps({"access": "read", "target": path}) + "\n")
+            process.stdin.flush()
+            assert json.loads(process.stdout.readline())["verdict"] == verdict
+        process.stdin.close()
+        assert process.wait(SECONDS) == 0
+
+
+def test_a_path_beside_jsonl_is_refused(workspace: Path) -> None:
+    done = why(workspace, "--jsonl", "read", "/")
+
+    assert (done.returncode, done.stdout) == (2, "")

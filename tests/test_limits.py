@@ -1,0 +1,205 @@
+"""Limits: a tree that crosses one is ended in time, the caller lives, and the reason is named. Each way of holding."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+
+import ringfence
+from ringfence import Exceeded, enforce, keep
+from ringfence.enforce import cgroup, enactor
+from ringfence.model.policy import LIMITS
+
+AS_ROOT = os.geteuid() == 0
+PYTHON = "/usr/bin/python3"
+
+
+@pytest.fixture(params=["view", "view, no group", "landlock", "landlock, no group"])
+def workspace(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A workspace for each way of holding; for a plain user who may make no group, two of them are the same."""
+    keep.forget_all()
+    host = enforce.probe()
+    enactor._hosts[os.geteuid()] = msgspec.structs.replace(host, namespaces=request.param.startswith("view"))
+    if "no group" in request.param:
+        monkeypatch.setattr(cgroup, "_found", {})
+    place = tmp_path / "ws"
+    place.mkdir()
+    yield place
+    enactor._hosts[os.geteuid()] = host
+    keep.forget_all()
+
+
+def run(workspace: Path, program: str, limits: dict[str, float | str], **more: object) -> ringfence.Outcome:
+    flags = ringfence.Flags(enforcement=ringfence.Enforcement.BEST_EFFORT)
+    options: dict[str, object] = {"flags": flags, "capture": True, "as_root": AS_ROOT, "timeout": 30, **more}
+    return ringfence.run([PYTHON, "-c", program], workspace=str(workspace), limits=limits, **options)  # type: ignore[arg-type]
+
+
+FORKS = """
+import subprocess, time
+held = [subprocess.Popen(["sleep", "20"]) for _ in range(300)]
+time.sleep(20)
+"""
+THREADS = """
+import threading, time
+for _ in range(60): threading.Thread(target=time.sleep, args=(20,), daemon=True).start()
+time.sleep(20)
+"""
+EATS = """
+held = []
+while True: held.append(bytearray(10 << 20))
+"""
+EAT_TOGETHER = """
+import os, time
+for _ in range(4): os.fork()
+held = bytearray(30 << 20)
+held[::4096] = held[::4096]
+time.sleep(20)
+"""
+FILLS = """
+file = open("big", "wb", 0)
+while True: file.write(bytes(1 << 20))
+"""
+FILLS_PRIVATE = """
+import contextlib, os
+file = open(os.environ["TMPDIR"] + "/big", "wb", 0)
+while True:
+    with contextlib.suppress(OSError):
+        file.write(bytes(1 << 20))
+"""
+BY_CHILDREN = """
+import subprocess, time
+for n in range(100): subprocess.run(["head", "-c", "2M", "/dev/zero"], stdout=open(str(n), "wb"))
+time.sleep(20)
+"""
+TALKS = """
+import os
+for _ in range(1024): os.write(1, b"x" * (1 << 20))
+"""
+TALKS_TWICE = """
+import os
+while True: os.write(1, b"x" * 1000); os.write(2, b"y" * 1000)
+"""
+BUSY = "while True: pass"
+BUSY_CHILDREN = """
+import subprocess
+while True: subprocess.run(["sh", "-c", "i=0; while [ $i -lt 50000 ]; do i=$((i+1)); done"])
+"""
+GROWS = "import signal; signal.signal(signal.SIGXFSZ, signal.SIG_DFL)\n" + FILLS
+QUIET = """
+import subprocess, time
+open("x", "w").write("x" * 1000)
+time.sleep(0.3)
+print(subprocess.run(["echo", "hi"]).returncode)
+"""
+INHERITED = """
+import ringfence, sys
+words = ["head", "-c", "5000", "/dev/zero"]
+print(ringfence.run(words, workspace=sys.argv[1], as_root=len(sys.argv) > 2, limits={"output": 1000}).exit_code)
+"""
+
+
+@pytest.mark.parametrize(
+    ("program", "limit", "amount"),
+    [
+        (FORKS, "processes", 256),
+        (THREADS, "processes", 40),
+        (EATS, "memory", 200 << 20),
+        (EAT_TOGETHER, "memory", 200 << 20),
+        (FILLS, "disk", 40 << 20),
+        (FILLS_PRIVATE, "disk", 40 << 20),
+        (BY_CHILDREN, "disk", 40 << 20),
+        (TALKS, "output", 10 << 20),
+        (TALKS_TWICE, "output", 1 << 20),
+        (BUSY, "cpu", 0.5),
+        (BUSY_CHILDREN, "cpu", 0.5),
+        (GROWS, "fileSize", 4 << 20),
+    ],
+)
+def test_a_tree_that_crosses_a_limit_is_ended_and_the_limit_is_named(
+    workspace: Path, program: str, limit: str, amount: float
+) -> None:
+    outcome = run(workspace, program, {limit: amount})
+
+    assert outcome.ending == Exceeded(limit, amount), outcome
+    assert outcome.exit_code == 123
+    assert outcome.seconds < 15  # the machine is busy; the tree would take 20 at least
+
+
+def test_who_never_exits_and_hears_nothing_is_ended_in_time(workspace: Path) -> None:
+    deaf = "import signal, time\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\ntime.sleep(60)"
+
+    outcome = run(workspace, deaf, {"timeout": "500ms"}, timeout=None)
+
+    assert outcome.ending == ringfence.TimedOut(0.5)
+    assert outcome.seconds < 0.5 + 1 + 1  # the last for a busy machine
+
+
+def test_what_was_written_before_the_limit_is_kept_and_marked(workspace: Path) -> None:
+    outcome = run(workspace, "print('x' * 5000)", {"output": 1000})
+
+    assert (outcome.stdout, outcome.stderr, outcome.is_truncated) == (b"x" * 1000, b"", True)
+
+
+def test_output_that_is_inherited_is_counted_too(workspace: Path) -> None:
+    words = [sys.executable, "-c", INHERITED, str(workspace), *["root"] * AS_ROOT]
+
+    done = subprocess.run(words, capture_output=True, check=True)
+
+    assert done.stdout == bytes(1000) + b"123\n"
+
+
+def test_who_stays_below_every_limit_is_not_disturbed(workspace: Path) -> None:
+    limits: dict[str, float | str] = {
+        "timeout": "20s", "cpu": 10, "memory": "1G", "processes": 20, "files": 64, "fileSize": "1M", "disk": "10M",
+        "output": "1K",
+    }  # fmt: skip
+
+    outcome = run(workspace, QUIET, limits)
+
+    assert (outcome.ending, outcome.stdout) == (ringfence.Exited(0), b"hi\n0\n"), outcome.stderr
+
+
+def test_no_more_files_than_allowed_can_be_open(workspace: Path) -> None:
+    outcome = run(workspace, "held = [open('/dev/null') for _ in range(40)]", {"files": 32})
+
+    assert b"Too many open files" in (outcome.stderr or b"")
+
+
+def test_every_limit_says_in_the_plan_what_holds_it(workspace: Path) -> None:
+    outcome = run(workspace, "", dict.fromkeys(LIMITS, 100 << 20))
+
+    said = [sentence for sentence in outcome.in_force if sentence.startswith("limit: ")]
+    assert [sentence.split()[1] for sentence in said] == [*LIMITS]
+    assert all("held by" in sentence for sentence in said)
+
+
+def groups() -> list[str]:
+    found = [path for name in cgroup.controllers() for path in (cgroup._found or {}).values() if name]
+    return [name for path in {*found} for name in os.listdir(path) if name.startswith(f"ringfence-{os.getpid()}-")]
+
+
+def test_no_group_is_left(workspace: Path) -> None:
+    for program in ("", EATS, FORKS):
+        run(workspace, program, {"memory": "100M", "processes": 50})
+
+    assert groups() == []
+
+
+@pytest.mark.needs_root
+def test_a_group_that_a_killed_supervisor_left_is_swept(tmp_path: Path) -> None:
+    if not cgroup.controllers():
+        return  # no group can be made here
+    above = next(iter((cgroup._found or {}).values()))
+    with subprocess.Popen(["true"]) as gone:
+        pass
+    left = Path(above) / f"ringfence-{gone.pid}-0123"
+    left.mkdir()
+
+    cgroup._sweep(above)
+
+    assert not left.exists()

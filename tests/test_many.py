@@ -1,0 +1,109 @@
+"""Many runs, at once and one after the other: none fails, and nothing is left of them."""
+
+import concurrent.futures
+import gc
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+
+import ringfence
+from ringfence import enforce, keep
+from ringfence.enforce import enactor, process, watch
+
+AS_ROOT = os.geteuid() == 0
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(params=["view", "landlock"])
+def workspace(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Path]:
+    keep.forget_all()
+    host = enforce.probe()
+    enactor._hosts[os.geteuid()] = msgspec.structs.replace(host, namespaces=request.param == "view")
+    place = tmp_path / "ws"
+    place.mkdir()
+    yield place
+    enactor._hosts[os.geteuid()] = host
+    keep.forget_all()
+
+
+def run(workspace: Path, number: int) -> tuple[int, bytes | None]:
+    flags = ringfence.Flags(enforcement=ringfence.Enforcement.BEST_EFFORT)
+    script = f"(sleep 60 &) ; echo {number}; exit {number % 7}"  # each leaves somebody behind, if it can
+    outcome = ringfence.run(
+        ["sh", "-c", script], workspace=str(workspace), flags=flags, capture=True, as_root=AS_ROOT, timeout=50
+    )
+    return outcome.exit_code, outcome.stdout
+
+
+def others() -> list[int]:
+    """Our processes but ourselves. Whoever is dead and only not counted off yet is no process any more."""
+    return [pid for pid in watch.descendants(os.getpid()) if pid != os.getpid() and watch._threads(pid)]
+
+
+def left_over(workspace: Path) -> tuple[list[int], int, list[str], int]:
+    """Our processes but ourselves, our descriptors, what is in the workspace, our threads."""
+    keep.forget_all()
+    gc.collect()
+    until = time.monotonic() + 5  # what is ending may take a moment
+    while (processes := others()) and time.monotonic() < until:
+        process.reap()
+        time.sleep(0.01)
+    return processes, len(os.listdir("/proc/self/fd")), os.listdir(workspace), threading.active_count()
+
+
+@pytest.mark.parametrize("at_once", [2, 8, 32])
+def test_two_hundred_runs_leave_nothing(workspace: Path, at_once: int) -> None:
+    for number in range(4):  # what is opened once for all runs
+        run(workspace, number)
+    before = left_over(workspace)
+
+    with concurrent.futures.ThreadPoolExecutor(at_once) as pool:
+        found = [*pool.map(lambda number: run(workspace, number), range(200))]
+
+    assert found == [(number % 7, f"{number}\n".encode()) for number in range(200)]
+    assert left_over(workspace) == before
+
+
+THOUSAND = """
+import os, sys
+import msgspec, ringfence
+from ringfence import enforce, keep
+from ringfence.enforce import enactor, watch
+host = enforce.probe()
+enactor._hosts[os.geteuid()] = msgspec.structs.replace(host, namespaces=sys.argv[2] == "True")
+flags = ringfence.Flags(enforcement=ringfence.Enforcement.BEST_EFFORT)
+
+def held():
+    keep.forget_all()
+    with open("/proc/self/statm") as file:
+        return len(os.listdir("/proc/self/fd")), int(file.read().split()[1])
+
+def run(times):
+    for _ in range(times):
+        as_root = len(sys.argv) > 3
+        assert ringfence.run(["/bin/true"], workspace=sys.argv[1], flags=flags, capture=True, as_root=as_root).ok
+    return held()
+
+before, after = run(100), run(1000)
+print(after[0] - before[0], (after[1] - before[1]) * 4, len(watch.descendants(os.getpid())))
+"""
+
+
+@pytest.mark.timeout(240)  # it takes five seconds on a quiet machine
+def test_a_thousand_runs_do_not_make_us_grow(workspace: Path) -> None:
+    has_view = str(enforce.probe().namespaces)
+    words = [sys.executable, "-c", THOUSAND, str(workspace), has_view, *["root"] * AS_ROOT]
+
+    said = subprocess.check_output(words, text=True)
+
+    descriptors, kilobytes, processes = map(int, said.split())
+    assert descriptors == 0
+    assert processes < 10  # ourselves, and those that are just ending
+    assert kilobytes < 1024
