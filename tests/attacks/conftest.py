@@ -30,7 +30,8 @@ import pytest
 
 import ringfence
 from ringfence import enforce, keep
-from ringfence.enforce import enactor
+from ringfence.enforce import bubblewrap, enactor
+from ringfence.model import Host
 from ringfence.plan.numbers import numbers
 
 SECONDS = 20.0  # nothing here takes one; a hang must not take the whole run
@@ -99,21 +100,32 @@ class Walls(NamedTuple):
         return f"{self.backend}-{self.who}"
 
     @property
+    def kind(self) -> str:
+        """What holds: both builders of views promise the same."""
+        return "landlock" if self.backend == "landlock" else "view"
+
+    @property
     def uid(self) -> int:
         return {"owner": PLAIN, "root": 0, "self": os.geteuid()}[self.who]
 
 
 def _walls(*chosen: tuple[str, str]) -> tuple[object, ...]:
-    marks = {"view": pytest.mark.needs_userns, "landlock": pytest.mark.needs_landlock(6)}
+    marks = {
+        "view": pytest.mark.needs_userns,
+        "bubblewrap": pytest.mark.needs_bwrap,
+        "landlock": pytest.mark.needs_landlock(6),
+    }
     return tuple(pytest.param(Walls(*one), id=str(Walls(*one)), marks=marks[one[0]]) for one in chosen)
 
 
-# Root without a view is refused by itself (test_root_without_a_view.py), so there is no fourth.
+# Root with Landlock alone is refused by itself (test_root_without_a_view.py).
 WALLS = (
-    _walls(("view", "owner"), ("landlock", "owner"), ("view", "root"))
+    _walls(("view", "owner"), ("landlock", "owner"), ("bubblewrap", "owner"), ("view", "root"))
     if ROOT
-    else _walls(("view", "self"), ("landlock", "self"))
+    else _walls(("view", "self"), ("landlock", "self"), ("bubblewrap", "self"))
 )
+MORE_WALLS = _walls(("bubblewrap", "root")) if ROOT else ()  # rare, so the cases and what aims at root do
+EVERY_WALL = pytest.mark.parametrize("field", [*WALLS, *MORE_WALLS], indirect=True)
 
 
 # ---- The ground ----
@@ -322,14 +334,24 @@ def environment(ground: Ground) -> dict[str, str]:
     return {"PATH": PATH, "HOME": str(ground.home), "LANG": "C.UTF-8"}
 
 
+@functools.cache
+def with_bubblewrap(host: Host, ids: tuple[int, int] | None) -> Host:
+    """The same machine as one that lets only bubblewrap make user namespaces."""
+    found = bubblewrap.found(host, ids)
+    assert found.bubblewrap, found.bubblewrap_why
+    return found
+
+
 @contextlib.contextmanager
 def backend(walls: Walls) -> Iterator[None]:
     """Every plan for this user is made for this backend."""
     ids = (PLAIN, PLAIN) if walls.who == "owner" else None
     host = enforce.probe(ids)
     chosen = host
-    if walls.backend == "landlock":
+    if walls.backend != "view":
         chosen = msgspec.structs.replace(host, namespaces=False, namespaces_why="the test says so")
+    if walls.backend == "bubblewrap":
+        chosen = with_bubblewrap(chosen, ids)
     enactor._hosts[walls.uid] = chosen
     keep.forget_all()
     try:
@@ -426,7 +448,7 @@ class Field:
         ground.own()
         before = ground.state()
         seen = self.program(ground, program, extra, **(dict(denied(ground)) if denied else {}))
-        allowed = (gaps or {}).get(self.walls.backend, {})
+        allowed = (gaps or {}).get(self.walls.kind, {})
         for name, words in allowed.items():
             listed = [gap.what for gap in seen.gaps]
             assert any(words in what for what in listed), f"{name}: no gap says {words!r} among {listed}"
@@ -456,10 +478,13 @@ import sys
 import msgspec
 from ringfence.enforce import enactor
 look = enactor._answer
-if sys.argv.pop(1) == "landlock":
+backend = sys.argv.pop(1)
+if backend != "view":
     def probe(*about):
         return msgspec.structs.replace(look(*about), namespaces=False, namespaces_why="the test says so")
     enactor._answer = probe
+if backend == "landlock":
+    enactor._with_bubblewrap = lambda host, ids: host
 from ringfence.cli import main
 sys.exit(main())
 """

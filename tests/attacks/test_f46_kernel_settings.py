@@ -1,7 +1,7 @@
 """F46: core_pattern, modprobe, binfmt_misc, uevent_helper, sysrq: files through which root commands the kernel."""
 
 import pytest
-from tests.attacks.conftest import Field
+from tests.attacks.conftest import EVERY_WALL, Field
 
 PROGRAM = """
 PATHS = \"\"\"/proc/sys/kernel/core_pattern /proc/sys/kernel/modprobe /proc/sys/vm/drop_caches /proc/sysrq-trigger
@@ -20,11 +20,13 @@ attempt("a control group", lambda: (os.mkdir(group), os.rmdir(group)))
 
 
 @pytest.mark.needs_root
+@EVERY_WALL
 def test_no_file_that_commands_the_kernel_is_opened(field: Field) -> None:
     field.repels(PROGRAM, bare_as_root=True, unknown=("/proc/timer_list", "/sys/kernel/profiling"))
 
 
 @pytest.mark.needs_root
+@EVERY_WALL
 def test_proc_of_the_root_user_shows_no_memory_of_the_kernel(field: Field) -> None:
     program = """
 for path in filter(os.path.exists, ("/proc/kcore", "/proc/kmsg")):

@@ -1,7 +1,7 @@
 """K11: setns enters the namespaces of a process outside."""
 
 import pytest
-from tests.attacks.conftest import Field
+from tests.attacks.conftest import EVERY_WALL, Field
 from tests.attacks.test_k02_ptrace import prepare
 
 PROGRAM = """
@@ -15,5 +15,6 @@ reach("the call itself", lambda: checked(libc.setns(-1, 0)))
 
 
 @pytest.mark.needs_root
+@EVERY_WALL
 def test_no_namespace_outside_is_entered(field: Field) -> None:
     field.repels(PROGRAM, prepare, bare_as_root=True)

@@ -1,7 +1,7 @@
 """K14, K15, K16: no_new_privs, no capabilities, a filter: in every mode."""
 
 import pytest
-from tests.attacks.conftest import Field
+from tests.attacks.conftest import EVERY_WALL, Field
 
 PROGRAM = """
 with open("/proc/self/status") as file:
@@ -17,15 +17,18 @@ for name in ("CapEff", "CapPrm", "CapInh", "CapAmb"):
 
 
 @pytest.mark.needs_root
+@EVERY_WALL
 def test_no_rights_are_left(field: Field) -> None:
     field.repels(PROGRAM, bare_as_root=True, unknown=("CapInh", "CapAmb"))
 
 
+@EVERY_WALL
 def test_no_way_back_to_rights_is_left(field: Field) -> None:
     program = 'attempt("every call", lambda: checked(libc.unshare(0x10000000)))'
     field.repels(program)
 
 
+@EVERY_WALL
 def test_root_can_be_given_no_capability_at_exec(field: Field) -> None:
     seen = field.program(field.ground(), "print(*[line for line in open('/proc/self/status') if line[:6] == 'CapBnd'])")
 
@@ -33,6 +36,7 @@ def test_root_can_be_given_no_capability_at_exec(field: Field) -> None:
     assert field.walls.uid != 0 or bounding == "0" * 16, seen.said
 
 
+@EVERY_WALL
 def test_a_setuid_program_gives_nothing(field: Field) -> None:
     outcome = field.run(field.ground(), ["sh", "-c", "for p in su sudo mount newuidmap; do command -v $p; done; id -u"])
 

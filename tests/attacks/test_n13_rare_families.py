@@ -27,7 +27,7 @@ def test_no_rare_family_is_opened(field: Field) -> None:
 
 @pytest.mark.needs_userns
 def test_interfaces_can_be_listed_where_they_are_the_runs_own(field: Field) -> None:
-    if field.walls.backend != "view":
+    if field.walls.kind != "view":
         return  # without a namespace of its own they would be the host's
     program = 'import socket; print("interfaces", *(name for _, name in socket.if_nameindex()))'
     seen = field.program(field.ground(), program)

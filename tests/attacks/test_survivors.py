@@ -26,12 +26,7 @@ def stop(ground: Ground) -> None:
         os.kill(int((ground.workspace / "pid").read_text()), signal.SIGKILL)
 
 
-def is_said(field: Field, ground: Ground) -> bool:
-    """Whether the plan says that processes can outlive the run."""
-    return any("outlive" in gap.what for gap in field.run(ground, ["true"]).gaps)
-
-
-def test_a_daemon_ends_with_the_run_or_it_is_said(field: Field) -> None:
+def test_a_daemon_ends_with_the_run(field: Field) -> None:
     ground = field.ground()
     ground.own()
 
@@ -42,10 +37,10 @@ def test_a_daemon_ends_with_the_run_or_it_is_said(field: Field) -> None:
     survived = beats(ground)
     if survived and field.walls.backend == "landlock":
         stop(ground)
-    assert not survived or is_said(field, ground)
+    assert not survived
 
 
-def test_everything_ends_when_ringfence_is_killed_or_it_is_said(field: Field) -> None:
+def test_everything_ends_when_ringfence_is_killed(field: Field) -> None:
     ground = field.ground()
     ground.own()
     process = subprocess.Popen(
@@ -63,4 +58,4 @@ def test_everything_ends_when_ringfence_is_killed_or_it_is_said(field: Field) ->
     survived = beats(ground)
     if survived and field.walls.backend == "landlock":
         stop(ground)
-    assert not survived or is_said(field, ground)
+    assert not survived

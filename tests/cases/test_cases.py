@@ -14,6 +14,7 @@ and `{uid}` who the command is. A case has:
     refused  by backend: words of the refusal, where nothing is run
     perhaps  words of a refusal that is as good as the rest
     needs    programs without which there is no such case
+    seed     which promises of the systems before this one it holds
 """
 
 import contextlib
@@ -26,7 +27,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.attacks.conftest import PATH, WALLS, Field, Ground
+from tests.attacks.conftest import MORE_WALLS, PATH, WALLS, Field, Ground
 
 import ringfence
 
@@ -96,7 +97,7 @@ def run(field: Field, ground: Ground, case: Case) -> ringfence.Outcome:
     )
 
 
-@pytest.fixture(params=WALLS)
+@pytest.fixture(params=(*WALLS, *MORE_WALLS))
 def field(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Field]:
     made = Field(request.param, monkeypatch)
     yield made
@@ -106,7 +107,7 @@ def field(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> It
 @pytest.mark.parametrize("case", list(cases()))
 def test_the_case_is_as_it_says(field: Field, case: Case) -> None:
     ground = field.ground()
-    backend = field.walls.backend
+    backend = field.walls.kind
     refused = case.get("refused", {}).get(backend)
     with pytest.raises(ringfence.RingfenceError, match=refused) if refused else contextlib.nullcontext():
         try:
@@ -128,6 +129,27 @@ def test_the_case_is_as_it_says(field: Field, case: Case) -> None:
     assert (outcome.exit_code != 0) if code == "not 0" else (outcome.exit_code == code), said
     assert filled(case.get("out", ""), ground) in out, said
     assert filled(case.get("err", ""), ground) in err, said
+
+
+# Promises that need a witness outside, and so are attacks.
+ELSEWHERE = {
+    "L22": ("attacks/test_n01_loopback_tcp.py",),
+    "L23": ("attacks/test_n14_unix_sockets.py",),
+    "L24": (
+        "attacks/test_n17_abstract_sockets.py",
+        "attacks/test_k01_signals.py",
+        "attacks/test_own_processes.py",
+        "attacks/test_n16_unix_datagrams.py",
+    ),
+}
+PROMISES = {"L": 30, "A": 11, "O": 11}
+
+
+def test_every_promise_of_the_seeds_has_a_case() -> None:
+    held = {seed for case in cases() for seed in case.values[0].get("seed", ())}  # type: ignore[attr-defined]
+
+    assert held | ELSEWHERE.keys() == {f"{letter}{n}" for letter, last in PROMISES.items() for n in range(1, last + 1)}
+    assert all((Path(__file__).parent.parent / file).exists() for files in ELSEWHERE.values() for file in files)
 
 
 def test_every_case_has_a_name_of_its_own() -> None:

@@ -1,0 +1,148 @@
+"""The judge says what the kernel does: random policies over random trees, every access tried for real.
+
+Each example is one tree and one policy. A program tries every access bare, and on each backend inside; the answers are
+held against `policy.decide`. A difference must be one that the plan states as a gap, as `oracle` reads it.
+"""
+
+import contextlib
+import json
+import os
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import hypothesis
+import pytest
+from tests.attacks.conftest import PATH, PYTHON, ROOT, WALLS, Walls, as_user, backend
+from tests.judge.oracle import Answer, Oracle, Question
+from tests.judge.trees import PRIVATE, UNIVERSE, World, grown, worlds
+
+import ringfence
+from ringfence import keep
+from ringfence.model import Access
+from ringfence.run import make_request
+
+INSIDE = Path(__file__).with_name("inside.py").read_text()
+PLACES = tuple(place for place in ("/var/tmp", "/opt") if os.access(place, os.W_OK))
+EXAMPLES = 6  # of some 600 accesses each; `scripts/judge-kernel` tries as many as it is told
+LEAST = 2000
+Answers = dict[str, Answer]
+
+
+def words(world: World, base: Path) -> list[str]:
+    told = {"paths": [*UNIVERSE, "ws", "out", *PRIVATE], "pairs": world.pairs}
+    return [PYTHON, "-I", "-S", "-c", INSIDE, str(base), json.dumps(told)]
+
+
+def bare(world: World, uid: int) -> Answers:
+    """What is done without a sandbox, by the same user."""
+    with grown(world, (uid, uid) if ROOT else None) as base:
+        user = as_user(uid) or ["setpriv", "--bounding-set=-all", "--"] * ROOT  # root inside has no capabilities either
+        done = subprocess.run([*user, *words(world, base)], capture_output=True, check=True, timeout=60)
+        found: Answers = json.loads(done.stdout)
+        return found
+
+
+def held(world: World, walls: Walls) -> tuple[int, list[str]]:
+    """How many accesses were tried on a backend, and what was wrong."""
+    owner = (walls.uid, walls.uid) if ROOT else None
+    outside = bare(world, walls.uid)
+    with grown(world, owner) as base, policy_file(world, base) as file, backend(walls):
+        workspace = str(base / "ws")
+        flags = ringfence.Flags(policy_files=(file,), cwd=workspace)
+        as_root = walls.who == "root"
+        oracle = Oracle(keep.prepare(make_request(workspace, workspace, flags, as_root)), str(base))
+        before = seen(base)
+        outcome = ringfence.run(
+            words(world, base), workspace=workspace, cwd=workspace, env={"PATH": PATH}, flags=flags, capture=True,
+            input=b"", timeout=60, as_root=as_root,
+        )  # fmt: skip
+        assert outcome.exit_code == 0, (outcome.ending, outcome.stderr)
+        inside: Answers = json.loads(outcome.stdout or b"")
+        return len(inside), [*differences(oracle, base, outside, inside), *changed(oracle, before, seen(base))]
+
+
+def differences(oracle: Oracle, base: Path, outside: Answers, inside: Answers) -> list[str]:
+    """Where the kernel's answer is neither the judge's nor stated by the plan."""
+    faults = []
+    for key in sorted(outside.keys() | inside.keys()):
+        if key.endswith("undone"):
+            loose = (
+                Question.read(key.removesuffix(" undone"), str(base)).path in oracle.loose
+            )  # it may go, not come back
+            faults += [f"{key}: {inside[key]}"] if key in inside and not loose else []
+            continue
+        bare_answer, answer = outside.get(key, "absent"), inside.get(key, "absent")
+        fault = oracle.fault(Question.read(key, str(base)), bare_answer, answer)
+        faults += [f"{key}: {fault}; bare {bare_answer}"] if fault else []
+    return faults
+
+
+Seen = dict[str, tuple[int, ...]]
+
+
+def seen(base: Path) -> Seen:
+    """What there is, and what would show that somebody has changed it."""
+    found: Seen = {}
+    for above, directories, files in os.walk(base):
+        for name in (*directories, *files):
+            facts = os.lstat(path := os.path.join(above, name))
+            found[path] = (facts.st_ino, facts.st_mode, facts.st_size, facts.st_mtime_ns, facts.st_nlink)
+    return found
+
+
+def changed(oracle: Oracle, before: Seen, after: Seen) -> list[str]:
+    """What is another thing than before, although nobody may write it by any of its names."""
+    writable = {facts[0] for path, facts in before.items() if oracle.may(Access.WRITE, path)}
+    return [
+        f"{path}: was {before.get(path)} and is {after.get(path)}"
+        for path in before.keys() | after.keys()
+        if before.get(path) != after.get(path)
+        and not oracle.may(Access.WRITE, path)
+        and path not in oracle.loose | oracle.uncreated
+        and before.get(path, (0,))[0] not in writable
+    ]
+
+
+@contextlib.contextmanager
+def policy_file(world: World, base: Path) -> Iterator[str]:
+    """The policy of a world, in a file that the command cannot write."""
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as beside:
+        os.chmod(beside, 0o755)
+        file = Path(beside) / "policy.json"
+        file.write_text(json.dumps(world.policy(str(base))))
+        file.chmod(0o644)
+        yield str(file)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HOME", str(tmp_path_factory.mktemp("home")))
+        yield
+
+
+def try_examples(walls: Walls, examples: int) -> int:
+    """Hold the judge against the kernel on so many worlds; how many accesses that were."""
+    tried = 0
+
+    @hypothesis.settings(
+        max_examples=examples, deadline=None, suppress_health_check=list(hypothesis.HealthCheck), database=None,
+        phases=[hypothesis.Phase.generate, hypothesis.Phase.shrink], report_multiple_bugs=False,
+    )  # fmt: skip
+    @hypothesis.given(worlds(PLACES))
+    def agree(world: World) -> None:
+        nonlocal tried
+        count, faults = held(world, walls)
+        tried += count
+        assert not faults, "\n".join(faults)
+
+    agree()
+    return tried
+
+
+@pytest.mark.timeout(300)  # seconds at most on a free machine
+@pytest.mark.parametrize("walls", WALLS)
+def test_the_judge_says_what_the_kernel_does(walls: Walls) -> None:
+    assert try_examples(walls, EXAMPLES) >= LEAST
