@@ -4,6 +4,7 @@ Each row names its mark; a row over it is shown as such, and the exit code says 
 noisy: look at the median of many, never at one run of one thing.
 """
 
+import concurrent.futures
 import contextlib
 import os
 import shutil
@@ -21,6 +22,8 @@ import msgspec
 import ringfence
 from ringfence import enforce, keep
 from ringfence.enforce import enactor
+from ringfence.model import Plan, StepKind
+from ringfence.run import make_request, plan_for
 
 # Started by root, the commands run as a plain owner of the workspace, as they would for a plain user.
 OWNER = (65534, 65534) if os.geteuid() == 0 else None
@@ -120,6 +123,112 @@ def spawns(sheet: Sheet, workspace: Path, label: str) -> None:
     sheet.row(f"ringfence.run, with the view{label}", seen["view"] / seen["bare"], 3.3)
 
 
+# What a view of mounts alone does without: the other namespaces, and the warden that stays in them.
+MORE_THAN_MOUNTS = {
+    StepKind.LOOPBACK,
+    StepKind.WARDEN,
+    StepKind.PROC,
+    StepKind.PARENT,
+    StepKind.NAME,
+    StepKind.COMMAND,
+    StepKind.SCOPE,
+}
+OWN_MOUNTS = 0x10020000  # CLONE_NEWUSER and CLONE_NEWNS
+
+
+def mounts_alone(whole: Plan) -> Plan:
+    """The same plan with user and mount namespaces and no others."""
+    changed = {StepKind.NAMESPACES: (OWN_MOUNTS,), StepKind.SECCOMP: (0,)}
+    steps = tuple(
+        msgspec.structs.replace(step, numbers=changed.get(step.kind, step.numbers))
+        for step in whole.steps
+        if step.kind not in MORE_THAN_MOUNTS
+    )
+    return msgspec.structs.replace(whole, steps=steps, has_warden=False)
+
+
+def bubblewrap_words(request: keep.Request) -> list[str]:
+    """The same mounts, as bubblewrap is told them."""
+    host = enforce.probe(OWNER)
+    there = msgspec.structs.replace(host, namespaces=False, bubblewrap="/usr/bin/bwrap")
+    enactor._hosts[host.uid] = there
+    keep.forget_all()
+    try:
+        steps = keep.prepare(request).walls.head
+    finally:
+        enactor._hosts[host.uid] = host
+        keep.forget_all()
+    words = [word.decode() for step in steps if step.kind is StepKind.BUBBLEWRAP for word in step.strings]
+    return [word for word in words if word != "--as-pid-1"]
+
+
+def launches(sheet: Sheet, workspace: Path) -> None:
+    """A launch from Python, by what it sets up, beside bubblewrap with the same mounts."""
+    flags = ringfence.Flags(cwd=str(workspace), enforcement=ringfence.Enforcement.BEST_EFFORT)
+    request = make_request(str(workspace), str(workspace), flags)
+    words = bubblewrap_words(request)
+    own_proc = ("--unshare-pid", "--unshare-ipc", "--unshare-net", "--proc /proc", "--remount-ro /proc")
+    fewer = " ".join(words)
+    for left_out in own_proc:
+        fewer = fewer.replace(left_out, "")
+    whole = plan_for(request, ["/bin/true"], {"PATH": "/usr/bin:/bin"})
+    mounts = mounts_alone(whole)
+    bytes_of_mounts = enforce.encode(mounts.steps)
+
+    def with_mounts() -> None:
+        with enforce.start(mounts, bytes_of_mounts) as launch:
+            ending = launch.wait()[0]
+        assert ending == ringfence.Exited(0), ending
+
+    def with_all() -> None:
+        outcome = ringfence.run(["/bin/true"], workspace=str(workspace), flags=flags)
+        assert outcome.ok, outcome
+
+    with_all()
+    who = {"user": OWNER[0], "group": OWNER[1], "extra_groups": []} if OWNER else {}
+    seen = interleaved(
+        {
+            "bare": lambda: subprocess.run(["/bin/true"], check=True),
+            "mounts": with_mounts,
+            "all": with_all,
+            "bubblewrap, mounts": lambda: subprocess.run([*fewer.split(), "/bin/true"], check=True, **who),  # type: ignore[call-overload]
+            "bubblewrap": lambda: subprocess.run([*words, "/bin/true"], check=True, **who),  # type: ignore[call-overload]
+        }
+    )
+    print("     " + ", ".join(f"{name} {value * 1000:.2f} ms" for name, value in seen.items()))
+    sheet.row("a launch with a view of mounts alone", seen["mounts"] / seen["bare"], 2.2)
+    sheet.row("ringfence.run with all namespaces", seen["all"] / seen["bare"], 3.3)
+    sheet.row("mounts alone, of bubblewrap's", seen["mounts"] / seen["bubblewrap, mounts"], 0.5)
+    sheet.row("all namespaces, of bubblewrap's", seen["all"] / seen["bubblewrap"], 0.5)
+
+
+def many(sheet: Sheet, workspace: Path) -> None:
+    """200 runs, so many at a time: the whole time beside that of the bare commands."""
+    flags = ringfence.Flags(cwd=str(workspace), enforcement=ringfence.Enforcement.BEST_EFFORT)
+
+    def run(_number: int) -> None:
+        assert ringfence.run(["/bin/true"], workspace=str(workspace), flags=flags).ok
+
+    def bare(_number: int) -> None:
+        subprocess.run(["/bin/true"], check=True)
+
+    def all_of(call: Callable[[int], None], at_once: int) -> Callable[[], object]:
+        def start() -> None:
+            with concurrent.futures.ThreadPoolExecutor(at_once) as pool:
+                list(pool.map(call, range(200)))
+
+        return start
+
+    for at_once in (2, 8, 32):
+        with without_view():
+            run(0)
+            seen = interleaved({"bare": all_of(bare, at_once), "landlock": all_of(run, at_once)}, 5)
+        sheet.row(f"200 runs, {at_once} at a time, Landlock", seen["landlock"] / seen["bare"], 1.5)
+        run(0)
+        seen = interleaved({"bare": all_of(bare, at_once), "view": all_of(run, at_once)}, 5)
+        sheet.row(f"200 runs, {at_once} at a time, with the view", seen["view"] / seen["bare"], 4.5)
+
+
 def command(sheet: Sheet, workspace: Path) -> None:
     words = [*COMMAND, "--", "/bin/true"]
     seen = interleaved(
@@ -193,6 +302,8 @@ def main() -> int:
         os.chown(workspace, *OWNER)
     try:
         spawns(sheet, workspace, "")
+        launches(sheet, workspace)
+        many(sheet, workspace)
         command(sheet, workspace)
         ballast = bytearray(800 << 20)
         ballast[::4096] = b"x" * len(ballast[::4096])

@@ -1,0 +1,137 @@
+"""`python bench/network.py`: what a connection costs, by each way out, against a direct one; interleaved, medians.
+
+A server and clients on this machine's own addresses: 2,000 requests with keep-alive, 300 connections, 200 MB. The same
+client runs bare and inside. These machines are noisy: look at the medians, and at two runs.
+"""
+
+import json
+import os
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+ROUNDS = int(os.environ.get("BENCH_ROUNDS", "5"))
+PYTHON = "/usr/bin/python3"
+
+SERVER = """
+import asyncio
+REPLY = b"HTTP/1.1 200 OK\\r\\nContent-Type: text/plain\\r\\nContent-Length: 200\\r\\n\\r\\n" + b"x" * 200
+BIG, PIECE = 200 << 20, b"y" * (1 << 20)
+class Serve(asyncio.Protocol):
+    def connection_made(self, transport):
+        self.transport, self.kept, self.free = transport, b"", asyncio.Event()
+        self.free.set()
+    def pause_writing(self):
+        self.free.clear()
+    def resume_writing(self):
+        self.free.set()
+    def data_received(self, data):
+        self.kept += data
+        while b"\\r\\n\\r\\n" in self.kept:
+            head, _, self.kept = self.kept.partition(b"\\r\\n\\r\\n")
+            if b"/big" in head.split(b"\\r\\n")[0]:
+                asyncio.get_running_loop().create_task(self.big())
+            else:
+                self.transport.write(REPLY)
+    async def big(self):
+        self.transport.write(b"HTTP/1.1 200 OK\\r\\nContent-Length: %d\\r\\n\\r\\n" % BIG)
+        for _ in range(BIG >> 20):
+            await self.free.wait()
+            self.transport.write(PIECE)
+async def main():
+    server = await asyncio.get_running_loop().create_server(Serve, "0.0.0.0", 0)
+    print(server.sockets[0].getsockname()[1], flush=True)
+    await server.serve_forever()
+asyncio.run(main())
+"""
+
+CLIENT = """
+import json, socket, sys, time
+way, host, port = sys.argv[1], sys.argv[2], int(sys.argv[3])
+room = bytearray(1 << 18)
+def connect():
+    place = {"http": ("127.0.0.1", 3128), "tunnel": ("127.0.0.1", 3128), "socks": ("127.0.0.1", 1080)}
+    sock = socket.create_connection(place.get(way, (host, port)))
+    sock.setsockopt(6, 1, 1)
+    if way == "tunnel":
+        sock.sendall(f"CONNECT {host}:{port} HTTP/1.1\\r\\nHost: {host}:{port}\\r\\n\\r\\n".encode())
+        assert b" 200 " in sock.recv(1000)
+    if way == "socks":
+        sock.sendall(b"\\x05\\x01\\x00\\x05\\x01\\x00\\x01" + socket.inet_aton(host) + port.to_bytes(2, "big"))
+        got = b""
+        while len(got) < 12:
+            got += sock.recv(12 - len(got))
+    return sock
+def fetch(sock, path):
+    target = f"http://{host}:{port}{path}" if way == "http" else path
+    sock.sendall(f"GET {target} HTTP/1.1\\r\\nHost: {host}:{port}\\r\\nUser-Agent: b\\r\\n\\r\\n".encode())
+    data = b""
+    while b"\\r\\n\\r\\n" not in data:
+        data += sock.recv(65536)
+    head, _, rest = data.partition(b"\\r\\n\\r\\n")
+    left = int(head.lower().split(b"content-length: ")[1].split(b"\\r\\n")[0]) - len(rest)
+    while left:
+        left -= sock.recv_into(room)
+def timed(count, work):
+    begin = time.perf_counter()
+    for _ in range(count):
+        work()
+    return count / (time.perf_counter() - begin)
+def once():
+    with connect() as sock:
+        fetch(sock, "/")
+with connect() as sock:
+    timed(100, lambda: fetch(sock, "/"))
+    requests = timed(2000, lambda: fetch(sock, "/"))
+connections = timed(300, once)
+with connect() as sock:
+    download = timed(1, lambda: fetch(sock, "/big")) * 200
+print(json.dumps([requests, connections, download]))
+"""
+
+
+def own_address() -> str:
+    """An address of this machine that is not its loopback."""
+    with socket.socket(type=socket.SOCK_DGRAM) as sock:
+        sock.connect(("192.0.2.77", 9))
+        return str(sock.getsockname()[0])
+
+
+def measured(way: str, address: str, port: int, workspace: str) -> list[float]:
+    words = [PYTHON, "-I", "-S", "client.py", "direct" if way == "by name" else way, address, str(port)]
+    if way != "direct":
+        ringfence = str(Path(sys.executable).with_name("ringfence"))
+        words = [ringfence, "run", "--as-root", "--allow-host", f"{address}:{port}", "--", *words]
+    done = subprocess.run(words, cwd=workspace, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120)
+    if done.returncode:
+        raise SystemExit(done.stderr)
+    found: list[float] = json.loads(done.stdout)
+    return found
+
+
+def main() -> None:
+    """Measure, and print a table."""
+    server = subprocess.Popen([PYTHON, "-I", "-S", "-c", SERVER], stdout=subprocess.PIPE, text=True)
+    assert server.stdout
+    port, address = int(server.stdout.readline()), own_address()
+    ways = ("direct", "by name", "http", "tunnel", "socks")
+    seen: dict[str, list[list[float]]] = {way: [] for way in ways}
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as workspace:
+        Path(workspace, "client.py").write_text(CLIENT)
+        for _ in range(ROUNDS):
+            for way in ways:
+                seen[way].append(measured(way, address, port, workspace))
+    server.terminate()
+    server.wait()
+    base = [statistics.median(column) for column in zip(*seen["direct"], strict=True)]
+    print(f"{'':8} {'requests/s':>18} {'connections/s':>18} {'MB/s':>18}")
+    for way in ways:
+        middle = [statistics.median(column) for column in zip(*seen[way], strict=True)]
+        print(f"{way:8}", *(f"{value:9.0f} {value / one:6.2f} x" for value, one in zip(middle, base, strict=True)))
+
+
+if __name__ == "__main__":
+    main()
