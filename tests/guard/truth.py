@@ -58,13 +58,13 @@ def observe(command: str, root: Path, home: Path) -> Truth:
         "GIT_COMMITTER_EMAIL": "a@b",
     }
     words = [*view, *traced, "timeout", "-k", "1", "5", "bash", "-c", command]
-    for _ in range(3):  # where the view or the tracer could not be made, nothing has run
-        done = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, env=environment, timeout=30)
-        if (trace / "out").exists():
-            break
-    else:
-        raise AssertionError(f"{command!r} was not run: {done.stderr.decode(errors='replace')}")
-    lines = (trace / "out").read_text(errors="surrogateescape").splitlines()
+    (trace / "out").touch()
+    with (trace / "out").open(errors="surrogateescape") as file:  # held: `find / -delete` finds its name
+        for _ in range(3):  # where the view or the tracer could not be made, nothing has run
+            done = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, env=environment, timeout=30)
+            if lines := file.read().splitlines():
+                break
+    assert lines, f"{command!r} was not run: {done.stderr.decode(errors='replace')[:1000]}"
     shutil.rmtree(trace)
     return Truth(*read(lines, root), done.returncode)
 
