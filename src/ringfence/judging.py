@@ -124,13 +124,15 @@ def names(pattern: str, directory: str, root: str) -> list[str] | None:
 
 
 def leaks(directory: str, decide: Callable[[Access, str], Decision]) -> bool:
-    """Whether a link below a directory leads to where nobody may write; yes, when there is too much to look at."""
+    """Whether a link below a directory leads to where nobody may write; yes, when nobody can look at all of it."""
     seen, waiting = 0, [directory]
     while waiting:
         try:
             entries = list(os.scandir(waiting.pop()))
-        except OSError:
+        except (FileNotFoundError, NotADirectoryError):
             continue
+        except OSError:
+            return True  # nobody can look: what is there may lead anywhere
         for entry in entries:
             seen += 1
             if seen > MOST_ENTRIES:

@@ -7,60 +7,19 @@ such table, and what is inside makes walls of its own.
 
 import os
 import shlex
-import shutil
-import subprocess
-import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
-import msgspec
 import pytest
+from tests.attacks.everybody import RUN, run
+from tests.attacks.everybody import installed as installed
+from tests.attacks.everybody import workspace as workspace
 
-import ringfence
-
-pytestmark = pytest.mark.needs_userns
-
-NOBODY = 65534
-# Not the installation of the tests, nor their interpreter: they may lie in root's home, which nobody else can read.
-BASE = Path(f"/var/tmp/rf-nested-{os.getpid()}-{os.urandom(4).hex()}")
-START = f"import sys; sys.path.insert(0, {str(BASE / 'lib')!r}); from ringfence.cli import main; main()"
-RUN = ["/usr/bin/python3", "-I", "-c", START, "run", "--allow-read", str(BASE / "lib")]
-
-
-@pytest.fixture(scope="module", autouse=True)
-def installed() -> Iterator[None]:
-    BASE.mkdir(mode=0o755)
-    for module in (ringfence, msgspec):
-        source = Path(module.__file__ or "").parent
-        shutil.copytree(source, BASE / "lib" / source.name, ignore=shutil.ignore_patterns("__pycache__"))
-    subprocess.run(["chmod", "-R", "a+rX", BASE], check=True)
-    yield
-    shutil.rmtree(BASE)
+pytestmark = [pytest.mark.needs_userns, pytest.mark.usefixtures("installed")]
 
 
 def inner(*options: str, script: str) -> str:
     """A line that runs a script one level further in."""
     return shlex.join([*RUN, *options, "--", "sh", "-c", script])
-
-
-def run(workspace: Path, *options: str, script: str) -> tuple[int, str]:
-    environ = {"HOME": str(workspace.parent / "home"), "PATH": "/usr/local/bin:/usr/bin:/bin", "LANG": "C.UTF-8"}
-    words = [*RUN, *options, "--", "sh", "-c", script]
-    ran = subprocess.run(words, cwd=workspace, env=environ, stdin=subprocess.DEVNULL, capture_output=True, text=True)
-    return ran.returncode, ran.stdout + ran.stderr
-
-
-@pytest.fixture
-def workspace() -> Iterator[Path]:
-    """Started by root, all of it is somebody else's: root is not let into a user namespace inside."""
-    base = Path(tempfile.mkdtemp(dir="/var/tmp", prefix="rf-"))
-    base.chmod(0o755)
-    for name in ("ws", "ws/sub", "home", "outside"):
-        (base / name).mkdir()
-        if os.geteuid() == 0:
-            os.chown(base / name, NOBODY, NOBODY)
-    yield base / "ws"
-    shutil.rmtree(base)
 
 
 def test_ten_levels_deep_the_walls_are_the_first_ones_and_the_exit_code_comes_back(workspace: Path) -> None:

@@ -50,7 +50,7 @@ def quarantine(workspace: str, paths: tuple[str, ...]) -> tuple[str, ...]:
         new = f"{name}{SUFFIX}-{os.urandom(4).hex()}"
         try:
             fd = _directory(workspace, where)
-        except OSError:
+        except OSError:  # gone, or closed to us: it stays among what is told, and not among what was moved
             continue
         try:
             os.rename(name, new, src_dir_fd=fd, dst_dir_fd=fd)
@@ -77,7 +77,8 @@ def _directory(workspace: str, path: str) -> int:
 
 def _own(workspace: str) -> list[str]:
     """The git directories inside the workspace's own: those of its submodules and worktrees."""
-    return [*modules(workspace), *(f"{workspace}/.git/worktrees/{name}" for name in worktrees(workspace))]
+    own = (f"{workspace}/.git/worktrees/{name}" for name in worktrees(workspace) or ())
+    return [*(modules(workspace) or ()), *own]
 
 
 def _repositories(workspace: str, until: float) -> Iterator[str]:
@@ -94,6 +95,9 @@ def _repositories(workspace: str, until: float) -> Iterator[str]:
                     names.add(entry.name)
                     if entry.name != ".git" and entry.is_dir(follow_symlinks=False):
                         queue.append(f"{path}/{entry.name}")
+        except PermissionError:
+            yield path  # closed to us: what is in it can be opened again
+            continue
         except OSError:
             continue
         if ".git" in names and path != workspace:
@@ -108,16 +112,22 @@ def _runs_code(path: str, since: int) -> bool:
     if changed is None or not stat.S_ISDIR(changed.st_mode):
         # A file or a link that leads to the git directory: where it leads may be anywhere.
         return changed is not None and changed.st_ctime_ns >= since and not _is_known_pointer(path)
+    if not os.access(path, os.R_OK | os.X_OK):
+        return changed.st_ctime_ns >= since
     if _is_new(f"{path}/commondir", since) and content(f"{path}/commondir").strip() != b"../..":
         return True
     files = (f"{path}/config", f"{path}/config.worktree")
     if any(_is_new(file, since) and not _is_ordinary(content(file)) for file in files):
         return True
+    was_opened = _is_new(f"{path}/hooks", since)
     try:
         hooks = os.listdir(f"{path}/hooks")
+    except PermissionError:
+        return was_opened
     except OSError:
-        return _is_new(f"{path}/hooks", since) and os.path.islink(f"{path}/hooks")
-    return any(not name.endswith(".sample") and _is_new(f"{path}/hooks/{name}", since) for name in hooks)
+        return was_opened and os.path.islink(f"{path}/hooks")
+    mine = [name for name in hooks if not name.endswith(".sample")]
+    return any(was_opened or _is_new(f"{path}/hooks/{name}", since) for name in mine)
 
 
 def _is_known_pointer(path: str) -> bool:

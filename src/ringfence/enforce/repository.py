@@ -10,6 +10,7 @@ import stat
 NOWHERE = "/nonexistent"
 _MOST = 1 << 16
 MOST_MODULES = 64
+_ABSENT = (FileNotFoundError, NotADirectoryError)
 
 
 def linked_worktree(workspace: str) -> tuple[str, str] | None:
@@ -43,30 +44,49 @@ def submodule(workspace: str) -> str:
     return own if _is_theirs(workspace, own) else ""
 
 
-def worktrees(workspace: str) -> list[str]:
-    """The names under which the repository of a workspace keeps its linked worktrees."""
+def worktrees(workspace: str) -> list[str] | None:
+    """The names under which the repository of a workspace keeps its linked worktrees; None where nobody can look: a
+    command that closed the directory could open it again."""
     try:
         return sorted(os.listdir(f"{workspace}/.git/worktrees"))
+    except _ABSENT:
+        return []
     except OSError:
+        return None
+
+
+def modules(workspace: str) -> list[str] | None:
+    """The git directories of the submodules of a workspace, below its own `.git/modules`; None when they are too many,
+    or where nobody can look."""
+    found: list[str] = []
+    waiting = [f"{workspace}/.git/modules"]
+    try:
+        while waiting and len(found) <= MOST_MODULES:
+            for path in _directories(waiting.pop()):
+                is_module = any(_is_there(f"{path}/{name}") for name in ("HEAD", "config"))
+                found += [path] if is_module else []
+                waiting.append(f"{path}/modules" if is_module else path)  # a name may have slashes, a module modules
+    except OSError:
+        return None
+    return sorted(found) if len(found) <= MOST_MODULES else None
+
+
+def _directories(path: str) -> list[str]:
+    """The directories in a directory, none where there is none."""
+    try:
+        with os.scandir(path) as entries:
+            return [entry.path for entry in entries if entry.is_dir(follow_symlinks=False)]
+    except _ABSENT:
         return []
 
 
-def modules(workspace: str) -> list[str]:
-    """The git directories of the submodules of a workspace, below its own `.git/modules`; none when they are many."""
-    found: list[str] = []
-    waiting = [f"{workspace}/.git/modules"]
-    while waiting and len(found) <= MOST_MODULES:
-        above = waiting.pop()
-        try:
-            with os.scandir(above) as entries:
-                inside = [entry.path for entry in entries if entry.is_dir(follow_symlinks=False)]
-        except OSError:
-            continue
-        for path in inside:
-            is_module = any(os.path.lexists(f"{path}/{name}") for name in ("HEAD", "config"))
-            found += [path] if is_module else []
-            waiting.append(f"{path}/modules" if is_module else path)  # a name may have slashes, a module modules
-    return sorted(found) if len(found) <= MOST_MODULES else []
+def _is_there(path: str) -> bool:
+    """Whether something stands at a path; raises where that cannot be known."""
+    try:
+        os.lstat(path)
+    except _ABSENT:
+        return False
+    return True
 
 
 def _pointed_at(workspace: str) -> str:

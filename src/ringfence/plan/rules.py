@@ -166,15 +166,17 @@ def _with_git_directory(policy: Policy, read: str, written: tuple[str, ...], kep
     return msgspec.structs.replace(policy, rules=policy.rules + added)
 
 
-def with_git_insides(policy: Policy, worktrees: list[str], modules: list[str]) -> Policy:
+def with_git_insides(policy: Policy, worktrees: list[str] | None, modules: list[str] | None) -> Policy:
     """What the linked worktrees of a repository say of themselves stays as it is, and new ones may be added. In the
-    submodules, when there are any, commits can be made: they are protected one by one, and not all of them whole."""
+    submodules, when there are any, commits can be made: they are protected one by one, and not all of them whole. What
+    could not be looked at (None) is protected whole."""
     git = git_path(policy)
     whole = next((rule for rule in policy.rules if rule.origin == BUILT_IN and rule.path == f"{git}/modules"), None)
-    if whole is None or not (worktrees or modules):  # path rules are switched off
+    if whole is None:  # path rules are switched off
         return policy
-    kept = [f"{git}/worktrees/{name}/{file}" for name in worktrees for file in _WORKTREE]
-    kept += [f"{module}/{file}" for module in modules for file in _MODULE]
+    kept = [f"{git}/worktrees"] if worktrees is None else []
+    kept += [f"{git}/worktrees/{name}/{file}" for name in worktrees or () for file in _WORKTREE]
+    kept += [f"{module}/{file}" for module in modules or () for file in _MODULE]
     rules = tuple(rule for rule in policy.rules if rule is not whole or not modules)
     added = tuple(msgspec.structs.replace(whole, path=path, why="git runs what it names") for path in kept)
     return msgspec.structs.replace(policy, rules=rules + added)
