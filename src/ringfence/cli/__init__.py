@@ -64,7 +64,7 @@ def call(words: list[str]) -> int:
             from .render import error_document
 
             print(error_document(error))
-        say(error.render())
+        say(*error.lines())
         return error.exit_code
     except BrokenPipeError:
         return 125

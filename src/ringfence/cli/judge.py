@@ -87,7 +87,7 @@ def main(words: list[str]) -> int:
 
         print(dump({"schema": "ringfence/judgement@1", **document(made)}))
     else:
-        print(printable("\n".join((made.verdict.word, *(f"  {reason}" for reason in made.reasons)))))
+        print(printable(made.verdict.word, *(f"  {reason}" for reason in made.reasons)))
     return 0 if made.verdict is Verdict.ALLOW else 1
 
 

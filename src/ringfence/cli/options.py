@@ -61,15 +61,15 @@ OUTPUT = (
 Values = dict[str, list[str]]
 
 
-def printable(text: str) -> str:
-    """A hostile name in a message must not steer a person's terminal."""
-    return "".join(char if char.isprintable() or char == "\n" else repr(char)[1:-1] for char in text)
+def printable(*lines: str) -> str:
+    """Lines for a person. A hostile name in one must neither steer the terminal nor look like a line of ours."""
+    return "\n".join("".join(char if char.isprintable() else repr(char)[1:-1] for char in line) for line in lines)
 
 
-def say(text: str) -> None:
-    """A line for a person, on standard error."""
+def say(*lines: str) -> None:
+    """Lines for a person, on standard error."""
     if sys.stderr is not None:  # it was closed before we began
-        sys.stderr.write(printable(text) + "\n")
+        sys.stderr.write(printable(*lines) + "\n")
 
 
 def parse(words: list[str], table: tuple[Option, ...]) -> tuple[Values, list[str]]:

@@ -23,5 +23,5 @@ def main(words: list[str]) -> int:
 
         print(plan_document(plan))
     else:
-        print(printable("\n".join((plan.describe(), "", "in force:", *(f"  {line}" for line in plan.in_force)))))
+        print(printable(*plan.lines(), "", "in force:", *(f"  {line}" for line in plan.in_force)))
     return 125 if plan.enforcement is Enforcement.REQUIRED and not plan.is_sound else 0

@@ -32,15 +32,14 @@ def main(words: list[str]) -> int:
     found = load_policy(request)
     if rest == ["check"]:
         files = list(found.sources)
-        text = f"ok: {len(found.rules)} rules from {', '.join(files) or 'the built-in policy'}"
+        lines = [f"ok: {len(found.rules)} rules from {', '.join(files) or 'the built-in policy'}"]
         document = {"schema": "ringfence/policy-check@1", "valid": True, "files": files, "ignored": list(found.ignored)}
     else:
         gaps = prepare(request).walls.gaps
-        text = "\n".join(
-            [as_text(found, origin="--origin" in values), *(f"remark       {gap.describe()}" for gap in gaps)]
-        )
+        described = as_text(found, origin="--origin" in values).split("\n")
+        lines = [*described, *(f"remark       {gap.describe()}" for gap in gaps)]
         document = {"schema": "ringfence/policy@1", **as_document(found), "remarks": gap_values(gaps)}
-    print(dump(document) if "--json" in values else printable(text))
+    print(dump(document) if "--json" in values else printable(*lines))
     for sentence in found.ignored:
         say(f"ringfence: {sentence}")
     return 0

@@ -101,7 +101,7 @@ def decision_document(decision: Decision, access: str, path: str) -> str:
     )
 
 
-def explain(outcome: Outcome) -> str:
+def explain(outcome: Outcome) -> list[str]:
     """How it ended, what was refused, and what the command's own words ask for that it may not have."""
     lines = [f"ringfence: the command {outcome.ending}"]
     for observed, words in ((True, "refused"), (False, "refused, judging by its arguments")):
@@ -109,4 +109,4 @@ def explain(outcome: Outcome) -> str:
         lines += [f"ringfence: {words}:"] * bool(said)
         lines += [f"  {denial.access} {denial.target}: {denial.reason}" + (f"; {denial.grant}" if denial.grant else "")
                   for denial in said]  # fmt: skip
-    return "\n".join(lines)
+    return lines

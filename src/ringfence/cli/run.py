@@ -118,4 +118,4 @@ def tell(outcome: Outcome) -> None:
     if outcome.denials or not isinstance(outcome.ending, Exited):
         from .render import explain
 
-        say(explain(outcome))
+        say(*explain(outcome))

@@ -136,7 +136,7 @@ def _document(record: Record) -> dict[str, object]:
 
 
 def _print(values: Values, document: object, text: str) -> None:
-    print(dump(document) if "--json" in values else printable(text))
+    print(dump(document) if "--json" in values else printable(*text.split("\n")))
 
 
 def _list(_name: str, values: Values) -> int:
@@ -190,7 +190,7 @@ def _diff(name: str, values: Values) -> int:
     if "--json" in values:
         print(dump({"schema": "ringfence/session-diff@1", "name": name, "patch": text}))
     else:
-        os.write(1, patch) if not os.isatty(1) else print(printable(text.replace("\t", "    ")), end="")
+        os.write(1, patch) if not os.isatty(1) else print(printable(*text.replace("\t", "    ").split("\n")), end="")
     return 0
 
 

@@ -11,6 +11,7 @@ import msgspec
 from ..model import RingfenceError
 from ..session import Session, opened
 from ..workspace import life
+from .options import printable
 
 EVENTS = ("WorktreeCreate", "WorktreeRemove")
 
@@ -31,8 +32,8 @@ def answer(data: bytes, as_root: bool) -> tuple[int, bytes, bytes]:
         made = _create(asked, as_root) if asked.hook_event_name == "WorktreeCreate" else _remove(asked)
         return 0, os.fsencode(f"{made}\n"), b""
     except (RingfenceError, msgspec.MsgspecError, OSError, ValueError) as error:
-        said = error.render() if isinstance(error, RingfenceError) else f"ringfence: {error}"
-        return 2, b"", f"{said}\n".encode("utf-8", "replace")
+        said = error.lines() if isinstance(error, RingfenceError) else [f"ringfence: {error}"]
+        return 2, b"", f"{printable(*said)}\n".encode("utf-8", "replace")
 
 
 def _create(asked: Payload, as_root: bool) -> str:

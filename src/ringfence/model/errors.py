@@ -30,10 +30,9 @@ class RingfenceError(Exception):
         self.what = what
         self.hint = hint
 
-    def render(self) -> str:
+    def lines(self) -> list[str]:
         """The error as a person reads it: one line, and one more for the way out."""
-        first = f"ringfence: {self.place}: {self.what}"
-        return f"{first}\n  hint: {self.hint}" if self.hint else first
+        return [f"ringfence: {self.place}: {self.what}", *([f"  hint: {self.hint}"] if self.hint else [])]
 
 
 class UsageError(RingfenceError):

@@ -102,7 +102,7 @@ class Plan(msgspec.Struct, frozen=True):
         """Whether nothing that was required is missing."""
         return all(gap.need is Need.WANTED for gap in self.gaps)
 
-    def describe(self) -> str:
+    def lines(self) -> list[str]:
+        """Each step and each gap, one by one: a name in them may hold a line's end."""
         lines = [f"{number:3} {step.describe()}" for number, step in enumerate(self.steps)]
-        lines += [f"gap {gap.describe()}" for gap in self.gaps]
-        return "\n".join(lines)
+        return lines + [f"gap {gap.describe()}" for gap in self.gaps]
