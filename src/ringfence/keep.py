@@ -64,7 +64,7 @@ class Prepared:
 
     def _plan(self) -> None:
         request = self.request
-        self.policy = _with_repository(self.policy)
+        self.policy = _with_repository(self.policy, request.home)
         self.policy, unsearched = _with_matches(self.policy)
         if self.policy.network != Network():
             self._plan_network()
@@ -221,15 +221,18 @@ def give_up_overlays() -> None:
     _has_overlays = False
 
 
-def _with_repository(found: Policy) -> Policy:
+def _with_repository(found: Policy, home: str) -> Policy:
     """The policy for the repository as it is: of a worktree or a submodule it lies elsewhere."""
-    worktree = enforce.linked_worktree(found.workspace)
-    if worktree is not None:
+    workspace = found.workspace
+    worktree = enforce.linked_worktree(workspace)
+    own = "" if worktree else enforce.submodule(workspace)
+    git = worktree[1] if worktree else own or f"{workspace}/.git"
+    found = plan.with_git_programs(found, enforce.programs(workspace, git, home))
+    if worktree:
         return plan.with_repository(found, *worktree)
-    own = enforce.submodule(found.workspace)
     if own:
         return plan.with_submodule(found, own)
-    return plan.with_git_insides(found, enforce.worktrees(found.workspace), enforce.modules(found.workspace))
+    return plan.with_git_insides(found, enforce.worktrees(workspace), enforce.modules(workspace))
 
 
 def _with_matches(found: Policy) -> tuple[Policy, tuple[str, ...]]:

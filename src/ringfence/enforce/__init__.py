@@ -5,6 +5,7 @@ import sys
 from .lookout import Lookout as Lookout
 from .repository import linked_worktree as linked_worktree
 from .repository import modules as modules
+from .repository import programs as programs
 from .repository import submodule as submodule
 from .repository import worktrees as worktrees
 from .wire import encode as encode

@@ -71,6 +71,47 @@ def modules(workspace: str) -> list[str] | None:
     return sorted(found) if len(found) <= MOST_MODULES else None
 
 
+def programs(workspace: str, git: str, home: str) -> list[str]:
+    """What in the workspace git runs, or takes for configuration, because the repository or the user says so: the
+    directory of hooks, included files, and what links among the hooks lead to."""
+    found = []
+    for path in (f"{git}/config", f"{home}/.gitconfig", f"{home}/.config/git/config"):
+        for key, value in _settings(os.path.realpath(path)):
+            if key in ("core.hookspath", "include.path", "includeif *.path"):
+                base = workspace if key == "core.hookspath" else os.path.dirname(path)
+                found.append(os.path.join(base, f"{home}{value[1:]}" if value.startswith("~/") else value))
+    found += _linked_hooks(f"{git}/hooks")
+    if all(os.path.lexists(f"{workspace}/{name}") for name in ("HEAD", "objects", "refs")):  # itself a bare repository
+        found += [f"{workspace}/{name}" for name in ("config", "hooks", "config.worktree", "commondir", "modules")]
+    # Husky's hooks are in a directory `_`, and run what lies beside it.
+    inside = {os.path.normpath(path.removesuffix("/_").rstrip("/")) for path in found}
+    return sorted(path for path in inside if path.startswith(workspace + "/") and "/.git/" not in f"{path}/")
+
+
+def _linked_hooks(directory: str) -> list[str]:
+    try:
+        with os.scandir(directory) as entries:
+            links = [entry.path for entry in entries if entry.is_symlink()]
+        return [os.path.join(os.path.realpath(directory), os.readlink(link)) for link in links]
+    except OSError:
+        return []
+
+
+def _settings(path: str) -> list[tuple[str, str]]:
+    """The settings of a configuration in the form in which git writes them, each by its section and key."""
+    section, found = "", []
+    for line in os.fsdecode(content(path)).splitlines():
+        text = line.strip()
+        if text.startswith("["):
+            name, _, text = text[1:].partition("]")
+            section, has_name, _ = name.strip().lower().partition(" ")
+            section += " *" if has_name else ""
+        key, equals, value = text.partition("=")
+        if equals:
+            found.append((f"{section}.{key.strip().lower()}", value.strip().strip('"')))
+    return found
+
+
 def _directories(path: str) -> list[str]:
     """The directories in a directory, none where there is none."""
     try:
@@ -104,15 +145,7 @@ def _is_theirs(workspace: str, *paths: str) -> bool:
 
 def _work_tree(path: str) -> str:
     """core.worktree in the simple form in which git writes it."""
-    section = found = ""
-    for line in os.fsdecode(content(path)).splitlines():
-        text = line.strip()
-        if text.startswith("["):
-            section = text
-        key, equals, value = text.partition("=")
-        if section == "[core]" and equals and key.strip().lower() == "worktree":
-            found = value.strip()
-    return found
+    return next((value for key, value in reversed(_settings(path)) if key == "core.worktree"), "")
 
 
 def _first_line(path: str) -> str:

@@ -182,6 +182,17 @@ def with_git_insides(policy: Policy, worktrees: list[str] | None, modules: list[
     return msgspec.structs.replace(policy, rules=rules + added)
 
 
+def with_git_programs(policy: Policy, paths: list[str]) -> Policy:
+    """What git runs because its configuration says so is protected like the hooks."""
+    hooks = next(
+        (rule for rule in policy.rules if rule.origin == BUILT_IN and rule.path == f"{git_path(policy)}/hooks"), None
+    )
+    if hooks is None:  # path rules are switched off
+        return policy
+    added = tuple(msgspec.structs.replace(hooks, path=path, why="the configuration of git names it") for path in paths)
+    return msgspec.structs.replace(policy, rules=policy.rules + added)
+
+
 def denied_paths(policy: Policy) -> set[str]:
     """What somebody's rules only deny: of those nothing needs to be known but whether and what they are."""
     rules = [rule for rule in policy.rules if not rule.glob]

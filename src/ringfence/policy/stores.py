@@ -45,6 +45,12 @@ SYSTEM_SECRETS = rows("""
     /etc/exim4/passwd.client             mail passwords
     /etc/msmtprc                         mail passwords
     /etc/mysql/debian.cnf                database passwords
+    /etc/gitlab-runner                   build secrets
+    /etc/cloudflared                     tunnel keys
+    /etc/davfs2                          passwords for hosts
+    /etc/ceph                            cluster keys
+    /etc/munge                           cluster keys
+    /var/cache/debconf/passwords.dat     passwords of packages
     /var/lib/docker                      other containers
     /var/lib/containerd                  other containers
     /var/lib/containers                  other containers
@@ -166,6 +172,9 @@ SECRETS = rows("""
     .condarc                             channel passwords
     .continuum                           channel passwords
     .rattler                             channel passwords
+    .rye/credentials                     PyPI token
+    .julia/servers                       package server token
+    .stack/upload                        Hackage password
     .cargo/credentials                   crates.io token
     .cargo/credentials.toml              crates.io token
     .gem/credentials                     RubyGems token

@@ -88,8 +88,12 @@ PROTECTED = rows("""
     .git/commondir           says where git finds its configuration
     .git/info/attributes     names filters that git runs
     .git/modules             submodules' hooks and configuration
+    HEAD                     without its .git git takes the directory itself for a repository
     .gitmodules              says where submodules come from
     .gitconfig               git runs what it names
+    .hg/hgrc                 Mercurial runs what it names
+    .sl/config               Sapling runs what it names
+    .jj/repo/config.toml     Jujutsu runs what it names
     .bashrc                  shells run it
     .bash_profile            shells run it
     .bash_login              shells run it
@@ -107,11 +111,31 @@ PROTECTED = rows("""
     .vscode                  editors run its tasks
     .idea                    editors run its tasks
     .zed                     editors run its tasks
+    .fleet                   editors run its tasks
+    .devcontainer            editors run its commands, on the host too
+    .devcontainer.json       editors run its commands, on the host too
+    .exrc                    vim runs it
+    .nvim.lua                neovim runs it
     .claude                  agents run its hooks
     .codex                   agents run its hooks
     .gemini                  agents run its hooks
     .cursor                  agents run its hooks
     .opencode                agents run its hooks
+    .windsurf                agents run its hooks
+    .kiro                    agents run its hooks
+    .qwen                    agents run its hooks
+    .factory                 agents run its hooks
+    .github/hooks            agents run its hooks
+    .amazonq                 agents start the servers it names
+    .roo                     agents start the servers it names
+    .kilocode                agents start the servers it names
+    .junie                   agents start the servers it names
+    .continue                agents start the servers it names
+    opencode.json            agents start the servers it names
+    opencode.jsonc           agents start the servers it names
+    crush.json               agents start the servers it names
+    .crush.json              agents start the servers it names
+    .aider.conf.yml          agents run what it names
     .pi                      agents run its hooks
     .ringfence               the project's policy
 """)
