@@ -303,9 +303,10 @@ def _remove(path: str) -> None:
         os.rmdir(path)
     except OSError as error:
         if error.errno != errno.ENOENT:
-            import shutil  # only for what a command left behind; it follows no links
+            from .enforce.removal import remove_tree  # only for what a command left behind
 
-            shutil.rmtree(path, ignore_errors=True)
+            with contextlib.suppress(OSError):
+                remove_tree(path)
 
 
 def environment() -> dict[str, str]:

@@ -60,22 +60,9 @@ def _sweep(base: str) -> None:
             path = f"{base}/{name}"
             with contextlib.suppress(OSError), open(f"{path}/workspace", errors="surrogateescape") as file:
                 if not os.path.isdir(file.read()):
-                    _remove(path)
+                    from .removal import remove_tree
 
-
-def _remove(path: str) -> None:
-    """All of it, also what is closed: the kernel's workplaces, and modules of go."""
-    import shutil
-
-    for directory, _, _ in os.walk(path):
-        os.chmod(directory, 0o700)
-        for name in os.listdir(directory):
-            if os.path.isdir(f"{directory}/{name}") and not os.path.islink(f"{directory}/{name}"):
-                os.chmod(f"{directory}/{name}", 0o700)
-    shutil.rmtree(path, ignore_errors=True)
-
-
-_INNER = ("", "/work", "/work/incompat", "/work/incompat/volatile")
+                    remove_tree(path)
 
 
 def _sweep_work(path: str) -> None:
@@ -83,10 +70,7 @@ def _sweep_work(path: str) -> None:
     for name in os.listdir(path):
         if os.path.exists(f"/proc/{name}"):
             continue
+        from .removal import remove_tree  # by descriptor: the place is its owner's, who could put a link there
+
         with contextlib.suppress(OSError):
-            for inner in _INNER:
-                os.chmod(f"{path}/{name}{inner}", 0o700)
-            os.unlink(f"{path}/{name}{_INNER[-1]}/dirty")
-        for inner in reversed(_INNER):
-            with contextlib.suppress(OSError):
-                os.rmdir(f"{path}/{name}{inner}")
+            remove_tree(f"{path}/{name}")

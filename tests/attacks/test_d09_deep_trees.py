@@ -1,0 +1,84 @@
+"""D9, T10: a command leaves a tree too deep to walk, or closed, or with a link where root tidies up for somebody."""
+
+import os
+import shutil
+import stat
+import subprocess
+from pathlib import Path
+
+import pytest
+from tests.attacks.conftest import PYTHON, ROOT, Field
+
+from ringfence.enforce import shelf
+from ringfence.enforce.removal import remove_tree
+
+DEPTH = 3000  # beyond the recursion that Python allows, and the length of a path
+DEEP = f"""
+import os
+os.chdir(os.environ["TMPDIR"])
+os.mkdir("top")
+os.chdir("top")
+for _ in range({DEPTH}):
+    os.mkdir("d")
+    os.chdir("d")
+open("f", "w").close()
+os.mkdir("closed", 0)
+os.chmod(".", 0)
+"""
+
+
+def test_a_deep_tree_in_tmpdir_neither_breaks_the_run_nor_stays(field: Field) -> None:
+    ground = field.ground()
+    ground.own()
+    before = set(os.listdir("/tmp"))
+
+    done = field.run(ground, [PYTHON, "-I", "-S", "-c", DEEP])
+
+    assert done.exit_code == 0, done
+    assert not {name for name in set(os.listdir("/tmp")) - before if name.startswith(f"ringfence-{os.geteuid()}-")}
+
+
+def test_bare_such_a_tree_is_too_deep(tmp_path: Path) -> None:
+    subprocess.run([PYTHON, "-I", "-S", "-c", DEEP], env={"TMPDIR": str(tmp_path)}, check=True)
+    with pytest.raises(RecursionError):
+        shutil.rmtree(tmp_path / "top", ignore_errors=True)
+
+    remove_tree(str(tmp_path / "top"))
+
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_links_in_a_tree_are_removed_and_not_followed(tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    (outside / "inner").mkdir(parents=True)
+    (outside / "file").touch()
+    (tmp_path / "tree/a").mkdir(parents=True)
+    (tmp_path / "tree/a/link").symlink_to(outside)
+    (tmp_path / "tree/link").symlink_to(outside / "file")
+
+    remove_tree(str(tmp_path / "tree"))
+    (tmp_path / "tree").symlink_to(outside)
+    with pytest.raises(NotADirectoryError):
+        remove_tree(str(tmp_path / "tree"))
+
+    assert sorted(path.name for path in outside.iterdir()) == ["file", "inner"]
+
+
+@pytest.mark.skipif(not ROOT, reason="only root tidies up for somebody else")
+def test_root_does_not_follow_a_link_in_a_place_for_caches(field: Field, monkeypatch: pytest.MonkeyPatch) -> None:
+    if field.walls.who == "root":
+        return  # then the place is in its own home
+    ground = field.ground()
+    (ground.home / ".cache/pip").mkdir(parents=True)
+    ground.own()
+    monkeypatch.setattr(shelf, "FOR_OTHERS", str(ground.base / "shelf"))
+    field.run(ground, ["true"])
+    [work] = (ground.base / "shelf").glob("*/*/layers/pip/work")
+    assert work.stat().st_uid == ground.uid, "it is theirs to put a link into"
+    victim = ground.base / "victim"
+    victim.mkdir(0o755)
+    (work / "4194305").symlink_to(victim)
+
+    field.run(ground, ["true"])
+
+    assert stat.S_IMODE(victim.stat().st_mode) == 0o755
