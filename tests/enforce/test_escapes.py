@@ -9,7 +9,8 @@ from ringfence.enforce.escapes import Escapes
 PIECES = (
     b"\x1b", b"]", b"[", b"P", b"k", b"_", b"X", b"52", b"052", b"0", b"2", b"8", b"l", b";", b"c", b"m", b"n", b"t",
     b" q", b"\x07", b"\\", b"\x1b\\", b"\x9b", b"\x9c", b"\x9d", b"\xc2", b"\xc2\x9d", b"\xc2\x9c", b"\x18", b"\x00",
-    b"\x05", b"\x7f", b"tmux;", b"a", b"Z", b"(B", b"\n", b"\xc3\xa9", b"\xe2\x9c\x9c", b"\xe2", b"\xff",
+    b"\x05", b"\x7f", b"tmux;", b"$q", b"+q", b"@", b"|", b"4", b"10", b"99",
+    b"a", b"Z", b"(B", b"\n", b"\xc3\xa9", b"\xe2\x9c\x9c", b"\xe2", b"\xff",
     b"\xf0\x9f\x98\x80",
 )  # fmt: skip
 STREAMS = st.lists(st.sampled_from(PIECES), max_size=30).map(b"".join) | st.binary(max_size=30)
@@ -40,7 +41,7 @@ def test_nothing_that_is_left_makes_a_sequence_that_is_dropped(data: bytes, stri
 def test_neither_clipboard_nor_title_comes_through(data: bytes, strict: bool) -> None:
     shown = Escapes(strict)(data)
 
-    for number in (b"52", b"052", b"0", b"2", b"l"):
+    for number in (b"52", b"052", b"0", b"2", b"l", b"99"):
         for begin in (b"\x1b]", b"\xc2\x9d"):
             assert begin + number + b";" not in shown
     assert b"\x1bk" not in shown
@@ -68,6 +69,19 @@ def test_text_comes_through_as_it_is(text: str, strict: bool) -> None:
         (LOOKS, LOOKS, LOOKS),
         (b"\x05x", b"x", b"\x05x"),
         (b"a\x1b[31", b"a", b"a"),
+        (b"\x1b]4;1;red\x07\x1b]010;?\x07x", b"x", b"\x1b]4;1;red\x07\x1b]010;?\x07x"),
+        (b"\x1bP0;1q#0\x1b\\x", b"x", b"\x1bP0;1q#0\x1b\\x"),
+        # Notifications, the directory of a new window, profiles, what editors and shells are told, files.
+        *((b"\x1b]%d;x\x07x" % n, b"x", b"x") for n in (3, 6, 7, 9, 30, 50, 51, 99, 133, 633, 777, 1337, 5113)),
+        (b"\x1bP@kitty-cmd{}\x1b\\x", b"x", b"x"),
+        (b"\x1bP0;1|17/6c730d\x1b\\x", b"x", b"x"),  # a key that types
+        (b"\x1bP+p6b31=6c73\x1b\\x", b"x", b"x"),
+        (b"\x1bPtmux;\x1b\x1b]52;c;x\x07\x1b\\x", b"\x1b\\x", b"\x1b\\x"),
+        (b"\x1bP]52;c;x\x07\x1b\\x", b"x", b"x"),
+        (b"\x1b_Gt=s;bmFtZQ==\x1b\\x", b"x", b"x"),  # kitty removes the shared memory it is told of
+        (b"\x1b^x\x1b\\\x1bXx\x1b\\x", b"x", b"x"),
+        (b"\x1b[5ix\x1b[4i\x1b[?5i", b"x", b"x"),
+        (b"\x1b[1;1;1;1;1;1*yx", b"x", b"x"),
     ],
 )  # fmt: skip
 def test_what_is_dropped(data: bytes, strict: bytes, lenient: bytes) -> None:

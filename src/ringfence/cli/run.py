@@ -15,7 +15,7 @@ TABLE = (
     *WORKSPACE,
     *POLICY,
     *LIMITS,
-    Option("--raw-terminal", "", "pass on what sets a terminal's clipboard or title"),
+    Option("--raw-terminal", "", "pass on what reaches beyond a terminal's screen: clipboard, title, keys"),
     Option("--quarantine", "", "rename repositories left in the workspace that would make a later git run programs"),
     Option("--quiet", "", "no words of ours after the command's own"),
     *OUTPUT,

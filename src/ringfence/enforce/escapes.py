@@ -1,10 +1,11 @@
-"""What of a command's output may reach a person's terminal: text and its looks, not the clipboard and not the title.
+"""What of a command's output may reach a person's terminal: text and its looks, and nothing that reaches further.
 
 A terminal does what the bytes say. Some sequences reach beyond the screen: they fill the clipboard (OSC 52), set a
-title, print, or make the terminal answer, and with nobody there to read the answer it is typed into the person's
-shell. At an interactive run those that write the clipboard or the title are dropped; at any other, every one that is
-not known to be harmless. Wherever the bytes are cut, the result is the same. What is left of a broken sequence is
-dropped too: with what follows it could make a whole one.
+title, put text on keys, command the terminal (kitty's remote control), show notifications, print, tell what the screen
+holds, or make the terminal answer, and with nobody there to read the answer it is typed into the person's shell. Only
+strings that are known to stay on the screen pass; at an interactive run colours, sixels and questions besides.
+Wherever the bytes are cut, the result is the same. What is left of a broken sequence is dropped too: with what follows
+it could make a whole one.
 """
 
 import re
@@ -15,13 +16,15 @@ _PLAIN = re.compile(
     rb"|[\xf0-\xf4][\x80-\xbf]{3}|[\xa0-\xbf\xf5-\xff])+"
 )
 _BEGUN = re.compile(rb"(?:[\xc2-\xdf]|[\xe0-\xef][\x80-\xbf]?|[\xf0-\xf4][\x80-\xbf]{0,2})\Z")
-ESC, CAN, SUB, ENQ, DEL, CSI, OSC = 0x1B, 0x18, 0x1A, 0x05, 0x7F, 0x5B, 0x5D
+ESC, CAN, SUB, ENQ, DEL, CSI, OSC, DCS = 0x1B, 0x18, 0x1A, 0x05, 0x7F, 0x5B, 0x5D, 0x50
 _STRINGS = b"]PX^_k"  # OSC, DCS, SOS, PM, APC, and the title of screen and tmux
 _LONGEST = 256  # of a sequence that is not a string, and of what says which string it is
 
-# By the number of an OSC. Clipboards are 52, 1337 (iTerm2) and 5522 (kitty); titles 0, 1, 2, 21, l, L and I.
-_REACHING = {b"", b"0", b"1", b"2", b"21", b"52", b"1337", b"5522", b"l", b"L", b"I"}
-_HARMLESS = {b"8"}  # hyperlinks
+# By the number of an OSC: hyperlinks; and for who is interactive colours and the shape of the pointer.
+_HARMLESS = {b"8"}
+_COLOURS = {b"4", b"5", b"8", b"22", b"104", b"105", *(b"%d" % n for n in (*range(10, 20), *range(110, 120)))}
+# By what a DCS begins with: sixels, DECRQSS, XTGETTCAP, and updates in one go. Not keys, not `@kitty-cmd`.
+_DEVICE = re.compile(rb"(?:[0-9;]*|[$+])q|=[12]s")
 # The last byte of a CSI that makes the terminal answer, print, or act on its window.
 _ASKING = b"cnitxypquR"
 
@@ -111,13 +114,15 @@ class Escapes:
             return at + size
         self._sequence.append(byte)
         if byte >= 0x40:
-            if not self._strict or byte not in _ASKING or self._is_cursor():
+            if self._is_shown(byte):
                 out += self._sequence
             self._end()
         return at + size
 
-    def _is_cursor(self) -> bool:
-        return self._sequence.endswith(b" q")  # its shape
+    def _is_shown(self, byte: int) -> bool:
+        if byte == 0x69 or self._sequence.endswith(b"*y"):  # to a printer; what is on the screen (DECRQCRA)
+            return False
+        return not self._strict or byte not in _ASKING or self._sequence.endswith(b" q")  # the shape of the cursor
 
     def _name(self, data: bytes, at: int, out: bytearray) -> int:
         """Which string it is: up to the first byte that is no digit or letter of its name."""
@@ -126,7 +131,7 @@ class Escapes:
         if kind == OSC:
             more = 0x30 <= byte <= 0x39 or (not name and byte in b"lLI")
         else:
-            more = kind == 0x50 and b"tmux;".startswith(name + bytes((byte & 0x7F,))) and byte < 0x80
+            more = kind == DCS and 0x20 <= byte < DEL and not name[-1:] > b"?"  # up to its last byte
         if more and len(self._sequence) < _LONGEST:
             self._sequence.append(byte)
             return at + size
@@ -141,8 +146,8 @@ class Escapes:
 
     def _passes(self, kind: int, name: bytes) -> bool:
         if kind == OSC:
-            return name in _HARMLESS if self._strict else (name.lstrip(b"0") or name[:1]) not in _REACHING
-        return not self._strict and kind != 0x6B and name != b"tmux;"
+            return name in _HARMLESS if self._strict else name.lstrip(b"0") in _COLOURS
+        return not self._strict and kind == DCS and _DEVICE.fullmatch(name) is not None
 
     def _passed(self, data: bytes, at: int, out: bytearray) -> int:
         return self._string(data, at, out)
