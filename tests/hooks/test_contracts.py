@@ -172,3 +172,16 @@ def test_a_line_is_wrapped_and_unwrapped() -> None:
 )
 def test_only_what_we_wrapped_ourselves_is_unwrapped(line: str) -> None:
     assert unwrapped(line, PREFIX) == line
+
+
+def test_a_directory_that_the_model_names_is_not_where_the_agent_stands() -> None:
+    """F56: it would choose the workspace."""
+    roots = {"hook_event_name": "preToolUse", "tool_name": "Shell", "workspace_roots": ["/home/dev/proj"]}
+    given = {"command": "touch x", "cwd": "/home/dev/other", "working_directory": "/home/dev/other"}
+
+    asked = agents.read("cursor", {**roots, "tool_input": given})
+
+    assert asked is not None
+    assert asked.cwd == "/home/dev/proj"
+    with pytest.raises(agents.Payload):
+        agents.read("cursor", {"hook_event_name": "preToolUse", "tool_name": "Shell", "tool_input": given})

@@ -80,7 +80,8 @@ def read(agent: str, payload: object) -> Asked | None:
         given = msgspec.json.decode(given)
     if not isinstance(name, str) or not isinstance(given, dict):
         raise Payload("the payload has no tool_name and tool_input")
-    cwd = payload.get("cwd") or given.get("cwd") or _first(payload.get("workspace_roots"))
+    # Never where the call itself says it stands: that is the model's word, and would choose the workspace.
+    cwd = payload.get("cwd") or _first(payload.get("workspace_roots"))
     if not isinstance(cwd, str) or not cwd.startswith("/"):
         raise Payload("the payload does not say where the agent stands")
     return Asked(ToolCall(name, given), cwd, event, camel)
