@@ -4,6 +4,8 @@ import socket
 
 from tests.attacks.conftest import Field, Ground
 
+from ringfence.policy.flags import Reach
+
 PROGRAM = """
 import socket
 os.symlink(EXTRA[0], "link")
@@ -37,3 +39,8 @@ def test_hidden_sockets_are_out_of_reach(field: Field) -> None:
 
     program = "\n".join(line for line in PROGRAM.splitlines() if "EXTRA[1]" not in line and "EXTRA[2]" not in line)
     field.repels(program, hidden)
+
+
+def test_an_open_network_is_no_leave_for_sockets_of_services(field: Field) -> None:
+    """Without a view nobody judges what a unix socket reaches, so none is made."""
+    field.repels(PROGRAM, prepare, denied=lambda _ground: {"network": Reach.OPEN})  # type: ignore[dict-item]

@@ -308,7 +308,8 @@ def test_the_python_enactor_cannot_build_a_view() -> None:
         (Network(), True, True, "UNIX, INET, NETLINK_ROUTE"),
         (Network(), False, False, "none"),
         (Network(open=True), True, False, "UNIX, INET, NETLINK_ROUTE"),
-        (Network(open=True), False, False, "UNIX, INET, NETLINK_ROUTE"),
+        (Network(open=True), False, False, "INET, NETLINK_ROUTE"),
+        (Network(open=True, all_unix_sockets=True), False, False, "UNIX, INET, NETLINK_ROUTE"),
         (Network(all_unix_sockets=True), False, False, "UNIX"),
     ],
 )

@@ -38,6 +38,7 @@ from .rules import (
     git_path,
     has_broker,
     has_own_network,
+    has_unix_sockets,
     has_view,
     has_warden,
     is_nesting,
@@ -222,12 +223,11 @@ def seccomp(policy: Policy, host: Host, gaps: list[Gap], watched: bool) -> list[
         gaps.append(Gap("dangerous system calls closed", "no seccomp filters here", Need.REQUIRED, BUILT_IN))
         return []
     with_a_view = has_view(host)
-    allowed = Sockets(0)
+    allowed = Sockets.UNIX if has_unix_sockets(policy, host) else Sockets(0)
     if policy.network.open or with_a_view or host.loopback_only:  # a view's network has a loopback alone
-        allowed = Sockets.UNIX | Sockets.INET | Sockets.NETLINK_ROUTE
-    else:
-        allowed |= Sockets.UNIX if policy.network.all_unix_sockets else Sockets(0)
-        allowed |= Sockets.TCP if policy.network.proxies else Sockets(0)
+        allowed |= Sockets.INET | Sockets.NETLINK_ROUTE
+    elif policy.network.proxies:
+        allowed |= Sockets.TCP
     names = ", ".join(member.name or "" for member in Sockets if member in allowed) or "none"
     nesting = is_nesting(policy, host)
     program = filter_for(host.arch, allowed, private_ipc=with_a_view, nested=nesting, watched=watched)

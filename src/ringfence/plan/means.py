@@ -10,7 +10,7 @@ from . import allowlist, caches, landlock, limits, view
 from .gaps import link_gaps
 from .network import doors, port_steps
 from .regions import Region, State, changes, is_below
-from .rules import has_broker, has_warden, is_nesting, narrowed
+from .rules import has_broker, has_unix_sockets, has_warden, is_nesting, narrowed
 
 CLONE_NEWNS, CLONE_NEWIPC, CLONE_NEWUSER, CLONE_NEWNET = 0x00020000, 0x08000000, 0x10000000, 0x40000000
 
@@ -188,7 +188,7 @@ def without_view(policy: Policy, host: Host, disk: Disk, command: Command, found
         gap("no process outlives the run: one that leaves the command's session does")
     gap("names and sizes of hidden files invisible")
     gap("the secrets of the system in /etc and /var/lib hidden: their own modes hold them")
-    if not (policy.network.open or policy.network.all_unix_sockets or host.loopback_only):
+    if not has_unix_sockets(policy, host):
         gap("unix sockets among the run's own processes: socket(AF_UNIX) is refused, socketpair works")
     protected = [
         rule

@@ -48,6 +48,14 @@ def has_own_network(host: Host) -> bool:
     return has_view(host) and host.namespaces
 
 
+def has_unix_sockets(policy: Policy, host: Host) -> bool:
+    """Whether the command may make unix sockets: with a view it is judged what they reach. Without one nobody can, and
+    an open network is no leave for the sockets of the user's own services, which start programs outside. Inside another
+    run that one judges."""
+    inside = host.loopback_only or (host.is_inside and policy.network.open)
+    return has_view(host) or policy.network.all_unix_sockets or inside
+
+
 def swayed(policy: Policy, disk: Disk) -> tuple[Rule, ...]:
     """Grants whose path runs through a symbolic link that a command may replace: it would choose what is granted at the
     next run. The repository of a linked worktree is another workspace's to write, so no link counts there at all."""
