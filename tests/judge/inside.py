@@ -4,6 +4,7 @@ argv: the base, then a JSON document {"paths", "pairs"}. An answer is "done", th
 that was listed the names in it; it stands under "access path".
 """
 
+import ctypes
 import errno
 import json
 import os
@@ -12,6 +13,7 @@ import sys
 from collections.abc import Callable
 
 BASE, TOLD = sys.argv[1], json.loads(sys.argv[2])
+LIBC = ctypes.CDLL(None, use_errno=True)
 answers: dict[str, str | list[str]] = {}
 
 
@@ -45,6 +47,17 @@ def same_mode(path: str) -> None:
     os.chmod(path, stat.S_IMODE(os.stat(path).st_mode))
 
 
+def same_times(path: str) -> None:
+    facts = os.stat(path)
+    os.utime(path, ns=(facts.st_atime_ns, facts.st_mtime_ns))
+
+
+def exchanged(one: str, two: str) -> None:
+    here, exchange = -100, 2  # AT_FDCWD, RENAME_EXCHANGE
+    if LIBC.renameat2(here, os.fsencode(one), here, os.fsencode(two), exchange):
+        raise OSError(ctypes.get_errno(), "renameat2")
+
+
 def made_again(path: str) -> None:
     fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o755)
     os.write(fd, b"#!/bin/true\n")
@@ -64,6 +77,7 @@ def single(path: str) -> None:
     attempt("write", path, lambda: opened(real, os.O_WRONLY))
     attempt("truncate", path, lambda: os.truncate(real, 12))
     attempt("chmod", path, lambda: same_mode(real))
+    attempt("utime", path, lambda: same_times(real))
     if not os.path.lexists(real):
         create = os.O_WRONLY | os.O_CREAT | os.O_EXCL
         attempt("create", path, lambda: opened(real, create), lambda: os.unlink(real))
@@ -71,12 +85,17 @@ def single(path: str) -> None:
         attempt("symlink", path, lambda: os.symlink("a", real), lambda: os.unlink(real))
         attempt("fifo", path, lambda: os.mkfifo(real), lambda: os.unlink(real))
     elif os.path.isfile(real):
+        attempt("touch", path, lambda: opened(real, os.O_WRONLY | os.O_CREAT))
         attempt("exec", path, lambda: executed(real))
 
 
 def pair(path: str, other: str) -> None:
     one, two = f"{BASE}/{path}", f"{BASE}/{other}"
-    if not os.path.lexists(one) or os.path.lexists(two):
+    if not os.path.lexists(one):
+        return
+    if os.path.lexists(two):
+        if one != two:
+            attempt("exchange", path, lambda: exchanged(one, two), lambda: exchanged(one, two), other)
         return
     if not os.path.isdir(one) or os.path.islink(one):
         attempt("link", path, lambda: os.link(one, two, follow_symlinks=False), lambda: os.unlink(two), other)

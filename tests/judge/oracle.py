@@ -21,7 +21,8 @@ from ringfence.plan.rules import PRIVATE
 from ringfence.run import judged_policy
 
 OPENING = ("read", "list", "exec")
-CHANGING = ("write", "truncate", "chmod")
+CHANGING = ("write", "touch", "truncate", "chmod", "utime")
+METADATA = ("chmod", "utime")
 MAKING = ("create", "mkdir", "symlink", "fifo", "delete")
 BORDER = {"EXDEV", "EBUSY"}
 Answer = str | list[str]
@@ -58,7 +59,8 @@ class Oracle:
         self.viewed = plan.has_view(made.host)
         self.gaps = [gap.what for gap in made.walls.gaps]
         regions = plan.lay_out(made.policy, made.host, made.disk, made.temporary)
-        self.mounts = [os.fsdecode(step.strings[0]) for step in made.walls.head if step.kind is StepKind.MOUNT]
+        mounting = (StepKind.MOUNT, StepKind.VERIFY)  # by ourselves, or by bubblewrap and looked at afterwards
+        self.mounts = [os.fsdecode(step.strings[0]) for step in made.walls.head if step.kind in mounting]
         self.spines: dict[Access, set[str]] = {Access.READ: set(), Access.WRITE: set()}
         if not self.viewed:
             for access, holds in ((Access.READ, allowlist.readable), (Access.WRITE, allowlist.writable)):
@@ -115,11 +117,16 @@ class Oracle:
         if access == "symlink" or (other and os.path.islink(path)):
             # On the way to a denied name a link could lead to another directory, where the name is free.
             places += self.named_below(name(other) if other else path)
+        if access == "exchange" and os.path.islink(name(other)):
+            places += self.named_below(path)
         if access == "link":
             places += self.changes_name(name(other))
             places.remove(os.path.dirname(path))
         elif access == "rename":
             places += self.changes_name(name(other)) + self.carried(path, name(other))
+        elif access == "exchange":
+            there = name(other)
+            places += self.changes_name(there) + self.carried(path, there) + self.carried(there, path)
         elif access == "delete":
             places += self.carried(path)
         return [(Access.WRITE, place) for place in places]
@@ -140,7 +147,7 @@ class Oracle:
         if rule is None:
             rule = Rule(access, Verdict.DENY, "/", Origin("nobody"))
         if not self.viewed:
-            if question.access == "chmod" and self.said("chmod, chown"):
+            if question.access in METADATA and self.said("chmod, chown"):
                 return True
             if rule.need is Need.WANTED and rule.origin == BUILT_IN and self.said("protected names"):
                 return True
@@ -177,7 +184,7 @@ class Oracle:
             return False
         if question.access == "list":
             return places[0] in self.spines[Access.READ]
-        named = question.access in (*MAKING, "link", "rename")
+        named = question.access in (*MAKING, "link", "rename", "exchange")
         return named and any(os.path.dirname(place) in self.spines[Access.WRITE] for place in places)
 
     def links(self, path: str, question: Question) -> tuple[str, ...]:

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import hypothesis.strategies as st
 
 TOPS = ("ws", "out")
-NAMES = ("a", "b", ".e")
+NAMES = ("a", "A", ".e")  # a name and its other spelling are two names, as the kernel has it
 DEPTH = 3
 KEYS = ("allowRead", "allowWrite", "denyRead", "denyReadAlways", "denyWrite")
 
@@ -64,7 +64,7 @@ def _nodes() -> st.SearchStrategy[Node]:
 
 
 PATHS = st.sampled_from((*UNIVERSE, *TOPS, "ws", "out"))
-PATTERNS = ("ws/**/a", "ws/*/b", "out/**/.e", "ws/a/*", "out/*", "ws/[a-c]/?", "**/b/b", "ws/{a,b}/.e", "ws/**/a*")
+PATTERNS = ("ws/**/a", "ws/*/A", "out/**/.e", "ws/a/*", "out/*", "ws/[a-c]/?", "**/A/A", "ws/{a,A}/.e", "ws/**/a*")
 # In private directories; @ becomes the base's own name, so that two tests at once do not meet there.
 PRIVATE = ("/tmp/@", "/tmp/@/b", "/tmp", "/var/tmp", "/dev/shm/@")
 

@@ -67,8 +67,10 @@ def cut_objects(begun: dict[str, list[str]], places: dict[str, Place], disk: Dis
     """What must not be granted whole, by whatever name: directories that hold something denied, and the denied. A rule
     of Landlock is about an object, so a grant by its second name, a bind mount, would open the first."""
     known = places | {child.path: child for children in disk.children.values() for child in children}
-    cut = {path for begin, ends in begun.items() for path in (*spine(begin, ends), *ends)}
-    return {(known[path].device, known[path].inode) for path in cut if path in known} - {(0, 0)}
+    spines = {path for begin, ends in begun.items() for path in spine(begin, ends)}
+    cut = {path for path in spines if path in known and known[path].kind is Kind.DIRECTORY}
+    cut.update(end for ends in begun.values() for end in ends if end in known)
+    return {(known[path].device, known[path].inode) for path in cut} - {(0, 0)}
 
 
 def grant(place: Place, ends: list[str], disk: Disk, cut: set[Identity]) -> list[Place]:
