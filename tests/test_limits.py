@@ -203,3 +203,13 @@ def test_a_group_that_a_killed_supervisor_left_is_swept(tmp_path: Path) -> None:
     cgroup._sweep(above)
 
     assert not left.exists()
+
+
+def test_processor_time_that_cannot_be_read_is_not_none_used(tmp_path: Path) -> None:
+    """Then the processes themselves are asked; a nought would be a limit that nobody ever reaches."""
+    group = object.__new__(cgroup.Group)
+    group._paths = {"cpu": str(tmp_path)}
+
+    assert group.cpu_seconds() is None
+    (tmp_path / "cpuacct.usage").write_text("2000000000\n")
+    assert group.cpu_seconds() == 2

@@ -4,6 +4,7 @@ Under a policy `decide` answers with that policy. Without one the rule is that n
 /tmp included; it is a policy of three lines, so that one judge answers all the same.
 """
 
+import errno
 import os
 from collections.abc import Callable, Mapping
 
@@ -15,6 +16,8 @@ from .where import chosen_root
 MOST_NAMES = 256
 MOST_ENTRIES = 2000
 MOST_LINKS = 40  # as many as the kernel follows
+# What a name says that is no link, is not there, or is behind what lets nobody through, the command no more than us.
+NO_LINK = (errno.EINVAL, errno.ENOENT, errno.ENOTDIR, errno.EACCES, errno.ENAMETOOLONG)
 
 
 def bounds_of(
@@ -83,7 +86,12 @@ def follow(path: str) -> str:
             return os.path.normpath("/".join(("/proc", *rest[::-1])))
         try:
             target = os.readlink(there)
-        except (OSError, ValueError):  # no link, not there, or not a name
+        except ValueError:  # not a name
+            here = there
+            continue
+        except OSError as error:
+            if error.errno not in NO_LINK:
+                return "/.."  # nobody can say where it leads
             here = there
             continue
         count += 1

@@ -84,7 +84,8 @@ class Prepared:
             self.temporary = _new_directory(request.ids, self.held)
             disk = enforce.survey([self.temporary], self.held, disk, request.ids)
         present = {asked: place.path for asked, place in disk.places.items() if place.kind is not Kind.MISSING}
-        self.policy = plan.with_aliases(plan.with_git_file(self.policy, disk), present, enforce.mounts())
+        mounts = enforce.mounts()
+        self.policy = plan.with_aliases(plan.with_git_file(self.policy, disk), present, mounts)
         disk = enforce.survey(plan.named_paths(self.policy), self.held, disk, request.ids, denied)
         found = plan.lay_out(self.policy, self.host, disk, self.temporary)
         pins, spines = plan.further_paths(found, self.host)
@@ -102,9 +103,10 @@ class Prepared:
         self.walls = plan.make_walls(self.policy, self.host, self.disk, empty, found)
         self.head = b"".join(map(enforce.encode_step, self.walls.head))
         self.tail = b"".join(map(enforce.encode_step, self.walls.tail))
-        self._absent = enforce.Lookout(plan.absent_names(self.policy, self.disk))
+        timed = enforce.timed(mounts)
+        self._absent = enforce.Lookout(plan.absent_names(self.policy, self.disk), timed)
         self._covered = {place.path: place for place in plan.covered_places(found, self.host)}
-        self._cover = enforce.Lookout(self._covered)
+        self._cover = enforce.Lookout(self._covered, timed)
 
     def _plan_network(self) -> None:
         """What of the network must be on the disk when it is looked at."""
@@ -132,10 +134,15 @@ class Prepared:
 
     def is_fresh(self, found: Policy) -> bool:
         """Whether what was seen of the disk and the files may still be relied on."""
-        return found is self.loaded and time.monotonic() < self.until and not self.appeared()
+        if found is not self.loaded or time.monotonic() >= self.until:
+            return False
+        try:
+            return not self._absent.those(enforce.is_there)
+        except OSError:  # nobody can say: look at everything again, and say what is wrong
+            return False
 
     def appeared(self) -> tuple[str, ...]:
-        """Protected names that did not exist when we looked, and do now."""
+        """Protected names that did not exist when we looked, and are seen now."""
         return tuple(self._absent.those(os.path.lexists))
 
     def take_standby(self, inherited: tuple[object, ...]) -> enforce.Standby | None:

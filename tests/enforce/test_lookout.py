@@ -4,7 +4,15 @@ import os
 import time
 from pathlib import Path
 
-from ringfence.enforce import Lookout
+import pytest
+
+from ringfence.enforce import Lookout, is_there, timed
+from ringfence.model import Mount
+
+
+def own(directory: Path) -> set[int]:
+    """Its file system, as one whose times are the kernel's."""
+    return {directory.stat().st_dev}
 
 
 def settled(directory: Path) -> None:
@@ -21,7 +29,7 @@ def test_a_name_that_comes_is_seen_and_an_unchanged_directory_is_not_asked_again
         return os.path.lexists(path)
 
     paths = [str(tmp_path / name) for name in ("a", "b")]
-    watch = Lookout(paths)
+    watch = Lookout(paths, own(tmp_path))
     settled(tmp_path)
 
     assert watch.those(is_there) == []
@@ -33,7 +41,7 @@ def test_a_name_that_comes_is_seen_and_an_unchanged_directory_is_not_asked_again
 
 
 def test_a_time_that_is_set_back_hides_nothing(tmp_path: Path) -> None:
-    watch = Lookout([str(tmp_path / "a")])
+    watch = Lookout([str(tmp_path / "a")], own(tmp_path))
     settled(tmp_path)
     before = tmp_path.stat()
     assert watch.those(os.path.lexists) == []
@@ -45,7 +53,7 @@ def test_a_time_that_is_set_back_hides_nothing(tmp_path: Path) -> None:
 
 
 def test_a_directory_that_was_just_changed_is_asked_again(tmp_path: Path) -> None:
-    watch = Lookout([str(tmp_path / "a")])
+    watch = Lookout([str(tmp_path / "a")], own(tmp_path))
     (tmp_path / "other").touch()
 
     assert watch.those(os.path.lexists) == []
@@ -55,7 +63,7 @@ def test_a_directory_that_was_just_changed_is_asked_again(tmp_path: Path) -> Non
 
 def test_a_directory_that_is_replaced_or_missing_is_asked(tmp_path: Path) -> None:
     (tmp_path / "d").mkdir()
-    watch = Lookout([str(tmp_path / "d" / "a"), str(tmp_path / "no" / "b")])
+    watch = Lookout([str(tmp_path / "d" / "a"), str(tmp_path / "no" / "b")], own(tmp_path))
     settled(tmp_path)
     assert watch.those(os.path.lexists) == []
 
@@ -65,3 +73,37 @@ def test_a_directory_that_is_replaced_or_missing_is_asked(tmp_path: Path) -> Non
         (tmp_path / name).touch()
 
     assert sorted(watch.those(os.path.lexists)) == [str(tmp_path / "d" / "a"), str(tmp_path / "no" / "b")]
+
+
+def test_a_file_system_whose_times_are_somebodys_word_is_asked_again(tmp_path: Path) -> None:
+    asked: list[str] = []
+
+    def is_there(path: str) -> bool:
+        asked.append(path)
+        return False
+
+    watch = Lookout([str(tmp_path / "a")], frozenset())
+    settled(tmp_path)
+
+    assert watch.those(is_there) == []
+    assert watch.those(is_there) == []
+    assert len(asked) == 2
+
+
+def test_only_the_kernels_own_file_systems_are_timed() -> None:
+    mounts = [
+        Mount(f"/{kind}", f"8:{number}", "/", kind)
+        for number, kind in enumerate(("ext4", "fuse.sshfs", "nfs4", "vfat", "9p", "tmpfs"))
+    ]
+
+    assert timed(mounts) == {os.makedev(8, 0), os.makedev(8, 5)}
+
+
+def test_what_nobody_can_look_at_is_not_taken_for_missing(tmp_path: Path) -> None:
+    """The kernel answers ELOOP, whoever asks; a closed directory would stop no root."""
+    (tmp_path / "loop").symlink_to("loop")
+
+    assert not is_there(str(tmp_path / "no" / "a"))
+    assert not is_there(str(tmp_path / ("n" * 300)))
+    with pytest.raises(OSError, match="Too many levels"):
+        is_there(str(tmp_path / "loop" / "a"))

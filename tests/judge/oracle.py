@@ -169,6 +169,8 @@ class Oracle:
                 return True
         if any(self.is_private(os.path.dirname(place)) and self.is_grant_of_nothing(place) for place in places):
             return True
+        if any(self.is_private(os.path.dirname(place)) and os.path.islink(place) for place in places):
+            return True  # what a pattern grants by a link is its target; the private directory does not have the link
         on_the_way = [link for path in question[1:] for link in self.links(path, question)]
         on_the_way += [os.path.dirname(link) for link in on_the_way]
         if any(self.is_private(link) or not self.may(Access.READ, link) for link in on_the_way):

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ringfence.model import WorkspaceError
-from ringfence.workspace import paths
+from ringfence.model import SessionError, WorkspaceError
+from ringfence.workspace import paths, repository
 from ringfence.workspace.paths import (
     canonical,
     is_within,
@@ -312,3 +312,35 @@ def test_a_name_is_found_but_not_through_a_link(tmp_path: Path, root: int) -> No
     (tmp_path / "l").symlink_to("d")
 
     assert [paths.exists_beneath(root, path) for path in ("d/f", "l", "l/f", "d/g")] == [True, True, False, False]
+
+
+def test_what_nobody_can_look_at_is_not_taken_for_missing(tmp_path: Path) -> None:
+    """Who asks is a plain user: no mode stops root."""
+    (tmp_path / "closed").mkdir()
+    (tmp_path / "closed" / "commondir").touch()
+    root = os.open(tmp_path / "closed", os.O_RDONLY | os.O_DIRECTORY)
+    os.fchmod(root, 0)
+    child = os.fork()
+    if child == 0:
+        try:
+            if os.geteuid() == 0:
+                os.seteuid(65534)
+            paths.exists_beneath(root, "commondir")
+            os._exit(1)
+        except WorkspaceError:
+            os._exit(0)
+        finally:
+            os._exit(2)
+    answer = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    os.fchmod(root, 0o700)
+    os.close(root)
+
+    assert answer == 0
+
+
+def test_no_repository_further_up_is_taken_where_nobody_can_look(tmp_path: Path) -> None:
+    (tmp_path / "loop").symlink_to("loop")
+
+    assert repository._mode(str(tmp_path / ".git")) is None
+    with pytest.raises(SessionError, match="cannot be looked at"):
+        repository._mode(str(tmp_path / "loop" / ".git"))

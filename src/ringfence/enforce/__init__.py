@@ -3,6 +3,8 @@
 import sys
 
 from .lookout import Lookout as Lookout
+from .lookout import is_there as is_there
+from .lookout import timed as timed
 from .repository import linked_worktree as linked_worktree
 from .repository import modules as modules
 from .repository import programs as programs

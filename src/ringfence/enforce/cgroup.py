@@ -135,7 +135,10 @@ class Group:
         if path is None:
             return None
         usage = _count(f"{path}/cpu.stat", "usage_usec")
-        return usage / 1e6 if usage is not None else float(_get(f"{path}/cpuacct.usage") or 0) / 1e9
+        if usage is not None:
+            return usage / 1e6
+        counted = _get(f"{path}/cpuacct.usage")
+        return float(counted) / 1e9 if counted else None  # not 0: what cannot be read is looked for in the processes
 
     def close(self) -> None:
         """End whoever is left in it, and remove it."""

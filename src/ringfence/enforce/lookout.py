@@ -2,22 +2,45 @@
 
 A directory that was not changed since we looked has the same names with the same objects behind them, and one call says
 so for all of them. Its time of change is what no command can set; one of the last moment says nothing yet, for the
-clock of files goes in steps.
+clock of files goes in steps. Only the kernel's own file systems are believed: on others (FUSE, the network's) a server
+says what the time of change is, or an old answer is kept.
 """
 
+import errno
 import os
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Set
 
+from ..model import Mount
+
+# Not those whose clock goes in steps of seconds, as FAT's does.
+_TIMED = frozenset("bcachefs btrfs devtmpfs ext2 ext3 ext4 f2fs overlay ramfs tmpfs xfs zfs".split())
 _SETTLED = 50_000_000  # ns
 
 Stamp = tuple[int, int, int, int]
 
 
+def timed(mounts: Iterable[Mount]) -> frozenset[int]:
+    """The devices whose directories say truly when they were changed."""
+    numbers = [mount.device.split(":") for mount in mounts if mount.kind in _TIMED]
+    return frozenset(os.makedev(int(major), int(minor)) for major, minor in numbers)
+
+
+def is_there(path: str) -> bool:
+    """Whether a name is there, whatever it is; an error where nobody can say."""
+    try:
+        os.lstat(path)
+    except OSError as error:
+        if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG):
+            return False
+        raise
+    return True
+
+
 def _stamp(path: str) -> Stamp | None:
     try:
         facts = os.stat(path)
-    except OSError:
+    except OSError:  # not there, or closed: then each name is asked for
         return None
     return facts.st_dev, facts.st_ino, facts.st_mtime_ns, facts.st_ctime_ns
 
@@ -25,7 +48,9 @@ def _stamp(path: str) -> Stamp | None:
 class Lookout:
     """Paths by their directories, each directory as it was when its paths were last looked at."""
 
-    def __init__(self, paths: Iterable[str]) -> None:
+    def __init__(self, paths: Iterable[str], timed: Set[int]) -> None:
+        """`timed` are the devices whose times are believed."""
+        self._timed = timed
         self._inside: dict[str, list[str]] = {}
         for path in paths:
             self._inside.setdefault(path.rpartition("/")[0] or "/", []).append(path)
@@ -43,6 +68,6 @@ class Lookout:
                 continue
             here = [path for path in paths if true(path)]
             found += here
-            if not here and time.time_ns() - max(now[2:]) > _SETTLED:
+            if not here and now[0] in self._timed and time.time_ns() - max(now[2:]) > _SETTLED:
                 self._seen[directory] = now
         return found

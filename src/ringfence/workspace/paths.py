@@ -186,17 +186,24 @@ def read_beneath(root: int, path: str, most: int = MOST_BYTES) -> bytes:
         os.close(fd)
 
 
+_ABSENT = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG)
+
+
 def exists_beneath(root: int, path: str) -> bool:
     """Whether a name is there, whatever it is; not through a link."""
     *above, name = names_below(path)
     try:
         here = open_directory("/".join(above), root) if above else os.dup(root)
-    except WorkspaceError:
-        return False
+    except WorkspaceError as error:
+        if isinstance(error.__context__, OSError) and error.__context__.errno in _ABSENT:
+            return False
+        raise
     try:
         os.stat(name, dir_fd=here, follow_symlinks=False)
-    except OSError:
-        return False
+    except OSError as error:
+        if error.errno in _ABSENT:
+            return False
+        raise WorkspaceError(path, f"cannot be looked at: {error.strerror}") from None
     finally:
         os.close(here)
     return True

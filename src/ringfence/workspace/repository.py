@@ -52,10 +52,13 @@ def find(start: str) -> Repository:
 
 
 def _mode(path: str) -> int | None:
+    """What stands at a path; None where nothing does. Who cannot look must not go on to a repository further up."""
     try:
         return os.lstat(path).st_mode
-    except OSError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
+    except OSError as error:
+        raise SessionError(Fault.UNSAFE, path, f"cannot be looked at: {error.strerror}", "repair it") from None
 
 
 def _checked(found: Repository, mode: int) -> Repository:
