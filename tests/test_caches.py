@@ -18,6 +18,7 @@ import pytest
 import ringfence
 from ringfence import enforce, keep
 from ringfence.enforce import enactor
+from ringfence.run import make_request, why
 
 AS_ROOT = os.geteuid() == 0
 
@@ -67,6 +68,9 @@ def test_a_warm_cache_is_read_and_never_written(place: Place) -> None:
     has_layers = keep._has_overlays and enforce.probe().namespaces
     assert (second.stdout == b"new\n") is has_layers
     assert any("caches of uv" in gap.what for gap in first.gaps) is not has_layers
+    said, _ = why(make_request(str(place.workspace), as_root=AS_ROOT), "write", str(warm / "two"))
+    assert (said.verdict is ringfence.Verdict.ALLOW) is has_layers, said
+    assert ("private layer" in said.reason) is has_layers
 
 
 def test_another_workspace_does_not_see_it(place: Place) -> None:

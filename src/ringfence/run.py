@@ -465,7 +465,8 @@ def judged_policy(made: Prepared) -> Policy:
     def resolve(path: str) -> str:
         return places[path].path if path in places else enforce.canonical(path)
 
-    return policy.canonical_policy(plan.without_swayed(made.policy, made.disk), resolve)
+    carried = plan.without_swayed(made.policy, made.disk)
+    return policy.canonical_policy(plan.as_layered(carried, made.walls.layered), resolve)
 
 
 def _suspected_host(request: Request, target: str) -> list[Denial]:

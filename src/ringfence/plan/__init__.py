@@ -2,6 +2,7 @@
 
 from .aliases import with_aliases as with_aliases
 from .caches import PLACES as PLACES
+from .caches import as_layered as as_layered
 from .caches import cache_paths as cache_paths
 from .caches import with_shelf as with_shelf
 from .make import Walls as Walls

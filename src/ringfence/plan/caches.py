@@ -13,6 +13,7 @@ from .regions import Region, State, is_below
 from .rules import has_view
 
 WHY = "private caches of this workspace"
+LAYERED = "into a private layer above the host's cache, which stays as it is"
 
 
 LOGS = "npm_config_logs_dir"  # npm writes them beside its cache, where they are hidden
@@ -55,6 +56,12 @@ def with_shelf(policy: Policy, shelf: Shelf) -> Policy:
         return policy
     rules = [Rule(access, Verdict.ALLOW, shelf.own, BUILT_IN, why=WHY) for access in Access]
     return msgspec.structs.replace(policy, rules=(*policy.rules, *rules))
+
+
+def as_layered(policy: Policy, paths: tuple[str, ...]) -> Policy:
+    """The policy as the command meets it: it may write into caches that have a private layer."""
+    rules = [Rule(Access.WRITE, Verdict.ALLOW, path, BUILT_IN, why=LAYERED) for path in paths]
+    return msgspec.structs.replace(policy, rules=(*policy.rules, *rules)) if rules else policy
 
 
 def layered(shelf: Shelf, host: Host, disk: Disk, found: list[Region]) -> list[tuple[Cache, Place]]:

@@ -60,6 +60,7 @@ class Walls(msgspec.Struct, frozen=True):
     watched: tuple[str, ...] = ()  # the path of each row of the warden's table
     controllers: tuple[str, ...] = ()  # what a control group of the run's own holds
     variables: dict[str, str] = {}  # what leads tools to caches of the workspace's own
+    layered: tuple[str, ...] = ()  # caches of the host below a private layer: written, and nobody else ever sees it
     prefix: tuple[str, ...] = ()  # a program that holds the command, where no enactor does
 
 
@@ -169,6 +170,7 @@ def make_walls(policy: Policy, host: Host, disk: Disk, command: Command, found: 
         watched,
         limits.controllers(policy, host),
         caches.variables(command.shelf, disk, layered, "/tmp" if has_view(host) else command.temporary),
+        tuple(place.path for _, place in layered),
     )
 
 
