@@ -26,8 +26,10 @@ ARROWS = (
     | {door: ROOMS | {"run", "start", "keep", "why", "judging", "where", "session", "__init__"} for door in DOORS}
     | {"__init__": ROOMS | {"run", "start", "session", "entrances", "_doorstep"}, "__main__": {"cli"}}
     | {"gate": ROOMS}  # a process of its own, which joins the judge to the room that dials
+    | {"spawner": ROOMS, "steward": ROOMS | {"run", "start"}}  # a tenant's two: root's half and its own
     | {"entrances": VALUES, "_doorstep": set()}
 )
+ARROWS["cli"] |= {"spawner", "service"}  # it starts them
 
 # Modules that reach into the world. Two files of policy read and remember: the disk is open to them alone.
 DISK = {"os", "pathlib", "shutil", "tempfile", "glob", "fcntl", "io", "open"}
@@ -35,6 +37,7 @@ BEYOND = {"socket", "subprocess", "threading", "time", "ctypes", "multiprocessin
 BEYOND |= {"random", "secrets", "importlib", "platform"}
 READERS = {"policy/load.py", "policy/trust.py"}
 PLATFORM_FILES = {"enforce/__init__.py", "enforce/unsupported.py"}
+PLATFORM_FILES |= {"spawner.py", "steward.py", "workspace/tenants/life.py"}  # on Linux only, and they say so
 
 # C gets more: the enactor is read from top to bottom, in the order in which it acts.
 MOST_LINES = {".py": 500, ".h": 500, ".c": 1000}

@@ -10,7 +10,22 @@ from pathlib import Path
 
 import pytest
 
-from ringfence.cli import VERBS, hook, install, judge, mcp, plan, policy, run, session, trust, why
+from ringfence.cli import (
+    VERBS,
+    hook,
+    install,
+    judge,
+    mcp,
+    plan,
+    policy,
+    run,
+    service,
+    session,
+    spawner,
+    tenant,
+    trust,
+    why,
+)
 from ringfence.cli.options import OUTPUT, Option, parse
 from ringfence.model import UsageError
 from ringfence.plan.environment import ALLOWED
@@ -34,6 +49,9 @@ TABLES: dict[str, tuple[Option, ...]] = {
     "status": install.TABLE,
     "mcp": mcp.TABLE,
     "session": session.TABLE,
+    "tenant": tenant.TABLE,
+    "service": service.TABLE,
+    "spawner": spawner.TABLE,
 }
 
 

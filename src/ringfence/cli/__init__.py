@@ -20,6 +20,9 @@ VERBS = {
     "mcp": "serve tools that act inside the workspace, over MCP",
     "trust": "let this project's policy widen what is allowed",
     "session": "give an agent a worktree and a branch of its own",
+    "tenant": "give each of many people on one host a user and a tree",
+    "service": "serve tenants' workspaces over HTTP",
+    "spawner": "start what tenants run, as their users (for a service)",
 }
 
 
@@ -109,6 +112,12 @@ def _dispatch(words: list[str]) -> int:
         from .trust import main as act
     elif verb == "session":
         from .session import main as act
+    elif verb == "tenant":
+        from .tenant import main as act
+    elif verb == "service":
+        from .service import main as act
+    elif verb == "spawner":
+        from .spawner import main as act
     else:
         from ..model import UsageError
 

@@ -9,6 +9,7 @@ from .errors import PlanError as PlanError
 from .errors import PolicyError as PolicyError
 from .errors import RingfenceError as RingfenceError
 from .errors import SessionError as SessionError
+from .errors import TenantError as TenantError
 from .errors import Unenforceable as Unenforceable
 from .errors import UsageError as UsageError
 from .errors import WorkspaceError as WorkspaceError

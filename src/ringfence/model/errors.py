@@ -7,7 +7,8 @@
     ├── Unenforceable     UNENFORCEABLE  something required cannot be enforced here       exit 125
     ├── LaunchError       LAUNCH         the enactor is missing, was swapped, or died     exit 125
     ├── WorkspaceError    WORKSPACE      a path leads elsewhere, or is not what it must be exit 125
-    └── SessionError      WORKTREE_*     a session cannot do what was asked; see Fault    exit 125
+    ├── SessionError      WORKTREE_*     a session cannot do what was asked; see Fault    exit 125
+    └── TenantError       TENANT_*       a tenant cannot be what was asked; see TenantFault exit 125
 
 An error says *place: what*, and a hint gives the way out. Only doors print it.
 """
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # sessions are one verb of many, and `run` need not load their words
     from .session import Fault
+    from .tenant import TenantFault
 
 
 class RingfenceError(Exception):
@@ -79,3 +81,12 @@ class SessionError(RingfenceError):
         super().__init__(place, what, hint)
         self.fault = fault
         self.code = f"WORKTREE_{fault.name}"
+
+
+class TenantError(RingfenceError):
+    """A tenant cannot be made, found or used; `fault` says which of the known reasons it is, and gives the code."""
+
+    def __init__(self, fault: "TenantFault", place: object, what: str, hint: str = "") -> None:
+        super().__init__(place, what, hint)
+        self.fault = fault
+        self.code = f"TENANT_{fault.name}"

@@ -1,0 +1,120 @@
+"""`ringfence tenant`: many people's workspaces on one host, each with a user and a tree of its own. For root."""
+
+import os
+
+from ..model import TenantError, UsageError
+from ..model.tenant import Tenant, TenantFault, TenantState
+from ..workspace.tenants import life, tree
+from ..workspace.tenants.registry import Registry
+from .options import OUTPUT, Option, Values, one, parse, render_help
+from .render import dump
+
+BASE, REGISTRY = "/srv/ringfence", "/etc/ringfence/tenants"
+TABLE = (
+    Option("--base", "DIR", f"where the trees are (default: {BASE})"),
+    Option("--registry", "DIR", f"where the records are (default: {REGISTRY})"),
+    Option("--alias", "HOST", "create: another name for it", many=True),
+    Option("--runs", "COUNT", "create: the most runs at once"),
+    Option("--off", "", "suspend: let it run again"),
+    *OUTPUT,
+)
+EXAMPLES = (
+    "ringfence tenant create example.com --alias www.example.com",
+    "ringfence tenant list",
+    "ringfence tenant suspend example.com",
+    "ringfence tenant remove example.com",
+)
+VERBS = ("create", "list", "show", "suspend", "repair", "remove", "unit")
+
+
+def main(words: list[str]) -> int:
+    """One of the verbs of tenants."""
+    values, rest = parse(words, TABLE)
+    verb, rest = (rest[0], rest[1:]) if rest else ("", [])
+    host, rest = (rest[0], rest[1:]) if rest and not rest[0].startswith("-") else ("", rest)
+    more, rest = parse(rest, TABLE)
+    values |= more
+    if "--help" in values:
+        usage = f"tenant {'|'.join(VERBS)} [HOST] [options]"
+        print(render_help(usage, "Gives each of many people on one host a user and a tree.", TABLE, EXAMPLES))
+        return 0
+    if verb not in VERBS:
+        raise UsageError("tenant", f"needs one of: {', '.join(VERBS)}", hint="ringfence tenant list")
+    if rest or (host == "") != (verb == "list"):
+        raise UsageError(f"tenant {verb}", "takes no name" if host else "needs one name", "ringfence tenant --help")
+    if os.geteuid() != 0 and verb not in ("list", "show", "unit"):
+        raise UsageError(f"tenant {verb}", "users and their trees are made by root", hint="sudo ringfence tenant …")
+    base = one(values, "--base") or BASE
+    if verb == "create":
+        _make_places(base, one(values, "--registry") or REGISTRY)
+    with Registry(one(values, "--registry") or REGISTRY) as registry:
+        return _act(verb, host, values, registry, base)
+
+
+def _make_places(base: str, registry: str) -> None:
+    """The first tenant makes the two directories; ones that are there are only looked at."""
+    for path, mode in ((base, tree.PASSABLE), (registry, 0o755)):
+        try:
+            os.makedirs(path, mode)
+        except FileExistsError:
+            continue
+        os.chmod(path, mode)
+
+
+def _act(verb: str, host: str, values: Values, registry: Registry, base: str) -> int:
+    if verb == "list":
+        tenants = [registry.find(name) for name in registry.names()]
+        _print(values, [_document(base, found) for found in tenants], "\n".join(map(_line, tenants)))
+    elif verb == "create":
+        runs = one(values, "--runs")
+        if runs is not None and not runs.isdigit():
+            raise UsageError("--runs", "is a number")
+        limits = {"runs": int(runs)} if runs else {}
+        _show(values, base, life.create(registry, base, host, values.get("--alias", ()), limits))
+    elif verb == "show":
+        _show(values, base, registry.find(host))
+    elif verb == "suspend":
+        _show(values, base, life.suspend(registry, host, off="--off" in values))
+    elif verb == "repair":
+        found, changed, left = life.repair(registry, base, host)
+        text = f"{found.name}: {changed} names given back"
+        text += "".join(f"\n  left, for it has another name somewhere: {path}" for path in left)
+        _print(values, {**_document(base, found), "changed": changed, "left": left}, text)
+    elif verb == "remove":
+        archive = life.remove(registry, base, host)
+        _print(values, {"schema": "ringfence/tenant@1", "archive": archive}, f"removed; its tree is in {archive}")
+    else:
+        from .units import tenant_unit
+
+        print(tenant_unit(registry.find(host), base), end="")
+    return 0
+
+
+def _document(base: str, found: Tenant) -> dict[str, object]:
+    document: dict[str, object] = {"schema": "ringfence/tenant@1", "name": found.name, "id": found.id}
+    document |= {"user": found.user, "uid": found.uid, "gid": found.gid, "state": found.state.value}
+    document |= {"aliases": found.aliases, "limits": found.limits, "made": found.made}
+    if found.state is TenantState.ACTIVE:
+        try:
+            document["workspace"] = tree.resolve(base, found).root
+        except TenantError as error:
+            document["fault"] = error.code
+        except PermissionError:
+            document["fault"] = f"TENANT_{TenantFault.FAILED.name}"  # only root and the tenant can look
+    return document
+
+
+def _line(found: Tenant) -> str:
+    return f"{found.name:32} {found.user:32} {found.uid:6} {found.state.value}"
+
+
+def _show(values: Values, base: str, found: Tenant) -> None:
+    document = _document(base, found)
+    _print(values, document, "\n".join(f"{key:10} {value}" for key, value in document.items() if key != "schema"))
+
+
+def _print(values: Values, document: object, text: str) -> None:
+    if "--json" in values:
+        print(dump(document))
+    elif text:
+        print(text)

@@ -1,0 +1,145 @@
+"""Tokens: who somebody is and which workspaces are theirs, signed with EdDSA by a key that has an end.
+
+One algorithm, three headers and no others, claims that are all there and of one type each. The key is found by its id
+among those that we hold; an id is never a path or an address.
+"""
+
+import json
+import os
+import secrets
+import time
+
+import jwt
+import msgspec
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from ..workspace.paths import open_directory
+from .trouble import Trouble
+
+ALGORITHM = "EdDSA"
+ISSUER, AUDIENCE = "ringfence", "ringfence-service"
+LIFETIME = 12 * 3600
+SIGNS_FOR = 30 * 24 * 3600
+LEEWAY = 5
+MOST_BYTES = 8192
+MOST_WORKSPACES = 64
+CLAIMS = ("iss", "aud", "sub", "iat", "nbf", "exp", "jti", "workspaces")
+
+
+class Key(msgspec.Struct, frozen=True):
+    """A key, until when it signs, and until when what it signed is believed."""
+
+    kid: str
+    seed: bytes
+    signs_until: int
+    ends: int
+
+
+class Claims(msgspec.Struct, frozen=True):
+    """What a token says."""
+
+    account: str
+    workspaces: tuple[str, ...]
+    ends: int
+
+
+def make_key(now: int, kid: str = "") -> Key:
+    """A new key."""
+    return Key(kid or secrets.token_hex(8), secrets.token_bytes(32), now + SIGNS_FOR, now + SIGNS_FOR + LIFETIME)
+
+
+class Keys:
+    """The keys in a directory of the service's own, a file each."""
+
+    def __init__(self, path: str) -> None:
+        os.makedirs(path, 0o700, exist_ok=True)
+        self._held = open_directory(os.path.realpath(path))
+        facts = os.fstat(self._held)
+        if facts.st_uid != os.geteuid() or facts.st_mode & 0o077:
+            raise Trouble("unavailable", f"{path} must belong to the service's user alone")
+        self._keys: dict[str, Key] = {}
+        for name in os.listdir(self._held):
+            if name.endswith(".key"):
+                fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=self._held)
+                with os.fdopen(fd, "rb") as file:
+                    key = msgspec.json.decode(file.read(4096), type=Key)
+                self._keys[key.kid] = key
+
+    def find(self, kid: str, now: float) -> Key | None:
+        """The key with an id, if what it signed is still believed."""
+        key = self._keys.get(kid)
+        return key if key is not None and now < key.ends else None
+
+    def current(self, now: float) -> Key:
+        """The key that signs now; one that is too old is followed by a new one."""
+        signing = [key for key in self._keys.values() if now < key.signs_until]
+        return max(signing, key=lambda key: key.signs_until) if signing else self.rotate(int(now))
+
+    def rotate(self, now: int) -> Key:
+        """Sign with a new key from now on."""
+        key = make_key(now)
+        new = f".{key.kid}.new"
+        fd = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600, dir_fd=self._held)
+        with os.fdopen(fd, "wb") as file:
+            file.write(msgspec.json.encode(key))
+            file.flush()
+            os.fsync(fd)
+        os.rename(new, f"{key.kid}.key", src_dir_fd=self._held, dst_dir_fd=self._held)
+        self._keys[key.kid] = key
+        return key
+
+
+def issue(keys: Keys, account: str, workspaces: tuple[str, ...], now: float | None = None) -> tuple[str, int]:
+    """A token for an account, and when it ends."""
+    begun = int(time.time() if now is None else now)
+    key = keys.current(begun)
+    ends = begun + LIFETIME
+    claims = {"iss": ISSUER, "aud": AUDIENCE, "sub": account, "iat": begun, "nbf": begun, "exp": ends}
+    claims |= {"jti": secrets.token_hex(8), "workspaces": list(workspaces)}
+    private = Ed25519PrivateKey.from_private_bytes(key.seed)
+    return jwt.encode(claims, private, ALGORITHM, headers={"kid": key.kid}), ends
+
+
+def read(keys: Keys, token: str, now: float | None = None) -> Claims:
+    """What a token says, if it is one of ours, whole, and of this time."""
+    wrong = Trouble("token_invalid", "the token is not one of ours, or is over")
+    if len(token) > MOST_BYTES or not token.isascii() or token.count(".") != 2:
+        raise wrong
+    at = time.time() if now is None else now
+    try:
+        header, claims = (
+            json.loads(jwt.utils.base64url_decode(part), object_pairs_hook=_once) for part in token.split(".")[:2]
+        )
+        if {*header} != {"alg", "kid", "typ"} or header["alg"] != ALGORITHM or header["typ"] != "JWT":
+            raise wrong
+        key = keys.find(header["kid"], at) if isinstance(header["kid"], str) else None
+        if key is None or {*claims} != {*CLAIMS}:
+            raise wrong
+        public = Ed25519PrivateKey.from_private_bytes(key.seed).public_key()
+        jwt.decode(
+            token,
+            public,
+            [ALGORITHM],
+            {"verify_exp": False, "verify_nbf": False, "verify_iat": False},
+            audience=AUDIENCE,
+            issuer=ISSUER,
+        )
+    except (jwt.PyJWTError, ValueError, TypeError, RecursionError):
+        raise wrong from None
+    times = [claims[name] for name in ("iat", "nbf", "exp")]
+    if not all(type(value) is int for value in times) or not times[0] == times[1] <= at + LEEWAY < times[2] + LEEWAY:
+        raise wrong
+    names = claims["workspaces"]
+    if claims["aud"] != AUDIENCE or not isinstance(claims["sub"], str) or not isinstance(names, list):
+        raise wrong
+    if len(names) > MOST_WORKSPACES or not all(isinstance(name, str) for name in names):
+        raise wrong
+    return Claims(claims["sub"], tuple(names), times[2])
+
+
+def _once(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    """A name that comes twice would be read in two ways by two readers."""
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError("a name comes twice")
+    return found

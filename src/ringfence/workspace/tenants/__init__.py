@@ -1,0 +1,1 @@
+"""Tenants: many people on one host, each with a user, a tree and a record."""
