@@ -41,6 +41,7 @@ from .model import (
     UsageError,
     Verdict,
 )
+from .record import Record
 from .where import find_workspace
 
 if TYPE_CHECKING:
@@ -231,11 +232,12 @@ def run(
     request = make_request(workspace, cwd, with_limits(flags, limits), as_root, detached, screen)
     job = make_job(argv, request, env, capture or bool(on_output), input)
     begun = time.time_ns()
-    outcome = _attempt(job, on_output, timeout, on_start)
-    if was_swapped(job, outcome.ending):
-        forget(job.request)
-        outcome = _attempt(job, on_output, timeout, on_start)
-    return searched(request.workspace, outcome, begun, quarantine)
+    with Record(request, argv, job.environ) as record:
+        outcome = _attempt(job, on_output, timeout, on_start, record)
+        if was_swapped(job, outcome.ending):
+            forget(job.request)
+            outcome = _attempt(job, on_output, timeout, on_start, record)
+        return record.keep(searched(request.workspace, outcome, begun, quarantine))
 
 
 CLOCK_TICK = 10_000_000  # ns: files are stamped by a clock that goes in steps
@@ -306,6 +308,7 @@ def _attempt(
     on_output: Callable[[str, bytes], None] | None,
     timeout: float | None,
     on_start: Callable[[enforce.Launch], None] | None,
+    record: Record,
 ) -> Outcome:
     def sink(number: int, data: bytes) -> None:
         if on_output:
@@ -315,6 +318,7 @@ def _attempt(
         if on_start:
             on_start(living.launch)
         living.renew()
+        record.begin()
         data, handed = job.data or b"", sink if on_output else None
         return living.outcome(*living.launch.wait(living.timeout(timeout), data, handed, living.output()))
 
@@ -364,6 +368,7 @@ class Living:
             (*denials, *(self._passage.refusals() if self._passage else ())),
             ignored=made.policy.ignored,
             planted=made.appeared(),
+            policies=made.policy.sources,
         )
 
 

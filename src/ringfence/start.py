@@ -15,6 +15,7 @@ import msgspec
 from . import policy
 from .keep import forget
 from .model import Outcome
+from .record import Record
 from .run import STREAM_NAMES, Job, Living, check_words, launch, make_job, make_request, was_swapped, with_limits
 
 HELD = 1 << 20  # of output that nobody has asked for yet, and of input that the command has not read yet
@@ -36,10 +37,11 @@ class Chunk(msgspec.Struct, frozen=True):
 class Running:
     """A living run. Iterate over it for its output as it comes; `wait` for its end, with the output that is left."""
 
-    def __init__(self, living: Living, job: Job, timeout: float | None, finish: bool) -> None:
+    def __init__(self, living: Living, job: Job, timeout: float | None, finish: bool, record: Record) -> None:
         import asyncio  # 24 ms, which `ringfence run` need not pay
 
-        self._living, self._job = living, job
+        self._living, self._job, self._record = living, job, record
+        self._outcome: Outcome | None = None
         self._chunks: deque[tuple[int, bytes]] = deque()
         self._held = 0
         self._is_collecting = False
@@ -69,9 +71,11 @@ class Running:
         self._is_collecting = True
         self._update()
         await self._until(lambda: self._supervisor.is_over)
-        out, err = (b"".join(data for to, data in self._chunks if to == number) for number in (1, 2))
-        captured = self._job.capture
-        return self._living.outcome(self._living.launch.ending(), out if captured else None, err if captured else None)
+        if self._outcome is None:
+            out, err = (b"".join(data for to, data in self._chunks if to == number) for number in (1, 2))
+            kept = (out, err) if self._job.capture else (None, None)
+            self._outcome = self._record.keep(self._living.outcome(self._living.launch.ending(), *kept))
+        return self._outcome
 
     async def write(self, data: bytes) -> None:
         """Give the command something to read; returns when it, or the pipe, has taken most of it."""
@@ -207,21 +211,23 @@ async def start(
     data = b"" if isinstance(input, Input) else input
     job = make_job(argv, make_request(workspace, cwd, with_limits(flags, limits), as_root), env, capture, data)
     finish = not isinstance(input, Input)
-    async with _attempt(job, timeout, finish) as running:
-        if not await running.is_stale():
+    with Record(job.request, argv, job.environ) as record:
+        async with _attempt(job, timeout, finish, record) as running:
+            if not await running.is_stale():
+                yield running
+                return
+        forget(job.request)
+        async with _attempt(job, timeout, finish, record) as running:
             yield running
-            return
-    forget(job.request)
-    async with _attempt(job, timeout, finish) as running:
-        yield running
 
 
 @contextlib.asynccontextmanager
-async def _attempt(job: Job, timeout: float | None, finish: bool) -> AsyncIterator[Running]:
+async def _attempt(job: Job, timeout: float | None, finish: bool, record: Record) -> AsyncIterator[Running]:
     with launch(job) as living:
-        running = Running(living, job, timeout, finish)
+        running = Running(living, job, timeout, finish, record)
         try:
             living.renew()
+            record.begin()
             yield running
         finally:
             await running.end()

@@ -100,6 +100,7 @@ class Outcome(msgspec.Struct, frozen=True):
     ignored: tuple[str, ...] = ()  # what an untrusted policy asked for and did not get
     planted: tuple[str, ...] = ()  # what appeared during the run and runs code later: protected names, repositories
     quarantined: tuple[str, ...] = ()  # what of it was renamed, by its new names
+    policies: tuple[str, ...] = ()  # the files its policy came from, besides what is built in
 
     @property
     def exit_code(self) -> int:

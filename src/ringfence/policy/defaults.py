@@ -38,11 +38,14 @@ def built_in(
     homes: tuple[str, ...] = (),
     own: tuple[str, ...] = (),
     missing: tuple[str, ...] = (),
+    audit: str = "",
 ) -> Layer:
     """The built-in layer. `homes`: the one in use first, then any other of the same person; `own`: our program;
-    `missing`: homes that do not exist, as of users who do not log in, so that nothing in them needs a name."""
+    `missing`: homes that do not exist, as of users who do not log in, so that nothing in them needs a name; `audit`:
+    the log of what was run."""
     check_workspace(workspace, homes)
-    return Layer(Tier.BUILT_IN, rules=(*_reads(workspace, homes, missing), *_writes(workspace, homes, own, missing)))
+    rules = (*_reads(workspace, homes, missing), *_writes(workspace, homes, own, missing), *_kept_from(audit))
+    return Layer(Tier.BUILT_IN, rules=rules)
 
 
 def check_workspace(workspace: str, homes: tuple[str, ...]) -> None:
@@ -98,6 +101,15 @@ def _writes(workspace: str, homes: tuple[str, ...], own: tuple[str, ...], missin
         _rule(Access.WRITE, Verdict.DENY, path, "ringfence itself") for path in own if _inside(path, (workspace,))
     ]
     return rules
+
+
+def _kept_from(audit: str) -> list[Rule]:
+    """What no command may see or change, whatever else is granted."""
+    if not audit:
+        return []
+    why = "the audit log"
+    hidden = Rule(Access.READ, Verdict.DENY, audit, BUILT_IN, always=True, why=why)
+    return [hidden, _rule(Access.WRITE, Verdict.DENY, audit, why)]
 
 
 def _rule(access: Access, verdict: Verdict, path: str, why: str, need: Need = Need.REQUIRED) -> Rule:

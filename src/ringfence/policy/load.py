@@ -18,6 +18,7 @@ from .flags import Flags, flags_layer
 from .layer import Layer, Tier, merge
 from .paths import Base
 from .trust import (
+    audit_of,
     candidates,
     digest_of,
     directory_of,
@@ -94,7 +95,7 @@ def _load(sources: Sources, flags: Flags) -> Policy:
     homes = _homes(sources)
     base = Base(sources.workspace, homes[0] if homes else "")
     layers = (
-        built_in(sources.workspace, homes, sources.own, _missing(homes)),
+        built_in(sources.workspace, homes, sources.own, _missing(homes), audit_of(sources.environ)),
         *_managed_layers(sources, base),
         *_user_layer(sources, base),
         *_project_layer(sources, base),

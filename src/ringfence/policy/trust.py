@@ -77,6 +77,12 @@ def store_of(environ: Mapping[str, str]) -> str:
     return f"{directory}/trust.json" if directory else ""
 
 
+def audit_of(environ: Mapping[str, str]) -> str:
+    """Where the audit log is; empty when there is no home to keep it in."""
+    directory = directory_of(environ, "XDG_STATE_HOME", ".local/state")
+    return f"{directory}/audit" if directory else ""
+
+
 def policy_file(directory: str) -> str:
     """The policy file in a directory, or empty; two of them are one too many."""
     found = [path for path in candidates(directory) if os.path.lexists(path)]

@@ -1,0 +1,265 @@
+"""The writer of the audit log.
+
+    <directory>/000001.jsonl   events, one a line; 000002.jsonl goes on when it is full
+    <directory>/head           where the log ends: file, number, size and hash of the last event; also the lock
+    <directory>/torn-*         what a writer that was killed left of its last line
+
+A line is `{"n":7,"kind":...,"hash":"..."}`. The hash is the SHA-256 of the hash of the line before it, as text, and of
+this line up to its own. A line is written by one call, under a lock; what a killed writer or a full disk left of one
+is set aside by the next, which says so in an event of its own.
+"""
+
+import _thread
+import errno
+import fcntl
+import os
+import time
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from ..model.event import Event, Noted
+
+try:  # hashlib itself would load OpenSSL, which costs a short process more than everything else here
+    from _sha2 import sha256 as _digest  # type: ignore[import-not-found]
+except ImportError:  # before Python 3.12
+    from _sha256 import sha256 as _digest  # type: ignore[import-not-found]
+
+HEAD = "head"
+NOTHING = "0" * 64  # what the first line of all follows
+LARGEST = 16 << 20  # bytes, of one file
+HASH_AT = len(b',"hash":"') + 64 + len(b'"}\n')  # from the end of a line
+_HEAD_BYTES = 110
+
+
+class LogError(Exception):
+    """The log cannot be written, or is not ours to trust."""
+
+
+class Position(NamedTuple):
+    """Where the log ends."""
+
+    file: int
+    number: int
+    size: int
+    hash: str
+
+
+START = Position(1, 0, 0, NOTHING)
+
+
+def file_name(number: int) -> str:
+    return f"{number:06d}.jsonl"
+
+
+def sha256(data: bytes) -> str:
+    """What identifies these bytes."""
+    made: str = _digest(data).hexdigest()
+    return made
+
+
+def now() -> str:
+    """The time as events say it."""
+    seconds, rest = divmod(time.time_ns(), 1_000_000_000)
+    return f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(seconds))}.{rest // 1000:06d}Z"
+
+
+def encoded(event: Event) -> bytes:
+    """An event as JSON. A name that is not UTF-8 has its bytes written as escapes."""
+    try:
+        return _encode(event)
+    except UnicodeEncodeError:
+        return _encode(_plain(msgspec.to_builtins(event)))
+
+
+_encode = msgspec.json.Encoder().encode
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, str):
+        return value.encode("utf-8", "backslashreplace").decode()
+    if isinstance(value, dict):
+        return {key: _plain(inner) for key, inner in value.items()}
+    return [_plain(inner) for inner in value] if isinstance(value, list | tuple) else value
+
+
+def chained(events: Sequence[Event], at: Position) -> tuple[bytes, Position]:
+    """The lines of events that follow a position, and the position after them."""
+    lines, number, last = [], at.number, at.hash
+    for event in events:
+        number += 1
+        said = b'{"n":%d,%b' % (number, encoded(event)[1:-1])
+        last = sha256(last.encode() + said)
+        lines.append(b'%b,"hash":"%b"}\n' % (said, last.encode()))
+    data = b"".join(lines)
+    return data, Position(at.file, number, at.size + len(data), last)
+
+
+def number_of(line: bytes) -> int:
+    """The number that a line gives itself; -1 when it is no line of ours."""
+    digits = line[5 : line.find(b",")] if line.startswith(b'{"n":') else b""
+    return int(digits) if digits.isdigit() and len(digits) < 16 else -1
+
+
+def hash_of(line: bytes) -> str:
+    """The hash at the end of a whole line; "" when there is none."""
+    tail = line[-HASH_AT:]
+    well_formed = tail.startswith(b',"hash":"') and tail.endswith(b'"}\n') and len(tail) == HASH_AT
+    return tail[9:73].decode("ascii", "replace") if well_formed else ""
+
+
+def follows(line: bytes, last: str) -> bool:
+    """Whether a whole line is one of ours, and follows the one with this hash."""
+    return hash_of(line) == sha256(last.encode() + line[:-HASH_AT])
+
+
+def read_head(data: bytes) -> Position | None:
+    """What the head says; None when it is no head."""
+    words = data.split()
+    if len(data) != _HEAD_BYTES or len(words) != 4 or len(words[3]) != 64 or not b"".join(words[:3]).isdigit():
+        return None
+    return Position(int(words[0]), int(words[1]), int(words[2]), words[3].decode("ascii", "replace"))
+
+
+class Log:
+    """A log to append to. It may be shared by threads; a fork needs its own, for locks are shared by forks."""
+
+    def __init__(self, directory: str) -> None:
+        self.directory = directory
+        self._mutex = _thread.allocate_lock()
+        self._head = self._file = self._at = -1
+        self._number = 0  # of the file that is open
+        self._open()
+
+    def _open(self) -> None:
+        if not os.path.isdir(self.directory):
+            os.makedirs(self.directory, 0o700, exist_ok=True)
+        self._at = os.open(self.directory, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        facts = os.fstat(self._at)
+        if facts.st_uid != os.geteuid() or facts.st_mode & 0o022:
+            self.close()
+            raise LogError(f"{self.directory} can be written by others")
+        self._head = self._opened(HEAD, os.O_RDWR)
+
+    def _opened(self, name: str, flags: int) -> int:
+        return os.open(name, flags | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=self._at)
+
+    def close(self) -> None:
+        for fd in (self._file, self._head, self._at):
+            if fd >= 0:
+                os.close(fd)
+        self._head = self._file = self._at = -1
+
+    def append(self, events: Sequence[Event], durable: bool = False) -> None:
+        """Write events, all or none. With `durable` they outlive the machine's power too, and not only this process."""
+        with self._mutex:
+            if self._head < 0 or os.fstat(self._head).st_nlink == 0:  # somebody removed it under us
+                self.close()
+                self._open()
+            fcntl.flock(self._head, fcntl.LOCK_EX)
+            try:
+                at = self._go_on()
+                data, after = chained(events, at)
+                self._write(data, at.size)
+                self._set_head(after)
+                if durable:
+                    os.fdatasync(self._file)
+            finally:
+                fcntl.flock(self._head, fcntl.LOCK_UN)
+
+    def _go_on(self) -> Position:
+        """Where the next line goes, and the file for it open. What is not as the head says is put right, and told."""
+        at = read_head(os.pread(self._head, _HEAD_BYTES + 1, 0))
+        if at is None:
+            return self._start()
+        self._turn_to(at.file)
+        size = os.fstat(self._file).st_size
+        if size != at.size:
+            at = self._recover(at, size)
+        if at.size >= LARGEST:
+            os.fdatasync(self._file)
+            at = at._replace(file=at.file + 1, size=0)
+            self._turn_to(at.file)
+            os.fsync(self._at)
+            if os.fstat(self._file).st_size:
+                raise LogError(f"{self.directory}/{file_name(at.file)} is there already, and is not ours")
+            self._set_head(at)
+        return at
+
+    def _turn_to(self, number: int) -> None:
+        if self._number != number or self._file < 0 or os.fstat(self._file).st_nlink == 0:
+            if self._file >= 0:
+                os.close(self._file)
+            self._file, self._number = self._opened(file_name(number), os.O_RDWR | os.O_APPEND), number
+
+    def _start(self) -> Position:
+        """There is no head: a new log, or one that lost it."""
+        files = [name for name in os.listdir(self._at) if name.endswith(".jsonl") and name[:-6].isdigit()]
+        self._turn_to(max((int(name[:-6]) for name in files), default=1))
+        if not files:
+            what = "the log begins"
+            return self._note(START, what)
+        size, at = os.fstat(self._file).st_size, START._replace(file=self._number)
+        for line in os.pread(self._file, size, 0).split(b"\n")[:-1]:
+            whole = line + b"\n"
+            if hash_of(whole):
+                at = at._replace(number=max(number_of(whole), at.number), hash=hash_of(whole))
+        return self._note(at._replace(size=self._cut_torn(size)), "the head of the log was missing or damaged")
+
+    def _recover(self, at: Position, size: int) -> Position:
+        """The log does not end where its head says: a writer was killed, or somebody changed the log."""
+        if size < at.size:  # its number and hash stay the head's, so that whoever verifies finds what is missing
+            what = f"{file_name(at.file)} had {at.size} bytes and has {size}: something was cut off"
+            return self._note(at._replace(size=self._cut_torn(size)), what)
+        number, last, strange = at.number, at.hash, 0
+        for line in os.pread(self._file, size - at.size, at.size).split(b"\n")[:-1]:
+            whole = line + b"\n"
+            if number_of(whole) == number + 1 and follows(whole, last):
+                number, last = number + 1, hash_of(whole)
+            else:
+                strange += 1
+        end = self._cut_torn(size)
+        at = Position(at.file, number, end, last)
+        if strange:
+            at = self._note(at, f"{strange} lines were added to {file_name(at.file)} that are not ours")
+        return at if end == size else self._note(at, f"{size - end} bytes of an unfinished line were set aside")
+
+    def _cut_torn(self, size: int) -> int:
+        """Set aside what follows the last whole line; the size that is left."""
+        tail, start = b"", size
+        while start and b"\n" not in tail:
+            start = max(0, start - 65536)
+            tail = os.pread(self._file, size - start, start)
+        torn = tail.rpartition(b"\n")[2]
+        end = size - len(torn)
+        if torn:
+            aside = self._opened(f"torn-{self._number:06d}-{end}", os.O_WRONLY | os.O_TRUNC)
+            try:
+                os.write(aside, torn)
+            finally:
+                os.close(aside)
+            os.ftruncate(self._file, end)
+        return end
+
+    def _note(self, at: Position, what: str) -> Position:
+        note = Noted(at=now(), uid=os.getuid(), pid=os.getpid(), what=what)
+        data, after = chained([note], at)
+        self._write(data, at.size)
+        self._set_head(after)
+        return after
+
+    def _write(self, data: bytes, size: int) -> None:
+        """All of it, or nothing."""
+        try:
+            written = os.write(self._file, data)
+            while written < len(data):  # the disk is nearly full: the next call says so
+                written += os.write(self._file, data[written:])
+        except OSError:
+            os.ftruncate(self._file, size)
+            raise
+
+    def _set_head(self, at: Position) -> None:
+        data = b"%010d %016d %016d %b\n" % (at.file, at.number, at.size, at.hash.encode())
+        if os.pwrite(self._head, data, 0) != len(data):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), f"{self.directory}/{HEAD}")
