@@ -13,7 +13,9 @@ MOST_WORDS = 64
 LONGEST = 2048  # characters of one word
 SHORTEST = 6  # a value this short would take out half a line
 
-_NAME = r"(?:token|secret|passw(?:or)?d|passphrase|api[_-]?key|access[_-]?key|private[_-]?key|credential|auth(?!ors?\b))"
+_NAME = (
+    r"(?:token|secret|passw(?:or)?d|passphrase|api[_-]?key|access[_-]?key|private[_-]?key|credential|auth(?!ors?\b))"
+)
 _IS_SECRET = re.compile(
     r"(?i)token|secret|passw(?:or)?d|passphrase|credential|api_?key|access_?key|private_?key|_key$|_pat$|_auth$|dsn$"
 )

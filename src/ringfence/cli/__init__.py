@@ -23,6 +23,7 @@ VERBS = {
     "tenant": "give each of many people on one host a user and a tree",
     "service": "serve tenants' workspaces over HTTP",
     "spawner": "start what tenants run, as their users (for a service)",
+    "log": "show what was run, refused, granted and changed; verify or export it",
 }
 
 
@@ -118,6 +119,8 @@ def _dispatch(words: list[str]) -> int:
         from .service import main as act
     elif verb == "spawner":
         from .spawner import main as act
+    elif verb == "log":
+        from .log import main as act
     else:
         from ..model import UsageError
 

@@ -2,10 +2,10 @@
 
 import os
 
-from .. import policy
+from .. import policy, record
 from ..model import UsageError
 from ..where import find_workspace
-from .options import OUTPUT, WORKSPACE, Option, one, parse, printable, render_help
+from .options import OUTPUT, WORKSPACE, Option, one, parse, printable, render_help, say
 
 TABLE = (WORKSPACE[0], Option("--remove", "", "trust it no longer"), *OUTPUT)
 EXAMPLES = ("ringfence trust", "ringfence trust --remove")
@@ -22,6 +22,9 @@ def main(words: list[str]) -> int:
     root = os.path.realpath(one(values, "--workspace") or find_workspace(os.getcwd()))
     act = policy.distrust if "--remove" in values else policy.trust
     path, digest = act(root, os.environ)
+    why = record.changed(root, "no longer trusted" if "--remove" in values else "trusted", path, digest)
+    if why:
+        say(f"ringfence: audit log: not written: {why}")
     if "--json" in values:
         from .render import dump
 

@@ -1,0 +1,147 @@
+"""An index of the audit log, to find events without reading all of it.
+
+It says where an event stands and is never asked what it says: the log is the truth. It is brought up to date whenever
+somebody asks, and made anew when it does not fit the log.
+"""
+
+import os
+import sqlite3
+from collections.abc import Iterator
+
+import msgspec
+
+from ..model.event import AnyEvent, Denied, Ran
+from .chain import lines, numbers
+from .log import file_name, hash_of, number_of
+
+VERSION = 1
+_SCHEMA = """
+CREATE TABLE events (number INTEGER, at TEXT, kind TEXT, run TEXT, session TEXT, workspace TEXT, denied INTEGER,
+                     file INTEGER, start INTEGER, length INTEGER, PRIMARY KEY (file, start)) WITHOUT ROWID;
+CREATE INDEX by_time ON events (at);
+CREATE INDEX by_session ON events (session, at);
+CREATE INDEX by_denial ON events (denied, at);
+"""
+_decode = msgspec.json.Decoder(AnyEvent).decode
+
+
+class Wanted(msgspec.Struct, frozen=True):
+    """Which events somebody asks for."""
+
+    since: str = ""  # as events say the time
+    denied: bool = False
+    session: str = ""
+    run: str = ""
+
+
+def event_of(line: bytes) -> AnyEvent | None:
+    """The event of a line, or None when it is no line of ours; `verify` says more."""
+    try:
+        event: AnyEvent = _decode(line)
+        return event
+    except (msgspec.MsgspecError, UnicodeError):
+        return None
+
+
+def is_wanted(event: AnyEvent, wanted: Wanted) -> bool:
+    """Whether an event is among those asked for."""
+    return (
+        event.at >= wanted.since
+        and (not wanted.denied or _is_denied(event))
+        and wanted.session in ("", event.session)
+        and wanted.run in ("", event.run)
+    )
+
+
+def _is_denied(event: AnyEvent) -> bool:
+    return isinstance(event, Denied) or (isinstance(event, Ran) and bool(event.error))
+
+
+def find(directory: str, wanted: Wanted) -> Iterator[tuple[AnyEvent, bytes]]:
+    """The events asked for, in order, each with its line."""
+    if not numbers(directory):
+        return
+    with _opened(directory) as link:
+        _catch_up(link, directory)
+        clauses, values = ["at >= ?"], [wanted.since]
+        for column, value in (("session", wanted.session), ("run", wanted.run)):
+            if value:
+                clauses.append(f"{column} = ?")
+                values.append(value)
+        if wanted.denied:
+            clauses.append("denied = 1")
+        query = f"SELECT file, start, length FROM events WHERE {' AND '.join(clauses)} ORDER BY file, start"
+        places = link.execute(query, values).fetchall()
+    link.close()
+    for number, start, length in places:
+        with open(f"{directory}/{file_name(number)}", "rb") as file:
+            file.seek(start)
+            line = file.read(length)
+        event = event_of(line)
+        if event is not None and is_wanted(event, wanted):  # the log may have been changed since
+            yield event, line
+
+
+def _opened(directory: str) -> sqlite3.Connection:
+    path = f"{directory}/index.sqlite"
+    link = _connected(path)
+    try:
+        version = link.execute("PRAGMA user_version").fetchone()[0]
+        if version == VERSION and _fits(link, directory):
+            return link
+    except sqlite3.DatabaseError:
+        pass  # damaged: it is only an index
+    link.close()
+    for suffix in ("", "-journal"):
+        if os.path.lexists(path + suffix):
+            os.unlink(path + suffix)
+    link = _connected(path)
+    link.executescript(_SCHEMA + f"PRAGMA user_version = {VERSION};")
+    return link
+
+
+def _connected(path: str) -> sqlite3.Connection:
+    before = os.umask(0o077)
+    try:
+        link = sqlite3.connect(path, timeout=30)
+        link.execute("PRAGMA synchronous = OFF")  # it can be made anew
+    finally:
+        os.umask(before)
+    return link
+
+
+def _last(link: sqlite3.Connection) -> tuple[int, int, int, int] | None:
+    query = "SELECT file, start, length, number FROM events ORDER BY file DESC, start DESC LIMIT 1"
+    found: tuple[int, int, int, int] | None = link.execute(query).fetchone()
+    return found
+
+
+def _fits(link: sqlite3.Connection, directory: str) -> bool:
+    """Whether the last event that it knows stands where it says."""
+    last = _last(link)
+    if last is None:
+        return True
+    try:
+        with open(f"{directory}/{file_name(last[0])}", "rb") as file:
+            file.seek(last[1])
+            line = file.read(last[2])
+    except FileNotFoundError:
+        return False
+    return number_of(line) == last[3] and bool(hash_of(line))
+
+
+def _catch_up(link: sqlite3.Connection, directory: str) -> None:
+    last = _last(link)
+    for number in numbers(directory):
+        if last and number < last[0]:
+            continue
+        start = last[1] + last[2] if last and number == last[0] else 0
+        rows = []
+        for offset, line in lines(directory, number, start):
+            event = event_of(line) if line.endswith(b"\n") else None
+            if event is not None:
+                kind = event.__struct_config__.tag
+                said = (event.at, kind, event.run, event.session, event.workspace, int(_is_denied(event)))
+                rows.append((number_of(line), *said, number, offset, len(line)))
+        link.executemany("INSERT OR REPLACE INTO events VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", rows)
+        link.commit()

@@ -1,0 +1,206 @@
+"""`ringfence log`: what was run, refused, granted and changed; whether the record is whole; and the way out of it."""
+
+import os
+import sys
+import time
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from ..keep import environment
+from ..model import UsageError
+from ..policy.trust import audit_of
+from .options import OUTPUT, Option, Values, one, parse, printable, render_help
+
+if TYPE_CHECKING:
+    from ..audit.index import Wanted
+    from ..model.event import AnyEvent
+
+TABLE = (
+    Option("--since", "TIME", "only what happened since: 10m, 2h, 3d, or a date like 2026-05-01T12:00"),
+    Option("--denied", "", "only what was refused"),
+    Option("--session", "NAME", "only of this session"),
+    Option("--run", "ID", "only of this run"),
+    Option("--follow", "", "go on with what happens from now on"),
+    Option("--head", "HASH", "verify: the log must have had this hash at its end once"),
+    *OUTPUT,
+)
+EXAMPLES = (
+    "ringfence log --since 1h --denied",
+    "ringfence log --follow --json",
+    "ringfence log verify",
+    "ringfence log export ocsf --since 1d",
+)
+UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
+FORMATS = ("ocsf", "otel")
+PAUSE = 0.2  # seconds, between two looks for something new
+
+
+def main(words: list[str]) -> int:
+    """Show, verify or export. The exit code of `verify` is 0 when the log is whole, and 1 when it is not."""
+    values, rest = parse(words, TABLE)
+    if rest and "--help" not in values:
+        own = 2 if rest[0] == "export" else 1
+        more, tail = parse(rest[own:], TABLE)
+        values, rest = values | more, rest[:own] + tail
+    if "--help" in values:
+        about = "Shows the audit log: one event for each run, denial, grant, escape and change of policy."
+        print(render_help("log [verify | export ocsf|otel] [options]", about, TABLE, EXAMPLES))
+        return 0
+    directory = audit_of(environment())
+    if not directory:
+        raise UsageError("log", "there is no home directory to keep it in", hint="set HOME or XDG_STATE_HOME")
+    if rest == ["verify"]:
+        return verify(directory, values)
+    if rest[:1] == ["export"] and len(rest) == 2 and rest[1] in FORMATS:
+        return export(directory, rest[1], wanted_of(values))
+    if rest:
+        raise UsageError(" ".join(rest), "is not understood", hint="ringfence log [verify | export ocsf|otel]")
+    return show(directory, values)
+
+
+def wanted_of(values: Values) -> "Wanted":
+    """Which events were asked for."""
+    from ..audit.index import Wanted
+
+    since = one(values, "--since")
+    return Wanted(
+        since=moment(since) if since else "",
+        denied="--denied" in values,
+        session=one(values, "--session") or "",
+        run=one(values, "--run") or "",
+    )
+
+
+def moment(text: str) -> str:
+    """A time as events say it: so long ago, or a date."""
+    import datetime
+
+    if text[:-1].isdigit() and text[-1] in UNITS:
+        then = datetime.datetime.now(datetime.UTC) - datetime.timedelta(seconds=int(text[:-1]) * UNITS[text[-1]])
+    else:
+        try:
+            then = datetime.datetime.fromisoformat(text).astimezone(datetime.UTC)
+        except ValueError:
+            raise UsageError("--since", f"does not understand {text!r}", "10m, 2h, 3d, or 2026-05-01T12:00") from None
+    return then.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def show(directory: str, values: Values) -> int:
+    """The events, a line each; with --json as they are written."""
+    from ..audit.index import find
+
+    wanted = wanted_of(values)
+    as_json, follows = "--json" in values, "--follow" in values
+    ends = _ends(directory) if follows else {}  # before what is shown: nothing falls between
+    for event, line in find(directory, wanted):
+        _print(event, line, as_json)
+    if follows:
+        _follow(directory, wanted, as_json, ends)
+    return 0
+
+
+def _print(event: "AnyEvent", line: bytes, as_json: bool) -> None:
+    print(line.decode("utf-8", "replace").rstrip("\n") if as_json else printable(rendered(event)))
+
+
+def _ends(directory: str) -> dict[int, int]:
+    from ..audit.chain import snapshot
+
+    head, sizes = snapshot(directory)
+    return sizes | ({head.file: head.size} if head else {})
+
+
+def _follow(directory: str, wanted: "Wanted", as_json: bool, ends: dict[int, int]) -> None:
+    from ..audit.index import event_of, is_wanted
+
+    while True:
+        for line in _new(directory, ends):
+            event = event_of(line)
+            if event is not None and is_wanted(event, wanted):
+                _print(event, line, as_json)
+        sys.stdout.flush()
+        time.sleep(PAUSE)
+
+
+def _new(directory: str, ends: dict[int, int]) -> Iterator[bytes]:
+    """Whole lines that were added since the last look."""
+    from ..audit.chain import lines, numbers
+
+    for number in numbers(directory):
+        if number < max(ends, default=0):
+            continue
+        for offset, line in lines(directory, number, ends.get(number, 0)):
+            if line.endswith(b"\n"):
+                ends[number] = offset + len(line)
+                yield line
+
+
+def rendered(event: "AnyEvent") -> str:
+    """An event as a person reads it."""
+    from ..model.event import Changed, Denied, Escaped, Granted, Ran
+
+    if isinstance(event, Ran):
+        import shlex
+
+        how = event.error or f"{event.ending}, {event.seconds:.2f} s"
+        denied = f", {event.denials} refused" if event.denials else ""
+        said = f"run     {shlex.join(event.argv)}: {how}{denied}"
+    elif isinstance(event, Denied):
+        who = f" by {event.by}" if event.by else ""
+        said = f"denied  {event.denial.access} {event.denial.target}{who}: {event.denial.reason}"
+    elif isinstance(event, Granted):
+        said = f"granted {'; '.join(event.grants)}"
+    elif isinstance(event, Escaped):
+        said = f"escape  {'; '.join(event.what)}"
+    elif isinstance(event, Changed):
+        said = f"policy  {event.what}: {', '.join(event.policies) or 'none'}"
+    else:
+        said = f"log     {event.what}"
+    where = f" [{event.session or event.workspace}]" if event.workspace else ""
+    return f"{event.at[:19].replace('T', ' ')}Z {said}{where}"
+
+
+def verify(directory: str, values: Values) -> int:
+    """Whether every event is as it was written."""
+    from ..audit.chain import verify as look
+
+    report = look(directory, one(values, "--head") or "")
+    if "--json" in values:
+        from .render import dump
+
+        found = {"events": report.events, "files": report.files, "head": report.head, "ok": report.ok}
+        print(dump({"schema": "ringfence/log@1", **found, "faults": report.faults, "remarks": report.remarks}))
+        return 0 if report.ok else 1
+    for fault in report.faults:
+        print(printable(f"fault: {fault}"))
+    for remark in report.remarks:
+        print(printable(f"remark: {remark}"))
+    whole = "whole" if report.ok else f"not whole, {len(report.faults)} faults"
+    print(f"{whole}: {report.events} events in {report.files} files, the last with hash {report.head}")
+    return 0 if report.ok else 1
+
+
+def export(directory: str, form: str, wanted: "Wanted") -> int:
+    """The events in the words of others."""
+    from ..audit.index import find
+
+    if form == "otel":
+        from ..audit.otel import export as send
+
+        try:
+            count = send(event for event, _ in find(directory, wanted))
+        except ImportError:
+            hint = "pip install 'ringfence[otel]'"
+            raise UsageError("export otel", "needs OpenTelemetry, which is not installed", hint) from None
+        print(f"sent {count} spans")
+        return 0
+    import msgspec
+
+    from .. import __version__
+    from ..audit.log import number_of
+    from ..audit.ocsf import document
+
+    for event, line in find(directory, wanted):
+        said = document(event, number_of(line), os.uname().nodename, __version__)
+        print(msgspec.json.encode(said).decode())
+    return 0
