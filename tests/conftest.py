@@ -26,13 +26,15 @@ hypothesis.settings.load_profile("default")
 
 @pytest.fixture(scope="session", autouse=True)
 def _caches_elsewhere(tmp_path_factory: pytest.TempPathFactory) -> Generator[None, None, None]:
-    """What runs keep for their workspaces goes with the tests', and not to the home of whoever runs them."""
-    before = os.environ.get("XDG_CACHE_HOME")
-    os.environ["XDG_CACHE_HOME"] = str(tmp_path_factory.mktemp("caches"))
+    """What runs keep goes with the tests', and not to the home of whoever runs them."""
+    before = {name: os.environ.get(name) for name in ("XDG_CACHE_HOME", "XDG_STATE_HOME")}
+    for name in before:
+        os.environ[name] = str(tmp_path_factory.mktemp("kept"))
     yield
-    del os.environ["XDG_CACHE_HOME"]
-    if before is not None:
-        os.environ["XDG_CACHE_HOME"] = before
+    for name, value in before.items():
+        del os.environ[name]
+        if value is not None:
+            os.environ[name] = value
 
 
 class Unmet(NamedTuple):

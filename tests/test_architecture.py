@@ -24,7 +24,10 @@ ARROWS = (
     | {"run": ROOMS | {"keep", "where", "gates", "record"}, "keep": ROOMS, "gates": ROOMS}
     | {"start": ROOMS | {"run", "keep", "record"}, "record": ROOMS | {"keep"}}
     | {"session": ROOMS | {"run"}, "why": ROOMS | {"keep", "run"}, "where": set(), "judging": ROOMS | {"where"}}
-    | {door: ROOMS | {"run", "start", "keep", "why", "judging", "where", "session", "record", "__init__"} for door in DOORS}
+    | {
+        door: ROOMS | {"run", "start", "keep", "why", "judging", "where", "session", "record", "__init__"}
+        for door in DOORS
+    }
     | {"__init__": ROOMS | {"run", "start", "session", "entrances", "_doorstep"}, "__main__": {"cli"}}
     | {"gate": ROOMS}  # a process of its own, which joins the judge to the room that dials
     | {"spawner": ROOMS, "steward": ROOMS | {"run", "start"}}  # a tenant's two: root's half and its own

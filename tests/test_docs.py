@@ -15,6 +15,7 @@ from ringfence.cli import (
     hook,
     install,
     judge,
+    log,
     mcp,
     plan,
     policy,
@@ -52,6 +53,7 @@ TABLES: dict[str, tuple[Option, ...]] = {
     "tenant": tenant.TABLE,
     "service": service.TABLE,
     "spawner": spawner.TABLE,
+    "log": log.TABLE,
 }
 
 
@@ -134,6 +136,7 @@ def is_understood(words: list[str]) -> bool:
     try:
         _, rest = parse(words[1:], TABLES[words[0]])
         own = {"why": 2, "policy": 1, "session": 1 if len(rest) < 2 or rest[1].startswith("-") else 2}
+        own["log"] = 2 if rest[:1] == ["export"] else 1
         if words[0] in own:
             parse(rest[own[words[0]] :], TABLES[words[0]])
     except UsageError:

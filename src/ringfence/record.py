@@ -189,7 +189,7 @@ def escapes(outcome: Outcome) -> tuple[str, ...]:
     """What had less around it than was wanted, and what was left behind that runs code later."""
     if isinstance(outcome.ending, Refused):
         return ()
-    found = [] if outcome.in_force else ["nothing was enforced"]
+    found = ["nothing was enforced"] if outcome.in_force[0].startswith("nothing") else []
     found += [f"not enforced: {gap.what}: {gap.why}" for gap in outcome.gaps if gap.need is Need.REQUIRED]
     found += [f"appeared during the run, and runs code later: {path}" for path in outcome.planted]
     return tuple(found)

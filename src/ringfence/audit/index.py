@@ -6,7 +6,7 @@ somebody asks, and made anew when it does not fit the log.
 
 import os
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import msgspec
 
@@ -61,19 +61,13 @@ def find(directory: str, wanted: Wanted) -> Iterator[tuple[AnyEvent, bytes]]:
     """The events asked for, in order, each with its line."""
     if not numbers(directory):
         return
-    with _opened(directory) as link:
-        _catch_up(link, directory)
-        clauses, values = ["at >= ?"], [wanted.since]
-        for column, value in (("session", wanted.session), ("run", wanted.run)):
-            if value:
-                clauses.append(f"{column} = ?")
-                values.append(value)
-        if wanted.denied:
-            clauses.append("denied = 1")
-        query = f"SELECT file, start, length FROM events WHERE {' AND '.join(clauses)} ORDER BY file, start"
-        places = link.execute(query, values).fetchall()
-    link.close()
-    for number, start, length in places:
+    try:
+        found = _places(directory, wanted)
+    except sqlite3.Error:  # a full disk, for example; then without an index
+        found = (
+            (number, start, len(line)) for number in numbers(directory) for start, line in lines(directory, number)
+        )
+    for number, start, length in found:
         with open(f"{directory}/{file_name(number)}", "rb") as file:
             file.seek(start)
             line = file.read(length)
@@ -82,12 +76,29 @@ def find(directory: str, wanted: Wanted) -> Iterator[tuple[AnyEvent, bytes]]:
             yield event, line
 
 
+def _places(directory: str, wanted: Wanted) -> Iterable[tuple[int, int, int]]:
+    """Where the events stand, by the index."""
+    clauses, values = ["at >= ?"], [wanted.since]
+    for column, value in (("session", wanted.session), ("run", wanted.run)):
+        if value:
+            clauses.append(f"{column} = ?")
+            values.append(value)
+    if wanted.denied:
+        clauses.append("denied = 1")
+    query = f"SELECT file, start, length FROM events WHERE {' AND '.join(clauses)} ORDER BY file, start"
+    link = _opened(directory)
+    try:
+        _catch_up(link, directory)
+        return link.execute(query, values).fetchall()
+    finally:
+        link.close()
+
+
 def _opened(directory: str) -> sqlite3.Connection:
     path = f"{directory}/index.sqlite"
     link = _connected(path)
     try:
-        version = link.execute("PRAGMA user_version").fetchone()[0]
-        if version == VERSION and _fits(link, directory):
+        if link.execute("PRAGMA user_version").fetchone()[0] == VERSION and _fits(link, directory):
             return link
     except sqlite3.DatabaseError:
         pass  # damaged: it is only an index
@@ -101,13 +112,9 @@ def _opened(directory: str) -> sqlite3.Connection:
 
 
 def _connected(path: str) -> sqlite3.Connection:
-    before = os.umask(0o077)
-    try:
-        link = sqlite3.connect(path, timeout=30)
-        link.execute("PRAGMA synchronous = OFF")  # it can be made anew
-    finally:
-        os.umask(before)
-    return link
+    if not os.path.lexists(path):
+        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
+    return sqlite3.connect(path, timeout=30)
 
 
 def _last(link: sqlite3.Connection) -> tuple[int, int, int, int] | None:

@@ -13,6 +13,7 @@ import _thread
 import errno
 import fcntl
 import os
+import sys
 import time
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -21,9 +22,10 @@ import msgspec
 
 from ..model.event import Event, Noted
 
-try:  # hashlib itself would load OpenSSL, which costs a short process more than everything else here
+# hashlib itself would load OpenSSL, which costs a short process more than everything else here.
+if sys.version_info >= (3, 12):
     from _sha2 import sha256 as _digest  # type: ignore[import-not-found]
-except ImportError:  # before Python 3.12
+else:
     from _sha256 import sha256 as _digest  # type: ignore[import-not-found]
 
 HEAD = "head"
