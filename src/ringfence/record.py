@@ -82,12 +82,11 @@ class Record:
         """Have ready what does not depend on the run's end."""
         if self._common is None:
             from .audit import LogError
-            from .audit.redact import redacted
 
             request = self._request
             self._common = {"run": os.urandom(8).hex(), "workspace": request.workspace, "uid": os.getuid()}
             self._common |= {"pid": os.getpid(), "session": session_of(request.workspace)}
-            self._words = redacted(self._argv, _secrets(self._environ))
+            self._words = cleaned(self._argv, self._environ)
             try:
                 open_log()
             except (LogError, OSError):
@@ -140,17 +139,15 @@ def session_of(workspace: str) -> str:
     return name if "/" not in name and "/ringfence/sessions/" in above else ""
 
 
-_known_secrets: tuple[Mapping[str, str], tuple[tuple[str, str], ...]] = ({}, ())
+def cleaned(argv: Sequence[str], environ: Mapping[str, str]) -> tuple[str, ...]:
+    """The words of a command without the secrets in them."""
+    from .audit.signs import may_hold_secrets
 
+    if not may_hold_secrets(argv, environ):
+        return tuple(argv)
+    from .audit.redact import redacted, secrets_of
 
-def _secrets(environ: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
-    """The secrets of an environment; it is the same from run to run."""
-    global _known_secrets
-    if _known_secrets[0] != environ:
-        from .audit.redact import secrets_of
-
-        _known_secrets = dict(environ), secrets_of(environ)
-    return _known_secrets[1]
+    return redacted(argv, secrets_of(environ))
 
 
 MOST_TEXT = 4096

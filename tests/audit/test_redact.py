@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ringfence.audit.redact import LONGEST, MOST_WORDS, redacted, secrets_of
+from ringfence.audit.redact import redacted, secrets_of
+from ringfence.audit.signs import LONGEST, MOST_WORDS, may_be_secret, may_hold_secrets
 
 SECRET = "s3cr3t-Value_9000"
 TOKEN = "ghp_0123456789abcdefghijABCDEFGHIJ"
@@ -86,6 +87,27 @@ def test_the_value_of_a_secret_variable_is_taken_out_wherever_it_stands() -> Non
         "/home/name",
         "abc",
     )
+
+
+PIECES = [*(word for words in HIDDEN for word in words), "a", " ", "=", ":", "-", "@", "x" * 40, "eyJabcdefgh.ijklmnop"]
+
+
+@given(st.lists(st.text() | st.lists(st.sampled_from(PIECES), max_size=4).map("".join), min_size=1, max_size=5))
+def test_what_is_changed_has_a_sign(words: list[str]) -> None:
+    environ = {"MY_TOKEN": "another-secret", "SOME_DSN": "x" * 40, "HOME": "/home/name"}
+    changed = redacted(words, secrets_of(environ)) != tuple(words)
+
+    assert not changed or may_hold_secrets(words, environ)
+
+
+@given(st.text(min_size=1))
+def test_a_secret_variable_has_a_sign(name: str) -> None:
+    assert not secrets_of({name: "long enough"}) or may_be_secret(name)
+
+
+def test_most_commands_have_no_sign() -> None:
+    for words in (["npm", "test"], ["git", "status"], ["sh", "-c", "make -j8 && ls -la"], ["pytest", "-q", "-x"]):
+        assert not may_hold_secrets(words, {"HOME": "/home/name", "MY_TOKEN": "another-secret"})
 
 
 def test_long_commands_are_cut() -> None:

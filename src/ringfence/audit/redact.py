@@ -8,10 +8,9 @@ has no such sign is not known to be a secret, and stays.
 import re
 from collections.abc import Mapping, Sequence
 
+from .signs import LONGEST, MOST_WORDS, SHORTEST
+
 GONE = "[redacted]"
-MOST_WORDS = 64
-LONGEST = 2048  # characters of one word
-SHORTEST = 6  # a value this short would take out half a line
 
 _NAME = (
     r"(?:token|secret|passw(?:or)?d|passphrase|api[_-]?key|access[_-]?key|private[_-]?key|credential|auth(?!ors?\b))"

@@ -1,0 +1,34 @@
+"""Whether words can hold a secret at all, by signs that are cheap to look for: most commands have none.
+
+`redact` finds secrets and takes its time to be loaded; what it would change always has one of these signs.
+"""
+
+from collections.abc import Mapping, Sequence
+
+MOST_WORDS = 64
+LONGEST = 2048  # characters of one word
+SHORTEST = 6  # a value this short would take out half a line
+_IN_WORDS = (
+    "token secret passw passphrase key credential auth bearer basic :// -u user sshpass mysql mariadb -----begin "
+    "ghp_ gho_ ghu_ ghs_ ghr_ github_pat_ glpat- sk- _live_ xox npm_ pypi- hf_ dop_v1_ akia asia aiza ya29. eyj"
+).split()
+_IN_NAMES = ("TOKEN", "SECRET", "PASSW", "PASSPHRASE", "CREDENTIAL", "KEY", "_PAT", "_AUTH", "DSN")
+
+
+def may_be_secret(name: str) -> bool:
+    """Whether a variable's name may say that its value is a secret."""
+    upper = name.upper()
+    return any(sign in upper for sign in _IN_NAMES)
+
+
+def may_hold_secrets(words: Sequence[str], environ: Mapping[str, str]) -> bool:
+    """Whether somebody has to look at the words of a command more closely."""
+    if len(words) > MOST_WORDS:
+        return True
+    text = "\n".join(words)
+    if len(text) > LONGEST:
+        return True
+    lower = text.casefold()
+    if any(sign in lower for sign in _IN_WORDS):
+        return True
+    return any(value in text for name, value in environ.items() if len(value) >= SHORTEST and may_be_secret(name))
