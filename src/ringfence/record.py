@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from .keep import Request, environment
 from .model import Denial, Gap, Need, Origin, Outcome, Refused, RingfenceError
 from .policy import Flags, Reach
 from .policy.trust import audit_of
 
 if TYPE_CHECKING:
     from .audit import Log
+    from .keep import Request
     from .model.event import AnyEvent
 
 _LOG = Origin("audit log")
@@ -40,7 +40,7 @@ def open_log() -> "Log":
     """The caller's log, open. Raises LogError or OSError."""
     from .audit import Log, LogError
 
-    directory = audit_of(environment())
+    directory = audit_of(os.environ)
     if not directory:
         raise LogError("there is no home directory to keep it in")
     found = _logs.get(directory)
@@ -57,14 +57,14 @@ def write(events: Sequence["AnyEvent"], durable: bool = False) -> str:
     except LogError as error:
         return str(error)
     except OSError as error:
-        return "" if "RINGFENCE" in os.environ else f"{audit_of(environment())}: {error.strerror}"
+        return "" if "RINGFENCE" in os.environ else f"{audit_of(os.environ)}: {error.strerror}"
     return ""
 
 
 class Record:
     """The events of one run: begun when the command runs, kept when it is over."""
 
-    def __init__(self, request: Request, argv: Sequence[str], environ: Mapping[str, str]) -> None:
+    def __init__(self, request: "Request", argv: Sequence[str], environ: Mapping[str, str]) -> None:
         self._request, self._argv, self._environ = request, argv, environ
         self._common: dict[str, str | int] | None = None
         self._words: tuple[str, ...] = ()
@@ -215,7 +215,7 @@ def _stamped(path: str) -> str:
 
 def _changes(workspace: str, policies: tuple[str, ...], common: Mapping[str, object]) -> list["AnyEvent"]:
     """An event when a workspace runs under other policy files than the last time."""
-    directory = audit_of(environment())
+    directory = audit_of(os.environ)
     if not directory or _last.get((directory, workspace)) == policies:
         return []
     from .audit.log import sha256
@@ -241,6 +241,17 @@ def _changes(workspace: str, policies: tuple[str, ...], common: Mapping[str, obj
     if before == text:
         return []
     return [Changed(**common, what="the policy files of the workspace changed", policies=policies)]  # type: ignore[arg-type]
+
+
+def call_refused(workspace: str, tool: str, said: str, reasons: Sequence[str]) -> str:
+    """The guard refused an agent's tool call before anything ran."""
+    from .audit.log import now
+    from .model.event import Denied
+
+    words = cleaned([tool, said], os.environ)
+    denial = shortened(Denial("call", " ".join(words).strip(), "; ".join(reasons), observed=True))
+    event = Denied(at=now(), workspace=workspace, uid=os.getuid(), pid=os.getpid(), denial=denial, by="guard")
+    return write([event])
 
 
 def changed(workspace: str, what: str, path: str, digest: str) -> str:

@@ -240,3 +240,13 @@ def test_a_tool_of_files_keeps_to_the_policy(root: Path) -> None:
     patch = hook("codex", payload("codex-patch", root))
 
     assert (inside, outside[0], patch[0]) == ((0, {}, ""), 2, 2)
+
+
+def test_a_denial_is_in_the_audit_log_and_an_allowance_is_not(root: Path, tmp_path: Path) -> None:
+    for command in ("cp a.txt /etc/evil", "ls"):
+        hook("claude", payload("claude", root, command=command), XDG_STATE_HOME=str(tmp_path), XDG_RUNTIME_DIR="")
+    lines = (tmp_path / "ringfence/audit/000001.jsonl").read_text().splitlines()
+    events = [json.loads(line) for line in lines if '"kind":"denial"' in line]
+
+    assert [event["denial"]["target"] for event in events] == ["Bash cp a.txt /etc/evil"]
+    assert events[0]["by"] == "guard"

@@ -10,6 +10,7 @@ import sys
 
 TYPE_CHECKING = False  # typing itself would take three milliseconds
 if TYPE_CHECKING:
+    from ..guard import Judgement
     from ..guard.agents import Answer, Asked
     from .options import Option
 
@@ -105,16 +106,33 @@ def judged(agent: str, asked: "Asked", workspace: str, environ: dict[str, str], 
     bounds = bounds_for_agent(asked.cwd, workspace, environ)
     line = asked.call.input.get("command")
     if not agents.is_shell(asked) or not isinstance(line, str) or not line.strip():
-        return agents.answer(agent, asked, judge(asked.call, bounds))
+        return agents.answer(agent, asked, _recorded(asked, judge(asked.call, bounds), bounds.root))
     prefix = [*run, "--workspace", bounds.root, "--quiet", "--"]
     inner = unwrapped(line, prefix)
     made = judge(ToolCall(asked.call.tool, {**asked.call.input, "command": inner}), bounds)
+    made = _recorded(asked, made, bounds.root)
     if made.verdict is Verdict.DENY or asked.event == "beforeShellExecution":  # there Cursor takes no other command
         return agents.answer(agent, asked, made)
     begun = prefixed(inner, bounds.start) if inner == line else inner
     verdict = made.verdict if agent in agents.CAN_ASK else Verdict.ALLOW  # inside the sandbox it can do no harm
     moved = {**made.input, "command": wrapped(begun, prefix)}
     return agents.answer(agent, asked, msgspec.structs.replace(made, verdict=verdict, input=moved))
+
+
+def _recorded(asked: "Asked", made: "Judgement", root: str) -> "Judgement":
+    """A denial is in the audit log before anybody hears of it; when that failed, it says so."""
+    from ..model import Verdict
+
+    if made.verdict is not Verdict.DENY:
+        return made
+    import msgspec
+
+    from .. import record
+
+    said = next((text for text in asked.call.input.values() if isinstance(text, str)), "")
+    why = record.call_refused(root, asked.call.tool, said, made.reasons)
+    extra = (f"this is not in the audit log: {why}",) if why else ()
+    return msgspec.structs.replace(made, reasons=(*made.reasons, *extra))
 
 
 def program() -> str:
