@@ -166,7 +166,7 @@ class Log:
                 self._write(data, at.size)
                 self._set_head(after)
                 if durable:
-                    os.fdatasync(self._file)
+                    os.fsync(self._file)
             finally:
                 fcntl.flock(self._head, fcntl.LOCK_UN)
 
@@ -180,7 +180,7 @@ class Log:
         if size != at.size:
             at = self._recover(at, size)
         if at.size >= LARGEST:
-            os.fdatasync(self._file)
+            os.fsync(self._file)
             at = at._replace(file=at.file + 1, size=0)
             self._turn_to(at.file)
             os.fsync(self._at)

@@ -36,7 +36,7 @@ def remove_tree(path: str) -> None:
 
 def open_up(name: str, above: int | None = None) -> None:
     """Give a directory back to its owner, whatever its mode; a link is refused."""
-    held = os.open(name, os.O_PATH | _FLAGS, dir_fd=above)
+    held = os.open(name, getattr(os, "O_PATH", 0) | _FLAGS, dir_fd=above)
     try:
         os.chmod(f"/proc/self/fd/{held}", 0o700)
     finally:
