@@ -13,12 +13,12 @@ import fcntl
 import os
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 import msgspec
 
 from . import enforce, plan, policy
-from .model import Command, Disk, Enforcement, Kind, LaunchError, Network, Plan, Policy, Screen, Shelf
+from .model import Command, Disk, Enforcement, Kind, LaunchError, Network, Place, Plan, Policy, Screen, Shelf, StepKind
 
 FRESH_SECONDS = 5.0
 KEPT = 8
@@ -105,7 +105,7 @@ class Prepared:
         self.tail = b"".join(map(enforce.encode_step, self.walls.tail))
         timed = enforce.timed(mounts)
         self._absent = enforce.Lookout(plan.absent_names(self.policy, self.disk), timed)
-        self._covered = {place.path: place for place in plan.covered_places(found, self.host)}
+        self._covered = _identities(self.walls, plan.covered_places(found, self.host))
         self._cover = enforce.Lookout(self._covered, timed)
 
     def _plan_network(self) -> None:
@@ -170,16 +170,15 @@ class Prepared:
         return None
 
     def _is_covered(self) -> bool:
-        """Whether what a standby's view covers still stands where it stood."""
+        """Whether what a standby's view covers, and what its rules were made for, still stands where it stood."""
         return not self._cover.those(self._is_other)
 
     def _is_other(self, path: str) -> bool:
-        place = self._covered[path]
         try:
             now = os.lstat(path)
         except OSError:
             return True
-        return (now.st_dev, now.st_ino) != (place.device, place.inode)
+        return (now.st_dev, now.st_ino) != self._covered[path]
 
     def renew_standby(self, whole: Plan, inherited: tuple[object, ...]) -> None:
         """Have the next one ready."""
@@ -217,6 +216,13 @@ class Prepared:
         self.held = []
         if self.temporary:
             _remove(self.temporary)
+
+
+def _identities(walls: plan.Walls, covered: Iterable[Place]) -> dict[str, tuple[int, int]]:
+    """Which objects must still stand at their paths for walls that were built before."""
+    granted = [step for step in walls.head if step.kind is StepKind.BENEATH and step.numbers[2]]
+    found = {os.fsdecode(step.strings[0]): (step.numbers[1], step.numbers[2]) for step in granted}
+    return found | {place.path: (place.device, place.inode) for place in covered}
 
 
 _has_overlays = True

@@ -386,8 +386,9 @@ def launch(job: Job) -> Iterator[Living]:
         # A terminal must be known when the walls are built, so it never meets a standby; and what we have read of our
         # own input for one that was gone would be lost.
         alone = any(map(os.isatty, range(3))) or 0 in pumped or made.runs < 3  # most callers run one command
-        # A group is made for one run; a file must be opened by a call that the filter of a standby has closed.
-        alone = alone or bool(whole.controllers or streams)
+        # A group is made for one run; a file must be opened by a call that the filter of a standby has closed; and of
+        # the end of a standby a warden tells us.
+        alone = alone or bool(whole.controllers or streams) or not whole.has_warden
         inherited = () if alone else enforce.inheritance()
         is_long = len(between) + len(end) > enforce.Standby.LONGEST - 64
         standby = None if alone or is_long else made.take_standby(inherited)

@@ -314,7 +314,6 @@ static long do_terminal(uint64_t mask, long status)
 }
 
 #include "warden.c"
-#include "nursery.h"
 
 /* ASK: a channel for questions about connections; the warden keeps one end of it. */
 static long do_ask(long status)
@@ -359,6 +358,8 @@ static long do_seccomp(struct reader reader)
 	listener = CALL(seccomp, SECCOMP_SET_MODE_FILTER, listen | 32 /* WAIT_KILLABLE_RECV, 5.19 */, P(&program), 0, 0);
 	return listener < 0 ? listener : hand_over(listener);
 }
+
+#include "nursery.h"
 
 static long do_exec(struct reader reader, long status, uint32_t number)
 {
@@ -424,6 +425,7 @@ static long do_await(uint64_t request, uint64_t milliseconds, long status)
 		if (moved < 0)
 			return moved;
 	}
+	is_prepared = 0; /* what comes now was not seen by the nursery */
 	CALL(exit_group, enact(plan, (size_t)answer, status), 0, 0, 0, 0);
 	return -E_PROTO;
 }
@@ -435,7 +437,7 @@ static long do_step(const struct step *step, long status, uint32_t number, uint3
 	long answer = 0;
 
 	switch ((enum kind)step->kind) {
-	case NURSERY: return do_nursery(numbers[0], status);
+	case NURSERY: return do_nursery(step, status);
 	case JOIN: return handed.is_inside ? 0 : do_join(numbers[0]); /* bubblewrap has been joined with us */
 	case BUBBLEWRAP: return do_bubblewrap(step, status);
 	case NAMESPACES: return do_namespaces(numbers[0]);
@@ -462,14 +464,14 @@ static long do_step(const struct step *step, long status, uint32_t number, uint3
 			answer = check_stream(fd, *reopened >> fd & 1);
 		return answer ? answer : close_rest(status);
 	case DIRECTORY: return do_directory(reader);
-	case RULESET: return do_ruleset(numbers);
-	case BENEATH: return do_beneath(reader);
-	case PORT: return do_port(numbers);
-	case TERMINALS: return do_terminals(numbers[0]);
+	case RULESET: return is_prepared ? 0 : do_ruleset(numbers);
+	case BENEATH: return is_prepared ? 0 : do_beneath(reader);
+	case PORT: return is_prepared ? 0 : do_port(numbers);
+	case TERMINALS: return is_prepared ? 0 : do_terminals(numbers[0]); /* who stands by has none */
 	case RESTRICT: return do_restrict();
 	case SCOPE: return do_scope(numbers[0], numbers[1]);
 	case CAPABILITIES: return do_capabilities(0);
-	case SECCOMP: return do_seccomp(reader);
+	case SECCOMP: return is_prepared ? 0 : do_seccomp(reader);
 	case AWAIT: return do_await(numbers[0], numbers[1], status);
 	case EXEC: return do_exec(reader, status, number);
 	}

@@ -6,7 +6,9 @@ import contextlib
 import errno
 import fcntl
 import os
+import select
 import struct
+import time
 from types import TracebackType
 from typing import TYPE_CHECKING
 
@@ -112,19 +114,35 @@ class Launch:
 
     def kill(self) -> None:
         """End it now, and with a warden everything in the run."""
-        if self.plan.has_warden:
-            self._let_go()
-        else:
+        if not self.plan.has_warden:
             self.signal(signal.SIGKILL)
+        elif self.process.is_child:
+            self._let_go()
+        elif self._status >= 0:
+            _shut(self._status, _socket.SHUT_WR)  # what is left to read says when it is over
 
     def end(self) -> None:
         """SIGTERM, and SIGKILL for what is left after a moment."""
         self.terminate()
         try:
-            self.process.wait(GRACE)
+            self.outlast(GRACE)
         except TimeoutExpired:
             self.kill()
-            self.process.wait()
+            self.outlast()
+
+    def outlast(self, timeout: float | None = None) -> None:
+        """Wait until nobody is left, and for nothing else."""
+        if self.process.is_child:
+            self.process.wait(timeout)
+            return
+        until = None if timeout is None else time.monotonic() + timeout
+        poller = select.poll()
+        poller.register(self._status, select.POLLIN)
+        while self.process.returncode is None:
+            left = None if until is None else max(0.0, until - time.monotonic()) * 1000
+            if not poller.poll(left):
+                raise TimeoutExpired
+            self.read_status()
 
     def supervise(
         self,
@@ -172,7 +190,7 @@ class Launch:
             reap()
             while self.plan.has_warden and self.process.returncode is None and not self._all_told:
                 self.read_status()
-            self.process.wait()
+            self.outlast()
             return self.ending(), None, None
 
         def keep(number: int, data: bytes) -> None:
@@ -200,7 +218,8 @@ class Launch:
         self._records += data
         self._all_told = not data
         self.has_ended = wire.ENDED in self._records[:: wire.RECORD.size]  # a record begins with its tag
-        if self.has_ended and self.group is None and self.process.returncode is None:
+        is_over = (self.has_ended and self.group is None) or (self._all_told and not self.process.is_child)
+        if is_over and self.process.returncode is None:
             # Nobody is left. The warden's own end, and that of its namespaces, takes longer, and matters to nobody.
             self.process.leave()
 
@@ -333,11 +352,11 @@ def disown() -> None:
     enactor.disown()
 
 
-def _shut(fd: int) -> None:
+def _shut(fd: int, how: int = _socket.SHUT_RDWR) -> None:
     """End a socket for everybody who holds it: a fork of our caller's may."""
     end = _socket.socket(fileno=os.dup(fd))
     with contextlib.suppress(OSError):  # the other side has ended already
-        end.shutdown(_socket.SHUT_RDWR)
+        end.shutdown(how)
     end.close()
 
 

@@ -74,7 +74,9 @@ class Streams:
 
 
 class Process:
-    """A child. `returncode` is None while it lives, and negative when a signal ended it."""
+    """A child, or one that stands by. `returncode` is None while it lives, and negative when a signal ended it."""
+
+    is_child = True
 
     def __init__(self, program: str, arguments: list[str], kept: tuple[int, ...], streams: Streams) -> None:
         """Spawn with an empty environment; `kept` stay open."""
@@ -94,14 +96,16 @@ class Process:
     def leave(self) -> None:
         """It is ending, and how is known from elsewhere: nobody need wait for it. The next that leaves sees to those
         that have ended meanwhile, so that they do not pile up."""
-        reap()
         self.returncode = 0
-        _leaving.append(self)
+        if self.is_child:
+            reap()
+            _leaving.append(self)
 
     @classmethod
     def adopt(cls, pid: int) -> "Process":
-        """A child of ours that somebody else forked for us."""
+        """Somebody else's child. Nobody waits for it: its end is known from elsewhere, and said by `leave`."""
         adopted = cls.__new__(cls)
+        adopted.is_child = False
         adopted.pid = pid
         adopted.returncode = None
         adopted.pipes = [None, None, None]
@@ -122,7 +126,7 @@ class Process:
 
     def poll(self) -> bool:
         """Whether it has ended."""
-        return self.returncode is not None or self._waitpid(os.WNOHANG)
+        return self.returncode is not None or (self.is_child and self._waitpid(os.WNOHANG))
 
     def wait(self, timeout: float | None = None) -> None:
         """Wait for its end."""

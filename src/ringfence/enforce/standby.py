@@ -77,7 +77,7 @@ class Nursery:
                 self.take().close()
         self._request.close()
         with self._launch:
-            self._launch.process.wait()
+            self._launch.outlast()
 
 
 class Standby:
@@ -92,7 +92,13 @@ class Standby:
 
     def is_ready(self) -> bool:
         """Whether it still waits."""
-        return not self._launch.process.poll()
+        try:
+            self._request.recv(1, _socket.MSG_PEEK | _socket.MSG_DONTWAIT)
+        except BlockingIOError:
+            return True
+        except OSError:
+            pass
+        return False  # its end is closed
 
     def resume(self, plan: Plan, data: bytes, streams: Streams) -> Launch:
         """Give it its command: the command's own steps, as a plan, and what 0 to 2 become."""
@@ -112,4 +118,4 @@ class Standby:
         """Let it go."""
         self._request.close()
         with self._launch:
-            self._launch.process.wait()
+            self._launch.outlast()

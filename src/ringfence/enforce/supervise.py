@@ -40,9 +40,11 @@ class Supervisor:
         self._drain_until: float | None = None
         self._has_ended = False
         self._terminal: Terminal | None = None
-        self._pidfd = open_pidfd(launch.process.pid)
-        if self._pidfd < 0:
-            self._see_end()
+        self._pidfd = -1
+        if launch.process.is_child:
+            self._pidfd = open_pidfd(launch.process.pid)
+            if self._pidfd < 0:
+                self._see_end()
 
     def add_terminal(self, terminal: "Terminal", inner: int) -> None:
         """The run has a terminal of its own: move bytes between it and the person's."""

@@ -89,7 +89,8 @@ static void leave(int code)
 	CALL(exit_group, code, 0, 0, 0, 0);
 }
 
-/* The outer process: waits for the warden and ends as it ended. It takes no signals, because the keys of a terminal are
+/* The outer process: waits for the warden and ends as it ended; with it the status channel ends, so whoever reads that to
+ * its end knows that nobody is left. It takes no signals, because the keys of a terminal are
  * the command's. It sees the end of the supervisor too, and ends a warden that does not: what the warden does for the
  * command is done on objects that the command holds as well, and must not hold the end of the run up. */
 static long keep_outside(long warden_pid, long leash, long status)
@@ -106,7 +107,6 @@ static long keep_outside(long warden_pid, long leash, long status)
 		if (answer > 0 && !watched[0].found && !CALL(ppoll, P(watched), 1, P(moment), 0, 8))
 			CALL(kill, warden_pid, SIGKILL_, 0, 0, 0);
 	}
-	close_fd(status);
 	do {
 		ended.pid = 0;
 		answer = CALL(waitid, P_PID_, warden_pid, P(&ended), WEXITED_, 0);
