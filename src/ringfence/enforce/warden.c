@@ -35,6 +35,17 @@ static struct {
 	int ends;	  /* kill(-1) means the run and nobody else: we are pid 1 of it, or stand in its domain */
 } warden = {.leash = -1, .hand = -1};
 
+/* What each of the two who stay knows, and where it stays when it shares its memory with whoever goes on. */
+static struct {
+	long leash, other, status; /* our end, and the warden's, which we let go */
+	_Alignas(16) char stack[16384];
+} outer;
+static struct {
+	long status, signals;
+	uint32_t step;
+	_Alignas(16) char stack[32768];
+} inner;
+
 static long fork_(void)
 {
 	return call6(__NR_clone, SIGCHLD_, 0, 0, 0, 0, 0);
@@ -93,13 +104,15 @@ static void leave(int code)
  * its end knows that nobody is left. It takes no signals, because the keys of a terminal are
  * the command's. It sees the end of the supervisor too, and ends a warden that does not: what the warden does for the
  * command is done on objects that the command holds as well, and must not hold the end of the run up. */
-static long keep_outside(long warden_pid, long leash, long status)
+static void keep_outside(long warden_pid)
 {
+	const long leash = outer.leash, status = outer.status;
 	struct ended ended = {.code = 0};
 	struct polled watched[] = {{(int)CALL(pidfd_open, warden_pid, 0, 0, 0, 0), POLLIN_, 0}, {(int)status, POLLRDHUP_, 0}};
 	int64_t moment[2] = {1, 0};
 	long answer;
 
+	close_fd(outer.other);
 	if (watched[0].fd >= 0) {
 		do
 			answer = CALL(ppoll, P(watched), 2, 0, 0, 8);
@@ -113,7 +126,6 @@ static long keep_outside(long warden_pid, long leash, long status)
 	} while (answer == -EINTR_);
 	close_fd(leash);
 	leave(ended.code == CLD_EXITED_ ? ended.status : 128 + ended.status);
-	return -E_PROTO;
 }
 
 /* WARDEN: from here on we are pid 1 of a pid namespace of our own, or the reaper of all that follows. */
@@ -151,13 +163,15 @@ static long do_warden(uint64_t namespace, long status)
 		warden.ends = CALL(getpid, 0, 0, 0, 0, 0) == 1;
 		return warden.ends ? 0 : -E_PROTO;
 	}
-	pid = fork_();
-	if (pid < 0)
+	outer.leash = leash[1];
+	outer.other = leash[0];
+	outer.status = status;
+	/* In a pid namespace the two know different things of what they may end. */
+	pid = warden.alone ? fork_sharing(keep_outside, outer.stack, sizeof(outer.stack)) : fork_();
+	if (pid > 0)
+		keep_outside(pid);
+	if (pid)
 		return pid;
-	if (pid > 0) {
-		close_fd(leash[0]);
-		return keep_outside(pid, leash[1], status);
-	}
 	close_fd(leash[1]);
 	warden.leash = leash[0];
 	if (warden.alone)
@@ -388,12 +402,30 @@ static long watch(void)
 	}
 }
 
+/* The warden's own part of COMMAND. */
+static void keep_inside(long command)
+{
+	long answer, status = inner.status;
+
+	warden.command = command;
+	answer = keep_only(status, inner.signals);
+	if (!answer) {
+		status = STATUS_AT;
+		answer = shut_in();
+	}
+	if (answer)
+		tell(status, FAILED, inner.step, COMMAND, -answer);
+	else
+		watch();
+	leave(125);
+}
+
 /* COMMAND: fork it; the child goes on with the plan, and we stay and watch. */
 static long do_command(long status, uint32_t number)
 {
 	uint64_t child = 1UL << (SIGCHLD_ - 1);
 	int hands[2] = {-1, -1};
-	long answer, signals = CALL(signalfd4, -1, P(&child), 8, O_CLOEXEC, 0);
+	long answer, pid, signals = CALL(signalfd4, -1, P(&child), 8, O_CLOEXEC, 0);
 
 	if (signals < 0)
 		return signals;
@@ -406,29 +438,21 @@ static long do_command(long status, uint32_t number)
 	}
 	/* Before there is anybody to look into us; the command's own exec undoes it there. */
 	CALL(prctl, PR_SET_DUMPABLE, 0, 0, 0, 0);
-	warden.command = fork_();
-	if (warden.command < 0)
-		return warden.command;
-	warden.hand = hands[warden.command ? 0 : 1];
-	if (!warden.command) {
-		close_fd(signals);
-		close_fd(warden.leash);
-		if (hands[0] >= 0)
-			close_fd(hands[0]);
-		if (dial.gate >= 0)
-			close_fd(dial.gate);
-		return CALL(rt_sigprocmask, SIG_SETMASK_, P(&warden.signals), 0, 8, 0);
-	}
-	answer = keep_only(status, signals);
-	if (!answer) {
-		status = STATUS_AT;
-		answer = shut_in();
-	}
-	if (answer) {
-		tell(status, FAILED, number, COMMAND, -answer);
-		leave(125);
-	}
-	answer = watch();
-	leave(125);
-	return answer;
+	inner.status = status;
+	inner.signals = signals;
+	inner.step = number;
+	/* Each has an end of its own of the hand; without one, the command reads nothing that the warden writes. */
+	pid = hands[0] < 0 ? fork_sharing(keep_inside, inner.stack, sizeof(inner.stack)) : fork_();
+	if (pid < 0)
+		return pid;
+	warden.hand = hands[pid ? 0 : 1];
+	if (pid)
+		keep_inside(pid);
+	close_fd(signals);
+	close_fd(warden.leash);
+	if (hands[0] >= 0)
+		close_fd(hands[0]);
+	if (dial.gate >= 0)
+		close_fd(dial.gate);
+	return CALL(rt_sigprocmask, SIG_SETMASK_, P(&warden.signals), 0, 8, 0);
 }
