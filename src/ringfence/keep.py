@@ -13,7 +13,7 @@ import fcntl
 import os
 import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 
 import msgspec
 
@@ -23,12 +23,13 @@ from .model import Command, Disk, Enforcement, Kind, LaunchError, Network, Place
 FRESH_SECONDS = 5.0
 KEPT = 8
 NOWHERE = "/nonexistent"
+MOST_STANDBYS = 4
 PACKAGE = os.path.dirname(os.path.abspath(__file__))
 # Our own code: whoever could write it would be outside at the next run.
 OWN = tuple(sorted({PACKAGE, os.path.realpath(sys.prefix)} - {"/usr", "/usr/local", "/"}))
 
 
-class Request(msgspec.Struct, frozen=True):
+class Request(msgspec.Struct, frozen=True, cache_hash=True):
     """What somebody asks of us: where, under which flags, and as whom."""
 
     workspace: str
@@ -105,7 +106,7 @@ class Prepared:
         self.tail = b"".join(map(enforce.encode_step, self.walls.tail))
         timed = enforce.timed(mounts)
         self._absent = enforce.Lookout(plan.absent_names(self.policy, self.disk), timed)
-        self._covered = _identities(self.walls, plan.covered_places(found, self.host))
+        self._covered = _identities(self.walls, plan.covered_places(found, self.host), self.host.uid)
         self._cover = enforce.Lookout(self._covered, timed)
 
     def _plan_network(self) -> None:
@@ -148,8 +149,7 @@ class Prepared:
     def take_standby(self, inherited: tuple[object, ...]) -> enforce.Standby | None:
         """An enactor that waits behind these walls and has what a child of ours would inherit now, if there is a
         nursery for them; it is the taker's."""
-        with _lock:
-            kept = self._nursery
+        kept = self._nursery
         if kept is None:
             return None
         nursery, then = kept
@@ -181,9 +181,8 @@ class Prepared:
         return (now.st_dev, now.st_ino) != self._covered[path]
 
     def renew_standby(self, whole: Plan, inherited: tuple[object, ...]) -> None:
-        """Have the next one ready."""
-        with _lock:
-            kept = self._nursery
+        """Have the next one ready, and some more where many run at once."""
+        kept = self._nursery
         try:
             if kept is None:
                 kept = (
@@ -194,7 +193,7 @@ class Prepared:
                     other, self._nursery = self._nursery, kept
                 if other is not None:
                     other[0].close()
-            kept[0].ask()
+            kept[0].ask(min(max(self.users, 1), MOST_STANDBYS))
         except (OSError, LaunchError):
             self._drop_nursery()  # the next run starts without one, and says itself what is wrong
 
@@ -218,11 +217,18 @@ class Prepared:
             _remove(self.temporary)
 
 
-def _identities(walls: plan.Walls, covered: Iterable[Place]) -> dict[str, tuple[int, int]]:
-    """Which objects must still stand at their paths for walls that were built before."""
-    granted = [step for step in walls.head if step.kind is StepKind.BENEATH and step.numbers[2]]
-    found = {os.fsdecode(step.strings[0]): (step.numbers[1], step.numbers[2]) for step in granted}
-    return found | {place.path: (place.device, place.inode) for place in covered}
+def _identities(walls: plan.Walls, covered: Iterable[Place], uid: int) -> dict[str, tuple[int, int]]:
+    """Which objects must still stand at their paths for walls that were built before: what is covered, or it stands
+    there uncovered; and what is granted where the command's user replaces things, or what he put there is closed."""
+    found = {place.path: (place.device, place.inode) for place in covered}
+    for step in walls.head:
+        if step.kind is StepKind.BENEATH and step.numbers[2]:
+            path = os.fsdecode(step.strings[0])
+            with contextlib.suppress(OSError):
+                above = os.stat(os.path.dirname(path))
+                if above.st_uid == uid or above.st_mode & 0o022 == 0o020:
+                    found[path] = step.numbers[1], step.numbers[2]
+    return found
 
 
 _has_overlays = True
@@ -343,22 +349,14 @@ def load_policy(request: Request) -> Policy:
 
 def prepare(request: Request) -> Prepared:
     """The walls for a request, to be looked at."""
-    with prepared(request) as made:
-        return made
+    made = acquire(request)
+    release(made)
+    return made
 
 
-@contextlib.contextmanager
-def prepared(request: Request) -> Iterator[Prepared]:
-    """The walls for a request, in use: what is forgotten meanwhile is closed by the last who uses it."""
-    made = _acquire(request)
-    try:
-        yield made
-    finally:
-        _release(made)
-
-
-def _acquire(request: Request) -> Prepared:
-    """What is kept while it is true, or made anew; counted as used."""
+def acquire(request: Request) -> Prepared:
+    """The walls for a request, kept while they are true, or made anew. They are in use until `release`: what is
+    forgotten meanwhile is closed by the last who uses it."""
     enforce.ask(request.ids)  # a process of its own, so it goes on beside what follows
     found = load_policy(request)
     with _lock:
@@ -369,7 +367,7 @@ def _acquire(request: Request) -> Prepared:
         if kept.is_fresh(found):
             return kept
         _forget(kept)
-        _release(kept)
+        release(kept)
     with _lock:
         oldest = list(_prepared.values())[: max(0, len(_prepared) - KEPT + 1)]
     for other in oldest:
@@ -383,7 +381,7 @@ def _acquire(request: Request) -> Prepared:
     return first
 
 
-def _release(made: Prepared) -> None:
+def release(made: Prepared) -> None:
     with _lock:
         made.users -= 1
         unused = made.users == 0 and _prepared.get(made.request) is not made

@@ -16,11 +16,12 @@ from .keep import (
     NOWHERE,
     Prepared,
     Request,
+    acquire,
     environment,
     forget,
     give_up_overlays,
     prepare,
-    prepared,
+    release,
 )
 from .model import (
     Access,
@@ -276,18 +277,17 @@ class Job(msgspec.Struct, frozen=True):
     pumped: tuple[int, ...]  # and which are fed through a pipe
     capture: bool
     data: bytes | None  # what it reads
+    is_at_terminal: bool  # whether any of our own 0 to 2 is one
 
 
 def make_job(
     argv: Sequence[str], request: Request, env: Mapping[str, str] | None, capture: bool, data: bytes | None
 ) -> Job:
     """Look at those of 0 to 2 that are inherited."""
-    enforce.fill_closed()
     inherited = (() if data is not None else (0,)) + (() if capture else (1, 2))
-    seen = [(fd, enforce.inspect(fd)) for fd in inherited]
-    streams = tuple(found for _, found in seen if isinstance(found, Stream))
-    pumped = tuple(fd for fd, found in seen if found == "pump")
-    return Job(request, tuple(argv), environment() if env is None else env, streams, pumped, capture, data)
+    streams, pumped, is_at_terminal = enforce.look_over(inherited)
+    environ = environment() if env is None else env
+    return Job(request, tuple(argv), environ, streams, pumped, capture, data, is_at_terminal)
 
 
 def was_swapped(job: Job, ending: Ending) -> bool:
@@ -375,7 +375,8 @@ class Living:
 @contextlib.contextmanager
 def launch(job: Job) -> Iterator[Living]:
     """One launch, from the prepared walls on; leaving it ends the tree."""
-    with prepared(job.request) as made:
+    made = acquire(job.request)
+    try:
         made.runs += 1
         check(made)
         streams, pumped = _shown(made, job)
@@ -385,7 +386,7 @@ def launch(job: Job) -> Iterator[Living]:
         end = enforce.encode_step(last)
         # A terminal must be known when the walls are built, so it never meets a standby; and what we have read of our
         # own input for one that was gone would be lost.
-        alone = any(map(os.isatty, range(3))) or 0 in pumped or made.runs < 3  # most callers run one command
+        alone = job.is_at_terminal or 0 in pumped or made.runs < 3  # most callers run one command
         # A group is made for one run; a file must be opened by a call that the filter of a standby has closed; and of
         # the end of a standby a warden tells us.
         alone = alone or bool(whole.controllers or streams) or not whole.has_warden
@@ -403,6 +404,8 @@ def launch(job: Job) -> Iterator[Living]:
             if passage:
                 passage.open(launched)
             yield Living(made, launched, whole, inherited, passage)
+    finally:
+        release(made)
 
 
 def _shown(made: Prepared, job: Job) -> tuple[tuple[Stream, ...], tuple[int, ...]]:

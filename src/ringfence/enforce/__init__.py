@@ -31,8 +31,7 @@ if sys.platform == "linux":
     from .shelf import make_shelf as make_shelf
     from .standby import Nursery as Nursery
     from .standby import Standby as Standby
-    from .streams import fill_closed as fill_closed
-    from .streams import inspect as inspect
+    from .streams import look_over as look_over
 elif sys.platform == "darwin":
     from .macos import Launch as Launch
     from .macos import probe as probe
@@ -44,10 +43,9 @@ elif sys.platform == "darwin":
     from .unsupported import canonical as canonical
     from .unsupported import controllers as controllers
     from .unsupported import disown as disown
-    from .unsupported import fill_closed as fill_closed
     from .unsupported import inheritance as inheritance
-    from .unsupported import inspect as inspect
     from .unsupported import list_children as list_children
+    from .unsupported import look_over as look_over
     from .unsupported import make_group as make_group
     from .unsupported import make_shelf as make_shelf
     from .unsupported import mounts as mounts
@@ -60,10 +58,9 @@ else:
     from .unsupported import canonical as canonical
     from .unsupported import controllers as controllers
     from .unsupported import disown as disown
-    from .unsupported import fill_closed as fill_closed
     from .unsupported import inheritance as inheritance
-    from .unsupported import inspect as inspect
     from .unsupported import list_children as list_children
+    from .unsupported import look_over as look_over
     from .unsupported import make_group as make_group
     from .unsupported import make_shelf as make_shelf
     from .unsupported import mounts as mounts

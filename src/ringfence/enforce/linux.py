@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from ..model import Ending, Exited, LaunchError, Plan, Refused, Signalled, Step, StepKind
-from . import enactor, wire
+from . import enactor, process, wire
 from .process import GRACE, LOST, PIPE, Process, Streams, TimeoutExpired, reap
 from .wire import encode_step
 
@@ -188,8 +188,8 @@ class Launch:
         is_plain = timeout is None and not self.copies and not self.plan.limits and not self.plan.screen.mask
         if is_plain and self.process.pipes == [None, None, None]:
             reap()
-            while self.plan.has_warden and self.process.returncode is None and not self._all_told:
-                self.read_status()
+            if self.plan.has_warden:
+                self._hear_out()
             self.outlast()
             return self.ending(), None, None
 
@@ -209,12 +209,29 @@ class Launch:
         """Where records still come from, or -1."""
         return -1 if self._all_told else self._status
 
+    def _hear_out(self) -> None:
+        """Take records until nobody is left. Of a good run two are told, ready and ended, and of the first alone
+        nobody need wake up."""
+        channel = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM, 0, self._status)
+        try:
+            while self.process.returncode is None and not self._all_told:
+                count = 1 if self._records else 2
+                try:
+                    self._tell(channel.recv(count * wire.RECORD.size, _socket.MSG_WAITALL))
+                except ConnectionResetError:  # as below
+                    self._tell(b"")
+        finally:
+            channel.detach()
+
     def read_status(self) -> None:
         """Take what records there are."""
         try:
-            data = self._receive() if self.plan.screen.mask else os.read(self._status, 256)
+            self._tell(self._receive() if self.plan.screen.mask else os.read(self._status, 256))
         except ConnectionResetError:  # a signal that the warden did not read any more: the records came before
-            data = b""
+            self._tell(b"")
+
+    def _tell(self, data: bytes) -> None:
+        """Records, or nothing at their end."""
         self._records += data
         self._all_told = not data
         self.has_ended = wire.ENDED in self._records[:: wire.RECORD.size]  # a record begins with its tag
@@ -350,6 +367,7 @@ def disown() -> None:
         os.close(fd)
     _lifelines.clear()
     enactor.disown()
+    process.disown()
 
 
 def _shut(fd: int, how: int = _socket.SHUT_RDWR) -> None:

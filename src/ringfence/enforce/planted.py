@@ -77,6 +77,8 @@ def _directory(workspace: str, path: str) -> int:
 
 def _own(workspace: str) -> list[str]:
     """The git directories inside the workspace's own: those of its submodules and worktrees."""
+    if not os.access(f"{workspace}/.git", os.F_OK, follow_symlinks=False):  # most often, and said by one call
+        return []
     own = (f"{workspace}/.git/worktrees/{name}" for name in worktrees(workspace) or ())
     return [*(modules(workspace) or ()), *own]
 

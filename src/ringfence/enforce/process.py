@@ -187,10 +187,22 @@ def inheritance() -> tuple[object, ...]:
     return status[umask : umask + 11], status[blocked:caught], status[allowed:told], limits, niceness
 
 
+_telling: dict[str, int] = {}  # held open: to open them anew costs as much as to read them
+
+
 def _told(name: str) -> bytes:
     """What the kernel tells of us."""
-    fd = os.open(f"/proc/self/{name}", os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        return os.read(fd, 4096)
-    finally:
+    fd = _telling.get(name, -1)
+    if fd < 0:
+        mine = os.open(f"/proc/self/{name}", os.O_RDONLY | os.O_CLOEXEC)
+        fd = _telling.setdefault(name, mine)
+        if fd != mine:  # another thread was faster
+            os.close(mine)
+    return os.pread(fd, 4096, 0)
+
+
+def disown() -> None:
+    """In a fork of our caller's: what is held open tells of the parent."""
+    for fd in _telling.values():
         os.close(fd)
+    _telling.clear()

@@ -26,7 +26,7 @@ class Nursery:
         """`walls` are the encoded steps of the walls, so many; `plan` is any plan with those walls."""
         self._plan = plan
         self._lock = _thread.allocate_lock()
-        self._is_asked = False
+        self._asked = 0  # that were asked for, and not taken yet
         ours, theirs = _socket.socketpair(_socket.AF_UNIX, _socket.SOCK_SEQPACKET)
         self._request = ours
         first = Step(StepKind.NURSERY, "fork when asked", (theirs.fileno(),))
@@ -44,22 +44,21 @@ class Nursery:
             os.close(null)
             theirs.close()
 
-    def ask(self) -> None:
-        """Have one stand by, if none does. Raises OSError when the nursery is gone."""
+    def ask(self, most: int = 1) -> None:
+        """Have one more stand by, if fewer than so many do. Raises OSError when the nursery is gone."""
         with self._lock:
-            self._ask()
-
-    def _ask(self) -> None:
-        if not self._is_asked:
-            self._request.send(b"!")
-            self._is_asked = True
+            if self._asked < most:
+                self._request.send(b"!")
+                self._asked += 1
 
     def take(self) -> "Standby":
-        """The one that stands by; if none was asked for, it comes in a moment. Raises OSError as above."""
+        """One that stands by; if none was asked for, it comes in a moment. Raises OSError as above."""
         with self._lock:
-            self._ask()
-            data, rights, _, _ = self._request.recvmsg(4, _ROOM, _socket.MSG_CMSG_CLOEXEC)
-            self._is_asked = False
+            if not self._asked:
+                self._request.send(b"!")
+                self._asked += 1
+            self._asked -= 1
+        data, rights, _, _ = self._request.recvmsg(4, _ROOM, _socket.MSG_CMSG_CLOEXEC)
         if not data:
             raise ConnectionResetError
         status, request = _DESCRIPTORS.unpack(rights[0][2])
@@ -73,7 +72,7 @@ class Nursery:
     def close(self) -> None:
         """Let it go, and whoever stands by."""
         with contextlib.suppress(OSError):
-            if self._is_asked:
+            while self._asked:
                 self.take().close()
         self._request.close()
         with self._launch:

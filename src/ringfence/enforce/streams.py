@@ -15,18 +15,31 @@ from ..model import PlanError, Stream
 _NAMES = ("stdin", "stdout", "stderr")
 
 
-def fill_closed() -> None:
-    """Put /dev/null where 0 to 2 are closed, or the next thing we open would be the command's standard input."""
+def look_over(inherited: tuple[int, ...]) -> tuple[tuple[Stream, ...], tuple[int, ...], bool]:
+    """Those inherited of 0 to 2 that are to be opened again inside, those to be fed through a pipe, and whether any of
+    all three is a terminal."""
+    facts = _fill_closed()
+    seen = [(fd, _inspect(fd, facts[fd])) for fd in inherited]
+    is_at_terminal = any(stat.S_ISCHR(found.st_mode) and os.isatty(fd) for fd, found in enumerate(facts))
+    streams = tuple(found for _, found in seen if isinstance(found, Stream))
+    return streams, tuple(fd for fd, found in seen if found == "pump"), is_at_terminal
+
+
+def _fill_closed() -> list[os.stat_result]:
+    """What 0 to 2 are. Puts /dev/null where one is closed, or the next thing we open would be the command's standard
+    input."""
+    found = []
     for fd in range(3):
         try:
-            os.fstat(fd)
+            found.append(os.fstat(fd))
         except OSError:
             os.set_inheritable(os.open("/dev/null", os.O_RDWR), True)  # the lowest free number is this one
+            found.append(os.fstat(fd))
+    return found
 
 
-def inspect(fd: int) -> Stream | str:
+def _inspect(fd: int, found: os.stat_result) -> Stream | str:
     """A Stream to open again, or "pass", or "pump". Raises for what cannot be let in."""
-    found = os.fstat(fd)
     flags = fcntl.fcntl(fd, fcntl.F_GETFL)
     if not flags & os.O_PATH:
         if stat.S_ISCHR(found.st_mode):

@@ -3,6 +3,7 @@
 A step is its numbers and its strings, nothing else, so one encoder serves every kind.
 """
 
+import functools
 import struct
 from collections.abc import Iterable, Sequence
 
@@ -25,10 +26,15 @@ def read_records(data: bytes) -> tuple[list[tuple[int, int, int, int]], str]:
     return records, data[at:].decode("utf-8", "replace").strip()
 
 
+@functools.lru_cache(maxsize=512)
+def _encode_text(text: bytes) -> bytes:
+    """Kept: most of a plan is an environment, and that is the same from run to run."""
+    return b"%b%b\0" % (len(text).to_bytes(4, "little"), text)
+
+
 def encode_step(step: Step) -> bytes:
     """One step, padded to eight bytes."""
-    texts = [b"%b%b\0" % (len(text).to_bytes(4, "little"), text) for text in step.strings]
-    body = struct.pack(f"<{len(step.numbers)}Q", *step.numbers) + b"".join(texts)
+    body = struct.pack(f"<{len(step.numbers)}Q", *step.numbers) + b"".join(map(_encode_text, step.strings))
     padding = -len(body) % 8
     size = STEP.size + len(body) + padding
     return STEP.pack(step.kind, len(step.numbers), len(step.strings), size, 0) + body + bytes(padding)

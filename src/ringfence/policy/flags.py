@@ -18,7 +18,7 @@ class Reach(enum.Enum):
     CLOSED = "closed"
 
 
-class Flags(msgspec.Struct, frozen=True):
+class Flags(msgspec.Struct, frozen=True, cache_hash=True):
     """The flags that change a policy. Relative paths start from `cwd`, or from the workspace when it is empty."""
 
     allow_read: tuple[str, ...] = ()
