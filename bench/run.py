@@ -1,7 +1,8 @@
 """`make bench`: what the sandbox costs, as ratios measured in one run, interleaved.
 
 Each row names its mark; a row over it is shown as such, and the exit code says whether any was. These machines are
-noisy: look at the median of many, never at one run of one thing.
+noisy: look at the median of many, never at one run of one thing. Words after the program's name choose among its parts:
+spawns, launches, many, command, ballast, steady; and landlock or view where a part has both.
 """
 
 import concurrent.futures
@@ -64,6 +65,12 @@ int main(int argc, char **argv) {
 """
 
 
+def wants(word: str) -> bool:
+    """Whether something was chosen: it, or nothing of its kind."""
+    alike = ({"landlock", "view"} if word in ("landlock", "view") else set(PARTS)) & set(sys.argv[1:])
+    return not alike or word in alike
+
+
 def clock(call: Callable[[], object]) -> float:
     begin = time.perf_counter()
     call()
@@ -107,20 +114,23 @@ class Sheet:
 
 
 def spawns(sheet: Sheet, workspace: Path, label: str) -> None:
-    """Bare, from Python, and as a command."""
+    """Bare, and from Python."""
     flags = ringfence.Flags(cwd=str(workspace), enforcement=ringfence.Enforcement.BEST_EFFORT)
 
     def run() -> None:
         outcome = ringfence.run(["/bin/true"], workspace=str(workspace), flags=flags)
         assert outcome.ok, outcome
 
-    with without_view():
+    def compare() -> float:
         run()
-        seen = interleaved({"bare": lambda: subprocess.run(["/bin/true"], check=True), "landlock": run})
-    sheet.row(f"ringfence.run, Landlock and seccomp alone{label}", seen["landlock"] / seen["bare"], 1.3)
-    run()
-    seen = interleaved({"bare": lambda: subprocess.run(["/bin/true"], check=True), "view": run})
-    sheet.row(f"ringfence.run, with the view{label}", seen["view"] / seen["bare"], 3.3)
+        seen = interleaved({"bare": lambda: subprocess.run(["/bin/true"], check=True), "inside": run})
+        return seen["inside"] / seen["bare"]
+
+    if wants("landlock"):
+        with without_view():
+            sheet.row(f"ringfence.run, Landlock and seccomp alone{label}", compare(), 1.3)
+    if wants("view"):
+        sheet.row(f"ringfence.run, with the view{label}", compare(), 3.3)
 
 
 # What a view of mounts alone does without: the other namespaces, and the warden that stays in them.
@@ -219,14 +229,17 @@ def many(sheet: Sheet, workspace: Path) -> None:
 
         return start
 
-    for at_once in (2, 8, 32):
-        with without_view():
-            run(0)
-            seen = interleaved({"bare": all_of(bare, at_once), "landlock": all_of(run, at_once)}, 5)
-        sheet.row(f"200 runs, {at_once} at a time, Landlock", seen["landlock"] / seen["bare"], 1.5)
+    def compare(at_once: int) -> float:
         run(0)
-        seen = interleaved({"bare": all_of(bare, at_once), "view": all_of(run, at_once)}, 5)
-        sheet.row(f"200 runs, {at_once} at a time, with the view", seen["view"] / seen["bare"], 4.5)
+        seen = interleaved({"bare": all_of(bare, at_once), "inside": all_of(run, at_once)}, 5)
+        return seen["inside"] / seen["bare"]
+
+    for at_once in (2, 8, 32):
+        if wants("landlock"):
+            with without_view():
+                sheet.row(f"200 runs, {at_once} at a time, Landlock", compare(at_once), 1.5)
+        if wants("view"):
+            sheet.row(f"200 runs, {at_once} at a time, with the view", compare(at_once), 4.5)
 
 
 def command(sheet: Sheet, workspace: Path) -> None:
@@ -267,7 +280,6 @@ def steady(sheet: Sheet, workspace: Path) -> None:
     (workspace / "loop.c").write_text(LOOP)
     subprocess.run(["cc", "-O2", "-o", "loop", "loop.c"], cwd=workspace, check=True)
     target = str(workspace / "loop.c")
-    python = "/usr/bin/python3"
     many = workspace / "many"
     for number in range(200):
         directory = many / str(number)
@@ -279,19 +291,41 @@ def steady(sheet: Sheet, workspace: Path) -> None:
         subprocess.run([*git, *words], cwd=workspace, check=True)
     if OWNER:
         subprocess.run(["chown", "-R", f"{OWNER[0]}:{OWNER[1]}", str(workspace)], check=True)
-    with without_view():
-        sheet.row(
-            "100,000 opens in C, Landlock with every right", ratio(workspace, [str(workspace / "loop"), target]), 1.35
-        )
-        sheet.row(
-            "100,000 opens from Python, Landlock with every right", ratio(workspace, [python, "-c", OPENS, target]), 1.2
-        )
-        sheet.row("2,000 fork and exec from Python, Landlock", ratio(workspace, [python, "-c", FORKS], 5), 1.1)
-        sheet.row("git status over 20,000 files, Landlock", ratio(workspace, [python, "-c", STATUS], 15), 1.05)
-    sheet.row("100,000 opens in C, with the view", ratio(workspace, [str(workspace / "loop"), target]), 1.35)
-    sheet.row("100,000 opens from Python, with the view", ratio(workspace, [python, "-c", OPENS, target]), 1.2)
-    sheet.row("2,000 fork and exec from Python, with the view", ratio(workspace, [python, "-c", FORKS], 5), 1.1)
-    sheet.row("git status over 20,000 files, with the view", ratio(workspace, [python, "-c", STATUS], 15), 1.05)
+    if wants("landlock"):
+        with without_view():
+            loops(sheet, workspace, target, "Landlock")
+    if wants("view"):
+        loops(sheet, workspace, target, "with the view")
+
+
+def loops(sheet: Sheet, workspace: Path, target: str, label: str) -> None:
+    python = "/usr/bin/python3"
+    sheet.row(f"100,000 opens in C, {label}", ratio(workspace, [str(workspace / "loop"), target]), 1.35)
+    sheet.row(f"100,000 opens from Python, {label}", ratio(workspace, [python, "-c", OPENS, target]), 1.2)
+    sheet.row(f"2,000 fork and exec from Python, {label}", ratio(workspace, [python, "-c", FORKS], 5), 1.1)
+    sheet.row(f"git status over 20,000 files, {label}", ratio(workspace, [python, "-c", STATUS], 15), 1.05)
+
+
+def with_ballast(sheet: Sheet, workspace: Path) -> None:
+    """The same launches from a large process with many threads."""
+    ballast = bytearray(800 << 20)
+    ballast[::4096] = b"x" * len(ballast[::4096])
+    stop = threading.Event()
+    threads = [threading.Thread(target=stop.wait) for _ in range(32)]
+    for thread in threads:
+        thread.start()
+    spawns(sheet, workspace, ", 800 MB and 32 threads")
+    stop.set()
+
+
+PARTS: dict[str, Callable[[Sheet, Path], None]] = {
+    "spawns": lambda sheet, workspace: spawns(sheet, workspace, ""),
+    "launches": launches,
+    "many": many,
+    "command": command,
+    "ballast": with_ballast,
+    "steady": steady,
+}
 
 
 def main() -> int:
@@ -301,20 +335,9 @@ def main() -> int:
     if OWNER:
         os.chown(workspace, *OWNER)
     try:
-        spawns(sheet, workspace, "")
-        launches(sheet, workspace)
-        many(sheet, workspace)
-        command(sheet, workspace)
-        ballast = bytearray(800 << 20)
-        ballast[::4096] = b"x" * len(ballast[::4096])
-        stop = threading.Event()
-        threads = [threading.Thread(target=stop.wait) for _ in range(32)]
-        for thread in threads:
-            thread.start()
-        spawns(sheet, workspace, ", 800 MB and 32 threads")
-        stop.set()
-        del ballast
-        steady(sheet, workspace)
+        for part, measure in PARTS.items():
+            if wants(part):
+                measure(sheet, workspace)
     finally:
         shutil.rmtree(workspace)
     return 1 if sheet.failed else 0
