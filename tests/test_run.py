@@ -1,5 +1,7 @@
 """From Python: what is kept between calls, and that nothing is kept that should not be."""
 
+import concurrent.futures
+import contextlib
 import os
 import signal
 import subprocess
@@ -14,7 +16,7 @@ import pytest
 
 import ringfence
 from ringfence import enforce, keep, plan
-from ringfence.enforce import bubblewrap, enactor, linux, standby
+from ringfence.enforce import bubblewrap, enactor, linux, process, standby
 
 AS_ROOT = os.geteuid() == 0
 STANDS_BY = pytest.mark.parametrize("workspace", ["view", "landlock"], indirect=True)  # nothing waits behind bubblewrap
@@ -122,14 +124,14 @@ def waiting(workspace: Path) -> standby.Standby:
 @STANDS_BY
 def test_a_standby_ends_by_itself(workspace: Path) -> None:
     old = waiting(workspace)
-    process = old._launch.process
 
-    until = time.monotonic() + 10
-    while not process.poll() and time.monotonic() < until:
-        time.sleep(0.02)
+    old._launch.outlast(10)
 
-    assert process.returncode is not None
+    assert old._launch.process.returncode is not None
     old.close()
+    for _ in range(4):
+        run(workspace, "true")
+    time.sleep(1.2)  # the next one has waited for too long as well
     assert run(workspace, "echo again").stdout == b"again\n"
 
 
@@ -138,8 +140,7 @@ def test_a_standby_that_dies_just_before_it_has_its_command_is_made_good(
     workspace: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     dead = waiting(workspace)
-    dead._launch.process.wait()
-    monkeypatch.setattr(standby.Standby, "is_ready", lambda _: True)
+    dead._launch.outlast()
     monkeypatch.setattr(standby.Nursery, "take", lambda _: dead)
 
     assert run(workspace, "echo made good").stdout == b"made good\n"
@@ -153,6 +154,97 @@ def test_a_nursery_that_dies_is_made_good(workspace: Path) -> None:
     os.kill(kept._nursery[0]._launch.process.pid, signal.SIGKILL)
 
     assert [run(workspace, "echo made good").stdout for _ in range(3)] == [b"made good\n"] * 3
+
+
+PRIVATE_PARTS = """
+import os, signal, sys
+other = int(sys.argv[1])
+for what in ("mem", "environ", "maps", "fd/1", "cwd/x"):
+    try:
+        os.open(f"/proc/{other}/{what}", os.O_RDONLY)
+        print("opened", what)
+    except OSError:
+        pass
+for number in (0, signal.SIGKILL):
+    try:
+        os.kill(other, number)
+        print("signalled")
+    except OSError:
+        pass
+print("tried")
+"""
+
+
+def found_by_word(word: str) -> int:
+    """The process with this word among its own, as the host numbers it."""
+    until = time.monotonic() + 10
+    while time.monotonic() < until:
+        for path in Path("/proc").glob("[0-9]*/cmdline"):
+            with contextlib.suppress(OSError):
+                if word.encode() in path.read_bytes().split(b"\0") and b"sleep" in path.read_bytes().split(b"\0")[0]:
+                    return int(path.parent.name)
+    raise AssertionError(f"nobody says {word}")
+
+
+@STANDS_BY
+def test_two_runs_of_one_nursery_are_strangers(workspace: Path, resumed: list[int]) -> None:
+    (workspace / "try.py").write_text(PRIVATE_PARTS)
+    (workspace / "x").write_text("")
+    for _ in range(6):
+        run(workspace, "true")
+    before = len(resumed)
+    seen: list[ringfence.Outcome] = []
+    living: list[enforce.Launch] = []
+    word = f"{os.getpid()}.5"
+    first = threading.Thread(
+        target=lambda: seen.append(run(workspace, f"exec sleep {word}", on_start=living.append, timeout=60))
+    )
+    first.start()
+    try:
+        second = run(workspace, f"/usr/bin/python3 -IS try.py {found_by_word(word)}")
+    finally:
+        living[0].signal(signal.SIGTERM)
+        first.join()
+    mine = subprocess.Popen(["sleep", "60"], cwd=workspace)  # and without the sandbox all of it works
+    said = subprocess.check_output(["/usr/bin/python3", "-IS", "try.py", str(mine.pid)], cwd=workspace, text=True)
+
+    assert len(resumed) == before + 2
+    assert second.stdout == b"tried\n"
+    assert seen[0].ending == ringfence.Signalled(signal.SIGTERM)
+    opened = [f"opened {what}" for what in ("mem", "environ", "maps", "fd/1", "cwd/x")]
+    assert said.splitlines() == [*opened, "signalled", "signalled", "tried"]
+    assert mine.wait() == -signal.SIGKILL
+
+
+@STANDS_BY
+def test_a_granted_directory_that_was_replaced_is_granted_to_the_next_run(workspace: Path, resumed: list[int]) -> None:
+    granted = workspace.parent / "granted"
+    granted.mkdir()
+    flags = ringfence.Flags(allow_write=(str(granted),), enforcement=ringfence.Enforcement.BEST_EFFORT)
+    for number in range(8):
+        assert run(workspace, f"echo {number} > {granted}/x", flags=flags).ok
+    granted.rename(workspace.parent / "away")
+    granted.mkdir()
+
+    assert run(workspace, f"echo new > {granted}/x", flags=flags).ok
+
+    assert (granted / "x").read_text() == "new\n"
+    assert (workspace.parent / "away" / "x").read_text() == "7\n"
+    assert resumed
+
+
+@STANDS_BY
+def test_a_burst_leaves_no_zombie(workspace: Path, resumed: list[int]) -> None:
+    with concurrent.futures.ThreadPoolExecutor(32) as pool:
+        assert all(outcome.ok for outcome in pool.map(lambda _: run(workspace, "true"), range(64)))
+    keep.forget_all()
+    process.reap()
+    time.sleep(0.2)  # the end of a pid namespace takes a moment
+    process.reap()
+
+    with contextlib.suppress(ChildProcessError):
+        assert os.waitpid(-1, os.WNOHANG) == (0, 0)
+    assert resumed
 
 
 def test_the_callers_umask_of_the_moment_is_the_commands(workspace: Path) -> None:

@@ -242,6 +242,23 @@ def test_the_terminal_is_given_back_as_it_was(desk: Desk, how: object) -> None:
     assert person.settings() == settings
 
 
+def test_vim_survives_its_own_key_that_suspends(desk: Desk) -> None:
+    """In raw mode that key is no signal: vim reads it, gives the screen back, and asks the kernel to stop it, which a
+    program that leads its session is not. So it goes on, and nothing is lost."""
+    person = desk.person("vim", "-u", "NONE", "-N", "note.txt")
+    person.sees("note.txt")
+    person.type("ibefore\x1b")
+    person.sees("before")
+
+    person.type("\x1a")
+    person.sees(r"\x1b\[\?1049l")  # the other screen, and at once
+    person.sees(r"\x1b\[\?1049h")
+    person.type("a and after\x1b:wq\r")
+
+    assert person.code() == 0
+    assert (desk.workspace / "note.txt").read_text() == "before and after\n"
+
+
 def test_vim_edits_a_file(desk: Desk) -> None:
     person = desk.person("vim", "-u", "NONE", "-N", "note.txt")
     person.sees("note.txt")

@@ -158,9 +158,6 @@ class Prepared:
             return None
         try:
             standby = nursery.take()
-            if not standby.is_ready():  # it has waited for too long
-                standby.close()
-                standby = nursery.take()
         except OSError:
             self._drop_nursery()
             return None

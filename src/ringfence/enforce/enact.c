@@ -401,6 +401,14 @@ static long do_restrict(void)
 
 static int enact(const uint8_t *plan, size_t size, long status);
 
+static int is_resumed; /* the plan is the one that a standby was given */
+
+/* Whether the nursery has done its part of a step. */
+static int is_prepared(void)
+{
+	return prepared.is_there && !is_resumed;
+}
+
 /* AWAIT: behind the walls, wait for what to run: one message, which is a plan, with three descriptors, what 0 to 2
  * become. Nobody there, or nothing in time: end, for nothing was begun. */
 static long do_await(uint64_t request, uint64_t milliseconds, long status)
@@ -425,7 +433,7 @@ static long do_await(uint64_t request, uint64_t milliseconds, long status)
 		if (moved < 0)
 			return moved;
 	}
-	is_prepared = 0; /* what comes now was not seen by the nursery */
+	is_resumed = 1; /* what comes now the nursery has not seen */
 	CALL(exit_group, enact(plan, (size_t)answer, status), 0, 0, 0, 0);
 	return -E_PROTO;
 }
@@ -464,14 +472,14 @@ static long do_step(const struct step *step, long status, uint32_t number, uint3
 			answer = check_stream(fd, *reopened >> fd & 1);
 		return answer ? answer : close_rest(status);
 	case DIRECTORY: return do_directory(reader);
-	case RULESET: return is_prepared ? 0 : do_ruleset(numbers);
-	case BENEATH: return is_prepared ? 0 : do_beneath(reader);
-	case PORT: return is_prepared ? 0 : do_port(numbers);
-	case TERMINALS: return is_prepared ? 0 : do_terminals(numbers[0]); /* who stands by has none */
+	case RULESET: return is_prepared() ? 0 : do_ruleset(numbers);
+	case BENEATH: return is_prepared() ? 0 : do_beneath(reader);
+	case PORT: return is_prepared() ? 0 : do_port(numbers);
+	case TERMINALS: return is_prepared() ? 0 : do_terminals(numbers[0]); /* who stands by has none */
 	case RESTRICT: return do_restrict();
-	case SCOPE: return do_scope(numbers[0], numbers[1]);
+	case SCOPE: return is_prepared() ? CALL(landlock_restrict_self, prepared.inner, 0, 0, 0, 0) : do_scope(numbers[0], numbers[1]);
 	case CAPABILITIES: return do_capabilities(0);
-	case SECCOMP: return is_prepared ? 0 : do_seccomp(reader);
+	case SECCOMP: return is_prepared() ? 0 : do_seccomp(reader);
 	case AWAIT: return do_await(numbers[0], numbers[1], status);
 	case EXEC: return do_exec(reader, status, number);
 	}

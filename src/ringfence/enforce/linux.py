@@ -266,6 +266,8 @@ class Launch:
     @property
     def denied(self) -> list[int]:
         """The rows of the warden's table that somebody asked for."""
+        if wire.DENIED not in self._records[:: wire.RECORD.size]:
+            return []
         return [record[1] for record in wire.read_records(self._records)[0] if record[0] == wire.DENIED]
 
     def ending(self) -> Ending:
@@ -303,6 +305,10 @@ class Launch:
 
     def _ending(self) -> Ending:
         """What the status channel and the exit code say together."""
+        if len(self._records) == wire.GOOD.size and self.has_ended:
+            first, _, _, _, _, number, has_exited, _ = wire.GOOD.unpack(self._records)
+            if first == wire.READY:
+                return Exited(number) if has_exited else Signalled(number)
         records, words = wire.read_records(self._records)
         code = self.process.returncode or 0
         failed = next((record for record in records if record[0] == wire.FAILED), None)
@@ -430,10 +436,11 @@ def start(
     """
     pumps = Pumps(pumped, plan.ids)
     taken = PIPE if capture else None
-    files = (PIPE if feed else pumps.file(0), taken or pumps.file(1), taken or pumps.file(2))
     streams = Streams()
     try:
-        streams.open(files, plan.ids)
+        if pumped or capture or feed:
+            files = (PIPE if feed else pumps.file(0), taken or pumps.file(1), taken or pumps.file(2))
+            streams.open(files, plan.ids)
         launched = standby.resume(plan, data, streams) if standby else spawn(plan, data, streams, group=group)
     except OSError as error:
         pumps.stop()

@@ -8,8 +8,6 @@
  * Nobody waits for a child: whoever asked for it is told of its end on its status channel.
  */
 
-static int is_prepared; /* by the nursery: the ruleset is filled, the filter in force */
-
 /* One message with some descriptors, four at most. */
 struct mail {
 	struct {
@@ -76,13 +74,13 @@ static const struct step *step_after(const struct step *step)
  * listener, for each run has its own. */
 static long prepare(const struct step *first)
 {
-	long answer;
+	long answer = 0;
 
 	for (const struct step *step = first; !is_last(step->kind); step = step_after(step))
 		if (step->kind == BUBBLEWRAP || step->kind == NAMESPACES || (step->kind == SECCOMP && read_step(step).numbers[0]))
 			return 0;
 	answer = CALL(prctl, PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
-	for (const struct step *step = first; !is_last(step->kind) && !answer; step = step_after(step)) {
+	for (const struct step *step = first; !is_last(step->kind); step = step_after(step)) {
 		struct reader reader = read_step(step);
 
 		if (step->kind == RULESET)
@@ -91,11 +89,17 @@ static long prepare(const struct step *first)
 			answer = do_beneath(reader);
 		else if (step->kind == PORT)
 			answer = do_port(reader.numbers);
+		else if (step->kind == WARDEN)
+			answer = prepared.outer = make_scope(REFER, SCOPE_SIGNAL);
+		else if (step->kind == SCOPE)
+			answer = prepared.inner = make_scope(reader.numbers[0], reader.numbers[1]);
 		else if (step->kind == SECCOMP)
 			answer = do_seccomp(reader);
+		if (answer < 0)
+			return answer;
 	}
-	is_prepared = 1;
-	return answer;
+	prepared.is_there = 1;
+	return 0;
 }
 
 /* NURSERY: only children go on, one for each byte that comes. What goes back is the child's pid, with the other ends of

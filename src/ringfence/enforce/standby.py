@@ -9,6 +9,8 @@ import _thread
 import contextlib
 import os
 import struct
+import time
+from collections import deque
 
 from ..model import Plan, Step, StepKind
 from . import wire
@@ -26,7 +28,7 @@ class Nursery:
         """`walls` are the encoded steps of the walls, so many; `plan` is any plan with those walls."""
         self._plan = plan
         self._lock = _thread.allocate_lock()
-        self._asked = 0  # that were asked for, and not taken yet
+        self._asked = deque[float]()  # when those were asked for that were not taken yet
         ours, theirs = _socket.socketpair(_socket.AF_UNIX, _socket.SOCK_SEQPACKET)
         self._request = ours
         first = Step(StepKind.NURSERY, "fork when asked", (theirs.fileno(),))
@@ -47,17 +49,28 @@ class Nursery:
     def ask(self, most: int = 1) -> None:
         """Have one more stand by, if fewer than so many do. Raises OSError when the nursery is gone."""
         with self._lock:
-            if self._asked < most:
-                self._request.send(b"!")
-                self._asked += 1
+            if len(self._asked) < most:
+                self._ask()
+
+    def _ask(self) -> None:
+        self._request.send(b"!")
+        self._asked.append(time.monotonic())
 
     def take(self) -> "Standby":
-        """One that stands by; if none was asked for, it comes in a moment. Raises OSError as above."""
-        with self._lock:
-            if not self._asked:
-                self._request.send(b"!")
-                self._asked += 1
-            self._asked -= 1
+        """One that stands by, and has not waited for too long; if none was asked for, it comes in a moment. Raises
+        OSError as above."""
+        while True:
+            with self._lock:
+                was_asked = bool(self._asked)
+                if not was_asked:
+                    self._ask()
+                since = self._asked.popleft()
+            standby = self._receive()
+            if not was_asked or time.monotonic() - since < Standby.MILLISECONDS * 0.0009:
+                return standby
+            standby.close()
+
+    def _receive(self) -> "Standby":
         data, rights, _, _ = self._request.recvmsg(4, _ROOM, _socket.MSG_CMSG_CLOEXEC)
         if not data:
             raise ConnectionResetError
@@ -73,7 +86,8 @@ class Nursery:
         """Let it go, and whoever stands by."""
         with contextlib.suppress(OSError):
             while self._asked:
-                self.take().close()
+                self._asked.popleft()
+                self._receive().close()
         self._request.close()
         with self._launch:
             self._launch.outlast()
@@ -88,16 +102,6 @@ class Standby:
     def __init__(self, launched: Launch, request: _socket.socket) -> None:
         self._launch = launched
         self._request = request
-
-    def is_ready(self) -> bool:
-        """Whether it still waits."""
-        try:
-            self._request.recv(1, _socket.MSG_PEEK | _socket.MSG_DONTWAIT)
-        except BlockingIOError:
-            return True
-        except OSError:
-            pass
-        return False  # its end is closed
 
     def resume(self, plan: Plan, data: bytes, streams: Streams) -> Launch:
         """Give it its command: the command's own steps, as a plan, and what 0 to 2 become."""

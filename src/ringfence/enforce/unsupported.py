@@ -176,9 +176,6 @@ class Standby:
 
     LONGEST = 0
 
-    def is_ready(self) -> bool:
-        return False
-
     def close(self) -> None:
         """There is nothing to let go."""
 

@@ -46,6 +46,13 @@ static struct {
 	_Alignas(16) char stack[32768];
 } inner;
 
+/* What a nursery has made for all its runs: the filter, in force already, and rulesets: the plan's, which is `ruleset`, and
+ * those of the borders around the run and around the command. */
+static struct {
+	int is_there;
+	long outer, inner;
+} prepared;
+
 static long fork_(void)
 {
 	return call6(__NR_clone, SIGCHLD_, 0, 0, 0, 0, 0);
@@ -55,7 +62,7 @@ static long fork_(void)
 
 /* SCOPE: a domain within the domain, for its border: what stands outside can be neither signalled nor looked into. The
  * rights are taken and given back everywhere: a domain that does not name REFER would forbid it. */
-static long do_scope(uint64_t files, uint64_t scopes)
+static long make_scope(uint64_t files, uint64_t scopes)
 {
 	struct {
 		uint64_t files, network, scopes;
@@ -68,11 +75,21 @@ static long do_scope(uint64_t files, uint64_t scopes)
 	root = CALL(openat, AT_FDCWD, P("/"), O_PATH | O_CLOEXEC, 0, 0);
 	rule.parent_fd = (int)root;
 	answer = root < 0 ? root : files ? CALL(landlock_add_rule, fd, LANDLOCK_RULE_PATH_BENEATH, P(&rule), 0, 0) : 0;
-	if (!answer)
-		answer = CALL(landlock_restrict_self, fd, 0, 0, 0, 0);
-	close_fd(fd);
 	if (root >= 0)
 		close_fd(root);
+	if (answer)
+		close_fd(fd);
+	return answer ? answer : fd;
+}
+
+static long do_scope(uint64_t files, uint64_t scopes)
+{
+	long answer, fd = make_scope(files, scopes);
+
+	if (fd < 0)
+		return fd;
+	answer = CALL(landlock_restrict_self, fd, 0, 0, 0, 0);
+	close_fd(fd);
 	return answer;
 }
 
@@ -144,7 +161,7 @@ static long do_warden(uint64_t namespace, long status)
 	else {
 		answer = CALL(prctl, PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
 		if (!answer)
-			answer = do_scope(REFER, SCOPE_SIGNAL);
+			answer = prepared.is_there ? CALL(landlock_restrict_self, prepared.outer, 0, 0, 0, 0) : do_scope(REFER, SCOPE_SIGNAL);
 		if (!answer)
 			answer = CALL(prctl, PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
 	}
@@ -267,7 +284,9 @@ static long shut_in(void)
 
 	if (warden.hand >= 0)
 		program = (struct sock_fprog){sizeof(both) / sizeof(both[0]), (struct sock_filter *)(uintptr_t)both};
-	return answer ? answer : CALL(seccomp, SECCOMP_SET_MODE_FILTER, 0, P(&program), 0, 0);
+	/* Of a nursery, the command's own filter holds us already; there we answer nobody, and hold nothing but the policy lets
+	 * the command have. */
+	return answer || prepared.is_there ? answer : CALL(seccomp, SECCOMP_SET_MODE_FILTER, 0, P(&program), 0, 0);
 }
 
 /* Keep nothing open but what is watched, in its place: the command's streams are the command's. */

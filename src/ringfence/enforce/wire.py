@@ -14,6 +14,7 @@ VERSION = 1
 HEADER = struct.Struct("<8sIIII")
 STEP = struct.Struct("<HHIII")
 RECORD = struct.Struct("<IIII")
+GOOD = struct.Struct("<8I")  # the records of a good run: ready, and ended
 READY, FAILED, PROBED, ENDED, DENIED, LENT, OPENED = 1, 2, 3, 4, 5, 6, 7
 
 
