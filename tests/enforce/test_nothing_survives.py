@@ -8,14 +8,15 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
-from tests.enforce.conftest import WALLS, Site, Walls
+from tests.enforce.conftest import WALLS, Site, Walls, rule
 from tests.enforce.test_faults import Faulty
 
 from ringfence import enforce
 from ringfence.enforce import enactor, wire
 from ringfence.enforce.enactor import Opened
-from ringfence.model import Exited
+from ringfence.model import Exited, Verdict
 
 assert sys.platform == "linux"
 
@@ -29,6 +30,27 @@ sh -c 'kill -STOP $$' MARKER &
 sleep 60
 """
 DAEMON = "trap '' TERM HUP INT; while :; do sleep 0.01 & sleep 0.005; done; : MARKER"
+
+
+# Connects to its own full socket, and takes the timeout away again that keeps the warden from waiting there.
+HOLDS_UP = """
+import os, socket, struct, threading, time
+listener = socket.socket(socket.AF_UNIX)
+listener.bind("sub/s")
+listener.listen(0)
+socket.socket(socket.AF_UNIX).connect("sub/s")
+held = [socket.socket(socket.AF_UNIX) for _ in range(4)]
+def flip():
+    while True:
+        for one in held:
+            one.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", 0, 0))
+threading.Thread(target=flip, daemon=True).start()
+for one in held:
+    threading.Thread(target=one.connect, args=("sub/s",), daemon=True).start()
+time.sleep(0.5)
+open("sub/made", "w").close()
+time.sleep(60)  # MARKER
+"""
 
 
 def left(marker: str) -> list[int]:
@@ -147,5 +169,25 @@ def test_a_warden_that_is_held_up_holds_nobody(site: Site, walls: Walls, marker:
             launched._let_go()
         else:
             os.kill(outer, signal.SIGKILL)
+        assert is_gone(marker)
+        launched.process.wait(10)
+
+
+@pytest.mark.parametrize("walls", [wall for wall in WALLS if wall.id in ("detached view", "bubblewrap")])
+def test_a_connection_that_the_command_makes_wait_holds_nobody_up(
+    site: Site, walls: Walls, marker: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    policy = site.policy()
+    denied = rule("write", Verdict.DENY, site.path / "late")  # so that there is somebody who answers
+    policy = msgspec.structs.replace(policy, rules=(*policy.rules, denied))
+    monkeypatch.setattr(site, "policy", lambda: policy)
+    (site.path / "sub" / "hold").write_text(HOLDS_UP)
+    plan = site.plan(walls, f"exec python3 sub/hold {marker}")
+    with enforce.start(plan, wire.encode(plan.steps), capture=True, feed=True) as launched:
+        until = time.monotonic() + 10
+        while not site.made.exists():  # the warden answers all the same
+            assert time.monotonic() < until
+            time.sleep(0.01)
+        launched._let_go()
         assert is_gone(marker)
         launched.process.wait(10)

@@ -32,6 +32,7 @@ struct asked {
 	const struct seccomp_notif *notice;
 	uint32_t thread, process; /* process is 0 until somebody needs it */
 	int by_proc;		  /* a path led through its own part of /proc, where ours is another */
+	int is_clean;		  /* nothing was left open for it */
 };
 
 /* A name in a directory. */
@@ -199,20 +200,21 @@ static long take_umask(const struct asked *asked)
 	return 0;
 }
 
-/* Where its relative paths begin. */
+/* Where its relative paths begin, in /proc; NULL when that is nowhere. */
+static char *base_path(const struct asked *asked, int32_t directory, char *into)
+{
+	if (directory == AT_FDCWD)
+		return proc_path(into, asked->thread, "/cwd");
+	return directory < 0 ? NULL : put_number(proc_path(into, asked->thread, "/fd/"), (uint64_t)directory);
+}
+
 static long open_base(const struct asked *asked, int32_t directory)
 {
-	char path[64], *at;
+	char path[64];
 	long fd;
 
-	if (directory == AT_FDCWD)
-		proc_path(path, asked->thread, "/cwd");
-	else if (directory < 0)
+	if (!base_path(asked, directory, path))
 		return -E_BADF;
-	else {
-		at = proc_path(path, asked->thread, "/fd/");
-		put_number(at, (uint64_t)directory);
-	}
 	fd = CALL(openat, AT_FDCWD, P(path), O_PATH | O_CLOEXEC, 0, 0);
 	return fd == -E_NOENT && directory >= 0 ? -E_BADF : fd;
 }
@@ -431,25 +433,32 @@ struct named {
 };
 static struct named first, second;
 
+/* Open where a path begins. */
+static long open_named(const struct asked *asked, uint64_t directory, struct named *named)
+{
+	named->base = named->path[0] == '/' ? AT_FDCWD : open_base(asked, (int32_t)directory);
+	return named->base < 0 && named->base != AT_FDCWD ? named->base : 0;
+}
+
 /* Fetch a path, once, and open where it begins. */
 static long fetch(const struct asked *asked, uint64_t directory, uint64_t address, struct named *named)
 {
 	long size = fetch_path(asked, address, named->path);
 
-	if (size <= 0)
-		return size < 0 ? size : -E_NOENT;
-	named->base = named->path[0] == '/' ? AT_FDCWD : open_base(asked, (int32_t)directory);
-	return named->base < 0 && named->base != AT_FDCWD ? named->base : 0;
+	return size < 0 ? size : size ? open_named(asked, directory, named) : -E_NOENT;
 }
 
-/* Fetch it, make sure that whoever asked still waits, and find the spot. */
-static long find(struct asked *asked, uint64_t directory, uint64_t address, struct spot *spot)
+/* Make sure that whoever asked still waits, and find the spot that was fetched. */
+static long find_first(struct asked *asked, long answer, struct spot *spot)
 {
-	long answer = fetch(asked, directory, address, &first);
-
 	if (!answer && !still_waits(asked))
 		answer = -ESRCH_;
 	return answer ? answer : find_spot(asked, first.base, first.path, spot);
+}
+
+static long find(struct asked *asked, uint64_t directory, uint64_t address, struct spot *spot)
+{
+	return find_first(asked, fetch(asked, directory, address, &first), spot);
 }
 
 #endif

@@ -263,7 +263,7 @@ static void serve(void)
 {
 	static struct seccomp_notif notice;
 	static const struct seccomp_notif nothing;
-	struct asked asked = {&notice, 0, 0, 0};
+	struct asked asked = {&notice, 0, 0, 0, 0};
 	long answer;
 
 	notice = nothing;
@@ -279,7 +279,8 @@ static void serve(void)
 	answer = carry_out(&asked);
 	if (answer != ANSWERED)
 		answer_by(&asked, answer, 0);
-	CALL(close_range, FIRST_FREE, HELD_FROM - 1, 0, 0, 0);
+	if (!asked.is_clean)
+		CALL(close_range, FIRST_FREE, HELD_FROM - 1, 0, 0, 0);
 }
 
 /* Before the first call: what was inherited. */

@@ -119,6 +119,15 @@ static long is_meant(long directory, const struct facts *facts, uint32_t number)
 	return answer;
 }
 
+/* Whether any row has this name, wherever. */
+static int is_any_row(const char *name, uint32_t length)
+{
+	for (uint32_t at = table.buckets[hash_of(name, length)]; at; at = table.rows[at - 1].next)
+		if (table.rows[at - 1].length == length && same_bytes(table.rows[at - 1].name, name, length))
+			return 1;
+	return 0;
+}
+
 /* What the table says of a spot: a row, NULL for nothing. Most names are in no row, and then nobody need be asked whose
  * directory it is. */
 static long find_row(const struct spot *spot, struct row **found)
