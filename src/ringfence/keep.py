@@ -18,7 +18,21 @@ from collections.abc import Iterable, Mapping
 import msgspec
 
 from . import enforce, plan, policy
-from .model import Command, Disk, Enforcement, Kind, LaunchError, Network, Place, Plan, Policy, Screen, Shelf, StepKind
+from .model import (
+    Command,
+    Disk,
+    Enforcement,
+    Kind,
+    LaunchError,
+    Network,
+    Observe,
+    Place,
+    Plan,
+    Policy,
+    Screen,
+    Shelf,
+    StepKind,
+)
 
 FRESH_SECONDS = 5.0
 KEPT = 8
@@ -39,6 +53,7 @@ class Request(msgspec.Struct, frozen=True, cache_hash=True):
     ids: tuple[int, int] | None = None
     detached: bool = True
     screen: Screen = Screen()
+    observe: Observe = Observe.NOTHING
 
 
 class Prepared:
@@ -100,6 +115,7 @@ class Prepared:
             screen=request.screen,
             shelf=shelf,
             ids=request.ids,
+            observe=request.observe,
         )
         self.walls = plan.make_walls(self.policy, self.host, self.disk, empty, found)
         self.head = b"".join(map(enforce.encode_step, self.walls.head))

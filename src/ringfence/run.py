@@ -357,6 +357,12 @@ class Living:
     def outcome(self, ending: Ending, out: bytes | None, err: bytes | None) -> Outcome:
         made = self._made
         denials = [_denial(made, made.walls.watched[row]) for row in self.launch.denied]
+        if made.walls.observe:
+            seen = [one for one in self.launch.observed()[0] if one.verdict == "refused"]
+            denials += [
+                _denial(made, os.fsdecode(one.path), Access("read" if one.access == "read" else "write"))
+                for one in seen
+            ]
         self.renew(is_over=True)
         return Outcome(
             ending,
@@ -423,10 +429,10 @@ def limit_of(found: Policy, name: str) -> int | None:
     return next((int(limit.amount) for limit in found.limits if limit.name == name), None)
 
 
-def _denial(made: Prepared, path: str) -> Denial:
+def _denial(made: Prepared, path: str, access: Access = Access.WRITE) -> Denial:
     """What the warden refused, as the judge explains it."""
-    decision = policy.decide(judged_policy(made), Access.WRITE, path)
-    return Denial(Access.WRITE.value, path, decision.reason, decision.grant, observed=True)
+    decision = policy.decide(judged_policy(made), access, path)
+    return Denial(access.value, path, decision.reason, decision.grant, observed=True)
 
 
 def _passage(made: Prepared, environ: Mapping[str, str]) -> "Passage | None":

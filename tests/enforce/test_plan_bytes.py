@@ -85,6 +85,13 @@ def random_step(rng: random.Random, kind: int) -> bytes:
         numbers = [rng.randrange(2)]
     if kind == StepKind.NAME:
         numbers, strings = [rng.randrange(9), rng.randrange(1, 4)], [b"n" * rng.choice((1, 2, 255))]
+    if kind == StepKind.OBSERVE:
+        numbers = [rng.randrange(1, 8)]
+    if kind == StepKind.PATTERN:
+        numbers, strings = (
+            [rng.randrange(2), rng.randrange(3), rng.randrange(256)],
+            [b"**", b"[a-z]*"] * rng.randrange(4),
+        )
     if kind == StepKind.EXEC:
         numbers[0] = rng.randrange(1, len(strings))
     if kind == StepKind.TERMINAL:
@@ -250,6 +257,11 @@ def valid_steps(draw: st.DrawFn) -> tuple[Step, ...]:
             numbers = (1 if any(one.kind is StepKind.BUBBLEWRAP for one in steps) else numbers[0] % 2,)
         elif kind is StepKind.NAME:
             numbers, strings = (numbers[0], 1 + numbers[1] % 3), (strings[0] or b"n",)
+        elif kind is StepKind.OBSERVE:
+            numbers = (draw(st.integers(1, 7)),)
+        elif kind is StepKind.PATTERN:
+            numbers = (numbers[0] % 2, numbers[1] % 3, numbers[2] % 256)
+            strings = tuple(text.replace(b"[", b"").replace(b"/", b"") or b"*" for text in strings)
         elif kind is StepKind.SECCOMP:
             numbers = (0,)
             strings = (draw(st.binary(min_size=1, max_size=8)) * 8,)

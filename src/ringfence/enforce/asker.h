@@ -10,10 +10,10 @@
 #include "format.h"
 #include <linux/ioctl.h>
 
-enum { EACCES_ = 13, EBUSY_ = 16, EEXIST_ = 17, EXDEV_ = 18, EISDIR_ = 21, ENOTDIR_ = 20, ENXIO_ = 6, EAGAIN_ = 11 };
-enum { ENAMETOOLONG_ = 36, EFAULT_ = 14, ESRCH_ = 3, ENOSPC_ = 28, EINTR_ = 4 };
-enum { PATH_MOST = 4096, NAME_MOST = 255, LINKS_MOST = 40, PAGE = 4096, PROC_ROOT = 1 };
-enum { STATUS_AT, LEASH_AT, SIGNALS_AT, LISTENER, GATE_AT, FIRST_FREE }; /* where the warden keeps what it watches */
+enum { EROFS_ = 30, EACCES_ = 13, EBUSY_ = 16, EEXIST_ = 17, EXDEV_ = 18, EISDIR_ = 21, ENOTDIR_ = 20, ENXIO_ = 6, EAGAIN_ = 11 };
+enum { ENAMETOOLONG_ = 36, EFAULT_ = 14, ESRCH_ = 3, ENOSPC_ = 28, EINTR_ = 4, ERANGE_ = 34, E2BIG_ = 7, EOPNOTSUPP_ = 95 };
+enum { PATH_MOST = 4096, NAME_MOST = 255, LINKS_MOST = 40, PAGE = 4096, PROC_ROOT = 1, PROC_TYPE = 0x9fa0 };
+enum { STATUS_AT, LEASH_AT, SIGNALS_AT, LISTENER, GATE_AT, OBSERVER_AT, FIRST_FREE }; /* where the warden keeps what it watches */
 
 struct polled {
 	int fd;
@@ -433,9 +433,20 @@ struct named {
 };
 static struct named first, second;
 
+/* The path that was asked for, as it was spelled, where somebody wants to hear what becomes of it. */
+static struct {
+	int is_wanted;
+	int32_t base;
+	char path[PATH_MOST];
+} spelled;
+
 /* Open where a path begins. */
 static long open_named(const struct asked *asked, uint64_t directory, struct named *named)
 {
+	if (spelled.is_wanted) {
+		put_text(spelled.path, named->path);
+		spelled.base = (int32_t)directory;
+	}
 	named->base = named->path[0] == '/' ? AT_FDCWD : open_base(asked, (int32_t)directory);
 	return named->base < 0 && named->base != AT_FDCWD ? named->base : 0;
 }

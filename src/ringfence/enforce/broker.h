@@ -9,37 +9,31 @@
 #ifndef RINGFENCE_BROKER_H
 #define RINGFENCE_BROKER_H
 
-#include "opening.h"
+#include "changing.h"
 
 /* ---- Making, moving and removing names ---- */
 
 static long do_mkdir(struct asked *asked, uint64_t directory, uint64_t address, uint64_t mode)
 {
 	struct spot spot;
-	struct row *row = NULL;
 	long answer = find(asked, directory, address, &spot);
 
 	if (!answer)
 		answer = take_umask(asked);
 	if (!answer)
-		answer = find_row(&spot, &row);
-	if (!answer && row && row->verdict == DENY)
-		answer = refuse(row, EACCES_);
+		answer = permit(asked, &spot, MAKES, ANY_BUT_DENY);
 	return answer ? answer : CALL(mkdirat, spot.directory, P(spot.name), mode, 0, 0);
 }
 
 static long do_mknod(struct asked *asked, uint64_t directory, uint64_t address, uint64_t mode, uint64_t device)
 {
 	struct spot spot;
-	struct row *row = NULL;
 	long answer = find(asked, directory, address, &spot);
 
 	if (!answer)
 		answer = take_umask(asked);
 	if (!answer)
-		answer = find_row(&spot, &row);
-	if (!answer && row && row->verdict == DENY)
-		answer = refuse(row, EACCES_);
+		answer = permit(asked, &spot, MAKES, ANY_BUT_DENY);
 	return answer ? answer : CALL(mknodat, spot.directory, P(spot.name), mode, device, 0);
 }
 
@@ -47,34 +41,28 @@ static long do_mknod(struct asked *asked, uint64_t directory, uint64_t address, 
 static long do_symlink(struct asked *asked, uint64_t text, uint64_t directory, uint64_t address)
 {
 	struct spot spot;
-	struct row *row = NULL;
 	long answer = fetch_path(asked, text, second.path);
 
 	answer = answer < 0 ? answer : find(asked, directory, address, &spot);
 	if (!answer)
-		answer = find_row(&spot, &row);
-	if (!answer && row && row->verdict != PIN)
-		answer = refuse(row, EACCES_);
+		answer = permit(asked, &spot, MAKES, 1U << PIN);
 	return answer ? answer : CALL(symlinkat, P(second.path), spot.directory, P(spot.name), 0, 0);
 }
 
 static long do_rmdir(struct asked *asked, uint64_t directory, uint64_t address)
 {
 	struct spot spot;
-	struct row *row = NULL;
 	long answer = find(asked, directory, address, &spot);
 
 	if (!answer)
-		answer = find_row(&spot, &row);
-	if (!answer && row && row->verdict != WATCH)
-		answer = refuse(row, row->verdict == PIN ? EBUSY_ : EACCES_);
+		answer = permit(asked, &spot, REMOVES, 1U << WATCH);
 	return answer ? answer : CALL(unlinkat, spot.directory, P(spot.name), AT_REMOVEDIR_, 0, 0);
 }
 
 /* What the table says of a move. What arrives at a name that the table waits for may be a directory that holds what must
  * not be there, or a link past the table, and may be another one by the time it arrives: EXDEV sends the mover to copy
  * it, name by name. */
-static long judge_move(const struct spot *from, const struct spot *to, uint64_t flags)
+static long judge_move(struct asked *asked, const struct spot *from, const struct spot *to, uint64_t flags)
 {
 	const struct spot *spots[2] = {from, to};
 
@@ -82,14 +70,20 @@ static long judge_move(const struct spot *from, const struct spot *to, uint64_t 
 		struct row *row;
 		long answer = find_row(spots[i], &row);
 
+		if (!answer && row && row->verdict == WATCH && (i == 1 || flags & EXCHANGE))
+			return -EXDEV_;
+		if (!answer)
+			answer = permit(asked, spots[i], i ? MAKES : REMOVES, 1U << WATCH);
 		if (answer)
 			return answer;
-		if (row && row->verdict != WATCH)
-			return refuse(row, row->verdict == PIN ? EBUSY_ : EACCES_);
-		if (row && (i == 1 || flags & EXCHANGE))
-			return -EXDEV_;
 	}
-	return 0;
+	if (flags & EXCHANGE) {
+		long answer = judge_transfer(to, from);
+
+		if (answer)
+			return answer;
+	}
+	return judge_transfer(from, to);
 }
 
 /* Both paths of a call, fetched before either is looked for. */
@@ -110,7 +104,7 @@ static long do_rename(struct asked *asked, uint64_t from_at, uint64_t from_path,
 	if (flags <= EXCHANGE)
 		answer = find_both(asked, (uint64_t[]){from_at, from_path, to_at, to_path}, &from, &to);
 	if (!answer)
-		answer = judge_move(&from, &to, flags);
+		answer = judge_move(asked, &from, &to, flags);
 	return answer ? answer : CALL(renameat2, from.directory, P(from.name), to.directory, P(to.name), flags);
 }
 
@@ -141,7 +135,6 @@ static long follow_all(struct asked *asked, struct spot *spot, long *follow)
 static long do_link(struct asked *asked, uint64_t from_at, uint64_t from_path, uint64_t to_at, uint64_t to_path, uint64_t flags)
 {
 	struct spot from, to;
-	struct row *row = NULL;
 	long follow = 0, answer = -E_INVAL;
 
 	first.path[0] = 1;
@@ -157,11 +150,13 @@ static long do_link(struct asked *asked, uint64_t from_at, uint64_t from_path, u
 	}
 	if (!answer && flags & AT_SYMLINK_FOLLOW_)
 		answer = follow_all(asked, &from, &follow);
-	for (int i = 0; i < 2 && !answer; i++) {
-		answer = find_row(i ? &to : &from, &row);
-		if (!answer && row && (row->verdict == DENY || (i && row->verdict == WATCH)))
-			answer = refuse(row, EACCES_);
-	}
+	if (!answer && follow && is_judged()) { /* a link of /proc: by what it leads to */
+		answer = CALL(openat, from.directory, P(from.name), O_PATH | O_CLOEXEC, 0, 0);
+		answer = answer < 0 ? answer : judge_object(asked, answer, CHANGES);
+	} else if (!answer)
+		answer = permit(asked, &from, CHANGES, ANY_BUT_DENY);
+	if (!answer)
+		answer = permit(asked, &to, MAKES, 1U << PIN);
 	return answer ? answer : CALL(linkat, from.directory, P(from.name), to.directory, P(to.name), follow);
 }
 
@@ -180,7 +175,6 @@ static long do_bind(struct asked *asked, uint64_t number, uint64_t address, uint
 		void *base;
 		size_t size;
 	} here = {name.bytes, size}, there = {(void *)(uintptr_t)address, size};
-	struct row *row = NULL;
 	struct spot spot;
 	long answer, fd;
 	char *end;
@@ -206,9 +200,7 @@ static long do_bind(struct asked *asked, uint64_t number, uint64_t address, uint
 	if (!answer)
 		answer = find_spot(asked, first.base, first.path, &spot);
 	if (!answer)
-		answer = find_row(&spot, &row);
-	if (!answer && row && row->verdict == DENY)
-		answer = refuse(row, EACCES_);
+		answer = permit(asked, &spot, MAKES, ANY_BUT_DENY);
 	if (!answer && asked->by_proc && spot.length > 80 /* of 108 */)
 		answer = -ENAMETOOLONG_;
 	if (!answer && asked->by_proc) {
@@ -248,14 +240,48 @@ static long carry_out(struct asked *asked)
 	case __NR_mkdirat: return do_mkdir(asked, a[0], a[1], a[2]);
 	case __NR_mknodat: return do_mknod(asked, a[0], a[1], a[2], a[3]);
 	case __NR_symlinkat: return do_symlink(asked, a[0], a[1], a[2]);
-	case __NR_unlinkat: return do_rmdir(asked, a[0], a[1]);
+	case __NR_unlinkat: return a[2] & AT_REMOVEDIR_ ? do_rmdir(asked, a[0], a[1]) : do_unlink(asked, a[0], a[1]);
 	case __NR_renameat2: return do_rename(asked, a[0], a[1], a[2], a[3], a[4] & 0xffffffff);
 	case __NR_linkat: return do_link(asked, a[0], a[1], a[2], a[3], a[4] & 0xffffffff);
 	case __NR_bind: return do_bind(asked, a[0], a[1], a[2] & 0xffffffff);
 	case __NR_connect: return do_connect(asked, a[0] & 0xffffffff, a[1], a[2] & 0xffffffff);
 	case __NR_listen: return do_listening(asked, a[0] & 0xffffffff, a[1] & 0xffffffff);
 	}
-	return -E_NOSYS;
+	return change(asked);
+}
+
+/* What a call is about, for whoever hears of its failure. */
+static uint32_t subject(const struct seccomp_data *data)
+{
+	switch (data->nr) {
+#ifdef __NR_open
+	case __NR_open: return access_of(data->args[1]);
+	case __NR_rmdir:
+	case __NR_unlink: return REMOVES;
+	case __NR_creat:
+	case __NR_mkdir:
+	case __NR_mknod:
+	case __NR_symlink:
+	case __NR_rename:
+	case __NR_link: return MAKES;
+#endif
+	case __NR_openat: return access_of(data->args[2]);
+	case __NR_unlinkat: return REMOVES;
+	case __NR_mkdirat:
+	case __NR_mknodat:
+	case __NR_symlinkat:
+	case __NR_renameat2:
+	case __NR_linkat:
+	case __NR_bind: return MAKES;
+	case __NR_connect: return CONNECTS;
+	}
+	return CHANGES;
+}
+
+/* Whether somebody may have refused it. */
+static int is_refusal(long answer)
+{
+	return answer == -EACCES_ || answer == -E_PERM || answer == -EROFS_ || answer == -E_NOENT || answer == -EBUSY_ || answer == -ECONNREFUSED_;
 }
 
 /* Take one call from the listener and answer it. Only umask() goes on by itself: nothing of it can change meanwhile. */
@@ -276,7 +302,10 @@ static void serve(void)
 		answer_by(&asked, 0, SECCOMP_USER_NOTIF_FLAG_CONTINUE);
 		return;
 	}
+	spelled.path[0] = 0;
 	answer = carry_out(&asked);
+	if (observer.wanted & FAILURE && spelled.path[0] && is_refusal(answer))
+		observe_failure(&asked, subject(&notice.data), -answer);
 	if (answer != ANSWERED)
 		answer_by(&asked, answer, 0);
 	if (!asked.is_clean)

@@ -13,6 +13,7 @@ import fcntl
 import mmap
 import os
 import platform
+import re
 import signal
 import stat
 import struct
@@ -26,28 +27,28 @@ READY, FAILED, PROBED, LENT = 1, 2, 3, 6
 # kind: (numbers, least strings, most strings, may repeat, what must have come before)
 # fmt: off
 SHAPES = {
-    2: (1, 0, 0, False, 0), 5: (1, 0, 0, True, 0), 15: (0, 1, 65535, True, 0),
-    20: (1, 0, 0, False, 0), 21: (4, 0, 0, False, 20), 30: (0, 0, 0, False, 20),
-    31: (3, 0, 0, True, 30), 32: (0, 0, 0, False, 30), 40: (1, 0, 0, False, 20),
-    41: (6, 1, 65535, True, 40), 50: (0, 0, 0, False, 40), 60: (1, 0, 0, False, 0),
-    65: (3, 1, 1, True, 15), 70: (1, 0, 0, False, 60), 80: (0, 0, 0, False, 0),
-    90: (3, 0, 0, False, 0), 91: (3, 1, 1, True, 90), 92: (2, 0, 0, True, 90),
-    93: (1, 0, 0, False, 90), 94: (0, 0, 0, False, 90), 96: (2, 1, 1, True, 60),
-    97: (2, 1, 1, True, 96), 100: (0, 0, 0, False, 60), 110: (0, 0, 0, False, 0),
-    111: (1, 0, 0, False, 110), 120: (3, 0, 0, True, 0), 130: (5, 1, 1, True, 0),
-    131: (0, 0, 0, False, 0), 132: (2, 1, 1, False, 0), 140: (2, 0, 0, False, 100),
+    2: (1, 0, 0, False, 0), 5: (1, 0, 0, True, 0), 15: (0, 1, 65535, True, 0), 20: (1, 0, 0, False, 0),
+    21: (4, 0, 0, False, 20), 30: (0, 0, 0, False, 20), 31: (3, 0, 0, True, 30), 32: (0, 0, 0, False, 30),
+    40: (1, 0, 0, False, 20), 41: (6, 1, 65535, True, 40), 50: (0, 0, 0, False, 40), 60: (1, 0, 0, False, 0),
+    65: (3, 1, 1, True, 15), 70: (1, 0, 0, False, 60), 80: (0, 0, 0, False, 0), 90: (3, 0, 0, False, 0),
+    91: (3, 1, 1, True, 90), 92: (2, 0, 0, True, 90), 93: (1, 0, 0, False, 90), 94: (0, 0, 0, False, 90),
+    95: (1, 0, 0, False, 60), 96: (2, 1, 1, True, 60), 97: (2, 1, 1, True, 96), 98: (3, 0, 63, True, 60),
+    100: (0, 0, 0, False, 60), 110: (0, 0, 0, False, 0), 111: (1, 0, 0, False, 110), 120: (3, 0, 0, True, 0),
+    130: (5, 1, 1, True, 0), 131: (0, 0, 0, False, 0), 132: (2, 1, 1, False, 0), 140: (2, 0, 0, False, 100),
     150: (0, 0, 0, False, 0), 160: (1, 1, 1, False, 0), 165: (2, 0, 0, False, 160),
     170: (1, 2, MOST_VECTOR, False, 131),
 }
 # fmt: on
-NURSERY, JOIN, BUBBLEWRAP, NAMESPACES, LISTEN = 2, 5, 15, 20, 31
+NURSERY, JOIN, BUBBLEWRAP, NAMESPACES, LISTEN, STREAM, SECCOMP, AWAIT, EXEC = 2, 5, 15, 20, 31, 130, 160, 165, 170
 VIEW, ATTACH, WARDEN, COMMAND, TERMINAL = 40, 50, 60, 100, 111
-RULESET, RESTRICT, NAME, STREAM, SECCOMP, AWAIT, EXEC = 90, 94, 97, 130, 160, 165, 170
+RULESET, RESTRICT, OBSERVE, NAME, PATTERN = 90, 94, 95, 97, 98
 LAST = (EXEC, AWAIT)  # a plan ends by becoming the command, or by waiting for the plan that does
 NEEDS = {WARDEN: NAMESPACES, SECCOMP: COMMAND}  # when their number is not 0
 HALVES = ((VIEW, ATTACH), (WARDEN, COMMAND), (RULESET, RESTRICT))  # one without the other would hold nobody
 OWN_MOUNTS = 0x10000000 | 0x00020000  # CLONE_NEWUSER and CLONE_NEWNS
 
+# A part of a pattern: every set is closed, a `]` that comes first in it is a member, and no slash is anywhere.
+PART = re.compile(rb"(?:[^\[/]|\[[!^]?+[^/][^\]/]*\])+")
 Parsed = tuple[int, tuple[int, ...], list[bytes]]
 
 
@@ -96,6 +97,10 @@ def detail_fits(kind: int, numbers: tuple[int, ...], strings: list[bytes]) -> bo
         return numbers[0] <= 1
     if kind == NAME:
         return 1 <= numbers[1] <= 3 and 0 < len(strings[0]) <= 255
+    if kind == PATTERN:
+        return numbers[0] <= 1 and numbers[1] <= 2 and numbers[2] <= 255 and all(map(PART.fullmatch, strings))
+    if kind == OBSERVE:
+        return 1 <= numbers[0] <= 7
     if kind == LISTEN:
         return numbers[0] in (2, 10) and numbers[1] in (1, 2) and 0 < numbers[2] < 1 << 16
     if kind == NAMESPACES:

@@ -5,7 +5,7 @@
 #ifndef RINGFENCE_FORMAT_H
 #define RINGFENCE_FORMAT_H
 
-#include "kernel.h"
+#include "glob.h"
 
 enum kind {
 	NURSERY = 2,
@@ -28,8 +28,10 @@ enum kind {
 	PORT = 92,
 	TERMINALS = 93,
 	RESTRICT = 94,
+	OBSERVE = 95,
 	PARENT = 96,
 	NAME = 97,
+	PATTERN = 98,
 	COMMAND = 100,
 	SESSION = 110,
 	TERMINAL = 111,
@@ -61,7 +63,8 @@ struct step {
 struct record {
 	uint32_t tag, step, kind, error;
 };
-enum { READY = 1, FAILED = 2, PROBED = 3, ENDED = 4, DENIED = 5, LENT = 6, OPENED = 7 };
+enum { READY = 1, FAILED = 2, PROBED = 3, ENDED = 4, DENIED = 5, LENT = 6, OPENED = 7, OBSERVED = 8, LOST = 9 };
+enum { IS_READ, IS_WRITE, PASSES = 0, DENIES = 1, ALWAYS = 2, MOST_PARTS = 63 }; /* what PATTERN is about, and says */
 enum { DENY = 1, WATCH = 2, PIN = 3 }; /* what NAME says: not to be made; a directory to be watched; not to be moved */
 
 /* What each kind of step carries, whether it may come more than once, and what must have come before it. */
@@ -90,8 +93,10 @@ static const struct shape {
 	{PORT, 2, 0, 0, 1, RULESET},
 	{TERMINALS, 1, 0, 0, 0, RULESET},
 	{RESTRICT, 0, 0, 0, 0, RULESET},
+	{OBSERVE, 1, 0, 0, 0, WARDEN},
 	{PARENT, 2, 1, 1, 1, WARDEN},
 	{NAME, 2, 1, 1, 1, PARENT},
+	{PATTERN, 3, 0, MOST_PARTS, 1, WARDEN},
 	{COMMAND, 0, 0, 0, 0, WARDEN},
 	{SESSION, 0, 0, 0, 0, 0},
 	{TERMINAL, 1, 0, 0, 0, SESSION}, /* who leads no session has no terminal */
@@ -111,11 +116,6 @@ struct reader {
 	const uint64_t *numbers;
 	const uint8_t *next; /* the next string's length */
 };
-
-static uint32_t load32(const uint8_t *at)
-{
-	return (uint32_t)at[0] | (uint32_t)at[1] << 8 | (uint32_t)at[2] << 16 | (uint32_t)at[3] << 24;
-}
 
 static struct reader read_step(const struct step *step)
 {
@@ -169,6 +169,23 @@ static int strings_fit(const struct step *step, const uint8_t *at, const uint8_t
 	return 1;
 }
 
+static int pattern_fits(const struct step *step)
+{
+	struct reader reader = read_step(step);
+	const uint64_t *numbers = reader.numbers;
+
+	if (numbers[0] > IS_WRITE || numbers[1] > ALWAYS || numbers[2] > 255)
+		return 0;
+	for (uint32_t i = 0; i < step->strings; i++) {
+		uint32_t length;
+		const uint8_t *part = (const uint8_t *)string(&reader, &length);
+
+		if (!part_fits(part, part + length))
+			return 0;
+	}
+	return 1;
+}
+
 /* What only one kind must keep. */
 static int detail_fits(const struct step *step)
 {
@@ -196,6 +213,10 @@ static int detail_fits(const struct step *step)
 		string(&reader, &length);
 		return reader.numbers[1] >= DENY && reader.numbers[1] <= PIN && length && length <= 255;
 	}
+	if (step->kind == PATTERN)
+		return pattern_fits(step);
+	if (step->kind == OBSERVE)
+		return reader.numbers[0] >= 1 && reader.numbers[0] <= 7;
 	if (step->kind == TERMINAL)
 		return reader.numbers[0] >= 1 && reader.numbers[0] <= 7;
 	if (step->kind == JOIN)

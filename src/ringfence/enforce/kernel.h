@@ -123,7 +123,7 @@ struct facts {
 	uint32_t rdev_major, rdev_minor, dev_major, dev_minor;
 	uint64_t mount_id, spare[13];
 };
-enum { STATX_BASIC = 0x7ff, TYPE_MASK = 0170000, FIFO = 0010000, CHARACTER = 0020000, DIRECTORY_ = 0040000, SYMLINK_ = 0120000, SOCKET_ = 0140000 };
+enum { STATX_BASIC = 0x7ff, TYPE_MASK = 0170000, FIFO = 0010000, CHARACTER = 0020000, DIRECTORY_ = 0040000, REGULAR_ = 0100000, SYMLINK_ = 0120000, SOCKET_ = 0140000 };
 
 /* As the C library's makedev(), so that Python's st_dev and ours are the same number. */
 static uint64_t device_number(uint32_t major, uint32_t minor)

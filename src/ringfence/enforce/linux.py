@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from ..model import Ending, Exited, LaunchError, Plan, Refused, Signalled, Step, StepKind
+from ..model import Ending, Exited, LaunchError, Observed, Plan, Refused, Signalled, Step, StepKind
 from . import enactor, process, wire
 from .process import GRACE, LOST, PIPE, Process, Streams, TimeoutExpired, reap
 from .wire import encode_step
@@ -22,6 +22,7 @@ from .wire import encode_step
 if TYPE_CHECKING:  # only where there are limits, or a terminal
     from .cgroup import Group
     from .flows import Flow, Sink
+    from .observe import Observer
     from .standby import Standby
     from .supervise import Supervisor
     from .terminal import Terminal
@@ -61,6 +62,7 @@ class Launch:
         self._status = status
         self._records = b""
         self._all_told = False
+        self._observer: Observer | None = None
         self._supervisor: Supervisor | None = None
         _lifelines.add(status)
 
@@ -74,6 +76,8 @@ class Launch:
             self.end()
         if self._terminal is not None:
             self._terminal.close()
+        if self._observer is not None:
+            self._observer.close()
         if self._supervisor is not None:
             self._supervisor.close()
         for source, sink, _ in self.copies:
@@ -185,7 +189,8 @@ class Launch:
     ) -> tuple[Ending, bytes | None, bytes | None]:
         """Wait for the end; what was captured, and not given to `sink`, comes with it."""
         captured = [None if fd is None or sink else bytearray() for fd in self.process.pipes]
-        is_plain = timeout is None and not self.copies and not self.plan.limits and not self.plan.screen.mask
+        is_plain = timeout is None and not self.copies and not self.plan.limits
+        is_plain = is_plain and not self.plan.screen.mask and not self.plan.observe
         if is_plain and self.process.pipes == [None, None, None]:
             reap()
             if self.plan.has_warden:
@@ -226,7 +231,8 @@ class Launch:
     def read_status(self) -> None:
         """Take what records there are."""
         try:
-            self._tell(self._receive() if self.plan.screen.mask else os.read(self._status, 256))
+            is_handed = self.plan.screen.mask or self.plan.observe
+            self._tell(self._receive() if is_handed else os.read(self._status, 256))
         except ConnectionResetError:  # a signal that the warden did not read any more: the records came before
             self._tell(b"")
 
@@ -241,7 +247,8 @@ class Launch:
             self.process.leave()
 
     def _receive(self) -> bytes:
-        """Records, and the other end of the run's terminal, which comes with one of them."""
+        """Records, and what comes with some of them: the other end of the run's terminal, and where the warden tells
+        what it sees."""
         channel = _socket.socket(fileno=self._status)
         try:
             data, rights, _, _ = channel.recvmsg(256, 64, _socket.MSG_CMSG_CLOEXEC)
@@ -249,6 +256,11 @@ class Launch:
             channel.detach()
         for _level, _kind, given in rights:
             (inner,) = struct.unpack("i", given[:4])
+            if data[-wire.RECORD.size] == wire.OBSERVED:  # nothing is read beyond a record that a descriptor comes with
+                from .observe import Observer
+
+                self._observer = Observer(inner, self.plan.observe)
+                continue
             if self._supervisor is None or self._terminal is not None:
                 os.close(inner)
                 continue
@@ -269,6 +281,13 @@ class Launch:
         if wire.DENIED not in self._records[:: wire.RECORD.size]:
             return []
         return [record[1] for record in wire.read_records(self._records)[0] if record[0] == wire.DENIED]
+
+    def observed(self) -> tuple[list[Observed], int]:
+        """What the warden told of the accesses that it answered, once the run has ended; and how many it could not."""
+        lost = sum(record[1] for record in wire.read_records(self._records)[0] if record[0] == wire.LOST)
+        if self._observer is None:
+            return [], lost
+        return self._observer.finish(), lost + self._observer.lost
 
     def ending(self) -> Ending:
         """How it ended, once it has."""

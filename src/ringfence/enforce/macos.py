@@ -16,7 +16,21 @@ from types import TracebackType
 
 import msgspec
 
-from ..model import Disk, Ending, Exited, Host, Kind, LaunchError, Place, Plan, Refused, Signalled, StepKind, TimedOut
+from ..model import (
+    Disk,
+    Ending,
+    Exited,
+    Host,
+    Kind,
+    LaunchError,
+    Observed,
+    Place,
+    Plan,
+    Refused,
+    Signalled,
+    StepKind,
+    TimedOut,
+)
 from .flows import Sink
 from .links import links_on
 from .unsupported import Supervisor
@@ -71,6 +85,10 @@ class Launch:
         self.denied: tuple[int, ...] = ()  # nobody watches here
         self.is_ready = True
         self._ready = ready
+
+    def observed(self) -> tuple[list[Observed], int]:
+        """Nobody watches here."""
+        return [], 0
 
     def opened(self, count: int) -> tuple[int, ...]:
         """No plan for macOS opens sockets inside."""

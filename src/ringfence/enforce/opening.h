@@ -2,7 +2,7 @@
 #ifndef RINGFENCE_OPENING_H
 #define RINGFENCE_OPENING_H
 
-#include "table.h"
+#include "judge.h"
 
 enum { AT_REMOVEDIR_ = 0x200, AT_SYMLINK_FOLLOW_ = 0x400, EXCHANGE = 2, ANSWERED = 1 << 20 };
 enum { MOST_WAITS = 64, HELD_FROM = 100 /* descriptors up to here are those of the call at hand */ };
@@ -34,6 +34,20 @@ static long answer_with(const struct asked *asked, long fd, uint64_t flags)
 	close_fd(fd);
 	CALL(ioctl, LISTENER, SECCOMP_IOCTL_NOTIF_SEND, P(&response), 0, 0);
 	return ANSWERED;
+}
+
+/* In one call: ours is closed after the command has gone on, which matters to nobody where it can only read. */
+static long answer_at_once(const struct asked *asked, long fd, uint64_t flags)
+{
+	struct seccomp_notif_addfd given = {
+		.id = asked->notice->id,
+		.flags = SECCOMP_ADDFD_FLAG_SEND,
+		.srcfd = (uint32_t)fd,
+		.newfd_flags = flags & O_CLOEXEC ? O_CLOEXEC : 0,
+	};
+	long answer = CALL(ioctl, LISTENER, SECCOMP_IOCTL_NOTIF_ADDFD, P(&given), 0, 0);
+
+	return answer < 0 ? answer : ANSWERED;
 }
 
 static void answer_by(const struct asked *asked, long answer, uint32_t flags)
@@ -183,8 +197,9 @@ static long open_existing(struct asked *asked, long directory, const char *name,
 	uint32_t type = facts->mode & TYPE_MASK;
 	long fd;
 
-	if (type == DIRECTORY_)
+	if (type == DIRECTORY_ && flags & O_CREAT)
 		return -EISDIR_;
+	flags &= ~(uint64_t)O_CREAT;
 	if (type == SOCKET_)
 		return -ENXIO_;
 	if (type == CHARACTER && facts->rdev_major == 5 && facts->rdev_minor == 0)
@@ -195,6 +210,63 @@ static long open_existing(struct asked *asked, long directory, const char *name,
 	if (fd >= 0 && !(flags & O_NONBLOCK))
 		CALL(fcntl, fd, F_SETFL, flags, 0, 0);
 	return fd < 0 ? fd : answer_with(asked, fd, flags);
+}
+
+/* Whether a path in /proc is a directory that lists processes or threads: /proc/N or /proc/N/task/N. */
+static int is_listing(const char *path)
+{
+	for (path += 6; digit_of(*path) <= 9; path++)
+		;
+	if (!*path)
+		return 1;
+	if (!same_bytes(path, "/task/", 6))
+		return 0;
+	for (path += 6; digit_of(*path) <= 9; path++)
+		;
+	return !*path;
+}
+
+/* Whether something in /proc may be read: what belongs to whoever asks, the system's own, and what anybody may see of
+ * another process: no descriptor, and nothing of its memory. */
+static long check_seen_proc(struct asked *asked, long fd)
+{
+	static const char *const open[] = {"stat", "statm", "status", "cmdline", "comm", "cgroup", "limits", "oom_score",
+					   "oom_score_adj", "sched", "schedstat", "task"};
+	char path[64], text[PATH_MOST], *name = text;
+	long size;
+
+	own_path(path, fd);
+	size = CALL(readlinkat, AT_FDCWD, P(path), P(text), sizeof(text) - 8, 0);
+	if (size < 0)
+		return size;
+	for (long i = 0; i < 8; i++)
+		text[size + i] = 0;
+	for (char *at = text; *at; at++)
+		if (*at == '/')
+			name = at + 1;
+	if (!same_bytes(text, "/proc/", 6) || digit_of(text[6]) > 9)
+		return 0;
+	for (size_t i = 0; i < sizeof(open) / sizeof(open[0]); i++)
+		if (is_word(name, (uint32_t)(text + size - name), open[i]))
+			return 0;
+	return is_listing(text) ? 0 : check_own_proc(asked, fd);
+}
+
+/* Whether the last name of a path, which is so long, is "." or "..". */
+static int is_dots(const char *path, long end)
+{
+	long from = end;
+
+	while (from > 0 && path[from - 1] != '/')
+		from--;
+	return is_word(path + from, (uint32_t)(end - from), ".") || is_word(path + from, (uint32_t)(end - from), "..");
+}
+
+static uint32_t access_of(uint64_t flags)
+{
+	uint32_t reads = (flags & O_ACCMODE) != O_WRONLY ? READS : 0;
+
+	return reads | ((flags & O_ACCMODE) != O_RDONLY || flags & O_TRUNC ? WRITES : 0U);
 }
 
 /* What a link in its own part of /proc leads to. It is held before it is looked at, and opened by what is held: the one
@@ -211,6 +283,8 @@ static long open_held(struct asked *asked, const struct spot *spot, uint64_t fla
 	answer = fd < 0 ? fd : facts_of(fd, &facts);
 	if (!answer && device_of(&facts) == born.proc)
 		answer = check_own_proc(asked, fd);
+	if (!answer)
+		answer = judge_object(asked, fd, access_of(flags));
 	if (answer)
 		return answer;
 	own_path(path, fd);
@@ -228,25 +302,29 @@ static long follow_last(struct asked *asked, long link, struct spot *spot)
 	return find_spot(asked, spot->directory, first.path, spot);
 }
 
-/* Open what is at a spot, or follow it if it is a link. 0 is to look again. */
+/* Open what is at a spot, or follow it if it is a link. 0 is to look again: to follow, or to make what is not there. */
 static long open_or_follow(struct asked *asked, struct spot *spot, uint64_t flags)
 {
 	struct facts facts;
 	long link = CALL(openat, spot->directory, P(spot->name), O_PATH | O_NOFOLLOW | O_CLOEXEC, 0, 0);
 	long answer = link < 0 ? link : facts_of(link, &facts);
 
+	const long gone = flags & O_CREAT ? 0 : -E_NOENT;
+
 	if (answer)
-		return answer == -E_NOENT ? 0 : answer;
+		return answer == -E_NOENT ? gone : answer;
 	if ((facts.mode & TYPE_MASK) == SYMLINK_) {
 		if (flags & O_NOFOLLOW)
 			return -E_LOOP;
 		return device_of(&facts) == born.proc ? open_held(asked, spot, flags) : follow_last(asked, link, spot);
 	}
 	if (device_of(&facts) == born.proc)
-		answer = check_own_proc(asked, link);
+		answer = flags & O_CREAT ? check_own_proc(asked, link) : check_seen_proc(asked, link);
+	if (!answer)
+		answer = judge_spot(asked, spot, access_of(flags));
 	if (!answer)
 		answer = open_existing(asked, spot->directory, spot->name, &facts, flags | O_NOFOLLOW);
-	return answer == -E_NOENT ? 0 : answer; /* gone meanwhile */
+	return answer == -E_NOENT ? gone : answer; /* gone meanwhile */
 }
 
 /* A new file whose name is in no row may stand in any directory, so nobody need know in which: it is made in one call,
@@ -278,41 +356,132 @@ static long make_unheard_of(const struct asked *asked, uint64_t directory, const
 	return fd;
 }
 
-static long do_open(struct asked *asked, uint64_t directory, uint64_t address, uint64_t flags, uint64_t mode)
+/* A directory by a path that says that it is one: by a slash at its end, or by dots. */
+static long open_directory(struct asked *asked, uint64_t flags)
 {
-	struct spot spot;
-	long size, answer = flags & (O_PATH | O_DIRECTORY) ? -E_INVAL : take_umask(asked);
+	char own[40];
+	struct facts facts;
+	long fd = walk(asked, first.base, first.path), answer = fd < 0 ? fd : facts_of(fd, &facts);
 
+	if (!answer && device_of(&facts) == born.proc)
+		answer = check_seen_proc(asked, fd);
+	if (!answer)
+		answer = judge_object(asked, fd, access_of(flags));
 	if (answer)
 		return answer;
-	size = fetch_path(asked, address, first.path);
-	if (size <= 0)
-		return size < 0 ? size : -E_NOENT;
-	answer = make_unheard_of(asked, directory, first.path, flags, mode);
-	if (answer >= 0) {
-		asked->is_clean = 1;
-		return answer_with(asked, answer, flags);
-	}
-	answer = find_first(asked, open_named(asked, directory, &first), &spot);
+	own_path(own, fd);
+	return open_existing(asked, AT_FDCWD, own, &facts, flags & ~(uint64_t)(O_NOFOLLOW | O_CREAT));
+}
+
+/* Something to be read that is there, the short way: the kernel goes there, and says where it has come to. In /proc it
+ * would have come to what is ours; there, and for whatever else is odd, 0 is to go the long way. */
+static long open_to_read(struct asked *asked, uint64_t flags)
+{
+	struct open_how how = {.flags = flags | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, .resolve = RESOLVE_NO_MAGICLINKS};
+	uint64_t about[16]; /* struct statfs: the first word is the type */
+	struct facts facts;
+	uint32_t type;
+	long fd, answer;
+
+	if (CALL(statx, first.base, P(first.path), flags & O_NOFOLLOW ? AT_SYMLINK_NOFOLLOW : 0, 1 /* STATX_TYPE */, P(&facts)))
+		return 0;
+	type = facts.mode & TYPE_MASK;
+	if (type != DIRECTORY_ && type != REGULAR_)
+		return 0;
+	fd = CALL(openat2, first.base, P(first.path), P(&how), sizeof(how), 0);
+	if (fd < 0 || CALL(fstatfs, fd, P(about), 0, 0, 0) || about[0] == PROC_TYPE)
+		return 0;
+	answer = judge_object(asked, fd, READS);
+	if (answer)
+		return answer;
+	if (!(flags & O_NONBLOCK))
+		CALL(fcntl, fd, F_SETFL, flags, 0, 0);
+	return answer_at_once(asked, fd, flags);
+}
+
+/* Something that is there. */
+static long open_plainly(struct asked *asked, uint64_t flags)
+{
+	struct spot spot;
+	long answer = access_of(flags) == READS ? open_to_read(asked, flags) : 0, end = 0;
+
+	while (first.path[end])
+		end++;
+	if (answer)
+		return answer;
+	if (first.path[end - 1] == '/' || is_dots(first.path, end))
+		return open_directory(asked, flags);
+	answer = find_spot(asked, first.base, first.path, &spot);
 	for (int round = 0; !answer; round++) {
-		const uint64_t made = flags | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
-		struct row *row;
+		if (round > LINKS_MOST)
+			return -E_LOOP;
+		if (spot.name[spot.length] || is_dots(spot.name, (long)spot.length)) {
+			put_text(first.path, spot.name);
+			first.base = spot.directory;
+			return open_directory(asked, flags);
+		}
+		answer = open_or_follow(asked, &spot, flags);
+	}
+	return answer;
+}
+
+/* What may be made, or is there already. */
+static long open_or_make(struct asked *asked, struct spot *spot, uint64_t flags, uint64_t mode)
+{
+	const uint64_t made = flags | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
+	long answer = 0;
+
+	for (int round = 0; !answer; round++) {
+		struct facts facts;
 
 		if (round > LINKS_MOST)
 			return -E_LOOP;
-		if (spot.name[spot.length] || is_word(spot.name, spot.length, ".") || is_word(spot.name, spot.length, ".."))
+		if (spot->name[spot->length] || is_dots(spot->name, (long)spot->length))
 			return flags & O_EXCL ? -EEXIST_ : -EISDIR_;
-		answer = find_row(&spot, &row);
-		if (!answer && row && row->verdict == DENY)
-			answer = refuse(row, EACCES_);
+		answer = permit(asked, spot, MAKES, ANY_BUT_DENY);
+		/* Where a pattern refuses to have a name made, a link may stand that leads elsewhere. */
+		if (answer == -EACCES_ && judge.count && !(flags & O_EXCL) &&
+		    !CALL(statx, spot->directory, P(spot->name), AT_SYMLINK_NOFOLLOW, STATX_BASIC, P(&facts)) &&
+		    (facts.mode & TYPE_MASK) == SYMLINK_) {
+			answer = open_or_follow(asked, spot, flags);
+			continue;
+		}
 		if (!answer)
-			answer = CALL(openat, spot.directory, P(spot.name), made, mode & 07777, 0);
+			answer = CALL(openat, spot->directory, P(spot->name), made, mode & 07777, 0);
 		if (answer >= 0)
 			return answer_with(asked, answer, flags);
 		if (answer == -EEXIST_ && !(flags & O_EXCL))
-			answer = open_or_follow(asked, &spot, flags & ~(uint64_t)O_CREAT);
+			answer = open_or_follow(asked, spot, flags);
 	}
 	return answer;
+}
+
+static long do_open(struct asked *asked, uint64_t directory, uint64_t address, uint64_t flags, uint64_t mode)
+{
+	const int makes = flags & O_CREAT ? 1 : 0;
+	struct spot spot;
+	long size, answer = makes ? take_umask(asked) : 0;
+
+	if (makes && flags & (O_PATH | O_DIRECTORY))
+		return -E_INVAL;
+	size = answer ? answer : fetch_path(asked, address, first.path);
+	if (size <= 0)
+		return size < 0 ? size : -E_NOENT;
+	if (makes && !is_judged()) {
+		answer = make_unheard_of(asked, directory, first.path, flags, mode);
+		if (answer >= 0) {
+			asked->is_clean = 1;
+			return answer_with(asked, answer, flags);
+		}
+	}
+	answer = open_named(asked, directory, &first);
+	if (!answer && !still_waits(asked))
+		answer = -ESRCH_;
+	if (!answer && !makes)
+		return open_plainly(asked, flags);
+	if (!answer)
+		answer = find_spot(asked, first.base, first.path, &spot);
+	return answer ? answer : open_or_make(asked, &spot, flags, mode);
 }
 
 #endif

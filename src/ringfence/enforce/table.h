@@ -160,16 +160,4 @@ static long find_row(const struct spot *spot, struct row **found)
 	return 0;
 }
 
-/* A name refused is told once, and not for ever: who hears it reads at the end, and until then the socket must hold it
- * all, or we would wait. */
-static long refuse(struct row *row, long error)
-{
-	if (row->verdict == DENY && !row->told && table.told < MOST_TOLD) {
-		row->told = 1;
-		table.told++;
-		tell(STATUS_AT, DENIED, (uint32_t)(row - table.rows), 0, error);
-	}
-	return -error;
-}
-
 #endif

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Set
 from types import TracebackType
 from typing import NoReturn
 
-from ..model import Disk, Ending, Host, Kind, LaunchError, Mount, Place, Plan, Shelf, Stream
+from ..model import Disk, Ending, Host, Kind, LaunchError, Mount, Observed, Place, Plan, Shelf, Stream
 from .flows import Give, Sink
 
 
@@ -46,6 +46,10 @@ class Launch:
 
     is_ready = False
     denied: tuple[int, ...] = ()
+
+    def observed(self) -> tuple[list[Observed], int]:
+        """Nobody watches here."""
+        return [], 0
 
     def opened(self, count: int) -> tuple[int, ...]:
         raise NotImplementedError

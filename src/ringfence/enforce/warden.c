@@ -228,6 +228,8 @@ static void reap(void)
 		if (ended.pid != warden.command)
 			continue;
 		end_all();
+		if (observer.lost)
+			tell(STATUS_AT, LOST, observer.lost, 0, 0);
 		tell(STATUS_AT, ENDED, (uint32_t)ended.status, ended.code == CLD_EXITED_, 0);
 		CALL(exit_group, 0, 0, 0, 0, 0);
 	}
@@ -301,7 +303,9 @@ static long shut_in(void)
 		ALLOW(mknodat), ALLOW(readlinkat), ALLOW(umask), ALLOW(pidfd_open), ALLOW(pidfd_getfd), ALLOW(dup3), ALLOW(bind),
 		ALLOW(fchdir), ALLOW(recvmsg), ALLOW(connect), ALLOW(listen), ALLOW(getsockopt),
 		ALLOW(setsockopt), ALLOW(sendto), ALLOW(sendmsg), ALLOW(socket), ALLOW(fstatfs), ALLOW(shutdown),
-		ALLOW(setitimer), ALLOW(rt_sigreturn), WATCHER,
+		ALLOW(setitimer), ALLOW(rt_sigreturn), ALLOW(truncate), ALLOW(fchmod), ALLOW(fchmodat), ALLOW(fchown),
+		ALLOW(fchownat), ALLOW(utimensat), ALLOW(setxattr), ALLOW(fsetxattr), ALLOW(removexattr), ALLOW(fremovexattr),
+		WATCHER,
 	};
 #undef WATCHER
 #undef NUMBER
@@ -320,8 +324,9 @@ static long shut_in(void)
 /* Keep nothing open but what is watched, in its place: the command's streams are the command's. */
 static long keep_only(long status, long signals)
 {
-	/* A gate without a listener there is not; where there is none, its place is taken all the same. */
-	const long kept[] = {status, warden.leash, signals, warden.hand, dial.gate < 0 ? signals : dial.gate};
+	/* Nobody but a listener has a gate or an observer; where there is none, its place is taken all the same. */
+	const long kept[] = {status, warden.leash, signals, warden.hand, dial.gate < 0 ? signals : dial.gate,
+			     observer.channel < 0 ? signals : observer.channel};
 	const int count = warden.hand >= 0 ? FIRST_FREE : LISTENER;
 	long answer = 0;
 
@@ -478,7 +483,7 @@ static long do_command(long status, uint32_t number)
 
 	if (signals < 0)
 		return signals;
-	if (table.count || dial.gate >= 0) {
+	if (table.count || judge.count || observer.channel >= 0 || dial.gate >= 0) {
 		answer = call6(__NR_socketpair, 1 /* AF_UNIX */, 1 | O_CLOEXEC /* SOCK_STREAM */, 0, P(hands), 0, 0);
 		if (!answer)
 			answer = open_broker();
@@ -503,5 +508,7 @@ static long do_command(long status, uint32_t number)
 		close_fd(hands[0]);
 	if (dial.gate >= 0)
 		close_fd(dial.gate);
+	if (observer.channel >= 0)
+		close_fd(observer.channel);
 	return CALL(rt_sigprocmask, SIG_SETMASK_, P(&warden.signals), 0, 8, 0);
 }

@@ -1,6 +1,7 @@
 """Frozen values, and the small questions they answer. Imports nothing else of ours."""
 
 from .command import Command as Command
+from .command import Observe as Observe
 from .command import Screen as Screen
 from .command import Shelf as Shelf
 from .command import Stream as Stream
@@ -26,6 +27,7 @@ from .outcome import Denial as Denial
 from .outcome import Ending as Ending
 from .outcome import Exceeded as Exceeded
 from .outcome import Exited as Exited
+from .outcome import Observed as Observed
 from .outcome import Outcome as Outcome
 from .outcome import Refused as Refused
 from .outcome import Signalled as Signalled

@@ -1,5 +1,7 @@
 """What someone asked to run."""
 
+import enum
+
 import msgspec
 
 
@@ -33,6 +35,15 @@ class Shelf(msgspec.Struct, frozen=True):
     layers: str = ""  # what lies above the host's, a directory for each
 
 
+class Observe(enum.IntFlag):
+    """What the warden tells of the accesses that it answers; asking for more has more calls sent to it."""
+
+    NOTHING = 0
+    REFUSALS = 1  # what its table refuses
+    FAILURES = 3  # and what the kernel refused it
+    EVERYTHING = 7  # and what was done
+
+
 class Command(msgspec.Struct, frozen=True):
     """A program with its arguments, the directory it starts in, and the environment it was asked with."""
 
@@ -47,3 +58,4 @@ class Command(msgspec.Struct, frozen=True):
     shelf: Shelf = Shelf()
     ids: tuple[int, int] | None = None  # the workspace's owner, when root started us
     variables: tuple[bytes, ...] | None = None  # what the program is given of the environment, where that is known
+    observe: Observe = Observe.NOTHING

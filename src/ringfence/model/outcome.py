@@ -77,6 +77,18 @@ class Refused(msgspec.Struct, frozen=True, tag="refused"):
 Ending = Exited | Signalled | TimedOut | Exceeded | Refused
 
 
+class Observed(msgspec.Struct, frozen=True):
+    """An access that the warden answered."""
+
+    access: str  # read, write, make, remove, change or connect
+    path: bytes  # absolute; of what failed as the command spelled it, behind its directory
+    pid: int  # as the run counts
+    exe: bytes  # the program, or nothing
+    verdict: str  # refused by the table, failed in the kernel, or done
+    rule: int  # the row of the warden's table, or -1
+    errno: int
+
+
 class Denial(msgspec.Struct, frozen=True):
     """One access that was refused: seen, or concluded afterwards from the command's own words."""
 

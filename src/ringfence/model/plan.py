@@ -8,7 +8,7 @@ import enum
 
 import msgspec
 
-from .command import Screen
+from .command import Observe, Screen
 from .policy import Enforcement, Limit, Need, Origin
 
 
@@ -35,8 +35,10 @@ class StepKind(enum.IntEnum):
     PORT = 92
     TERMINALS = 93
     RESTRICT = 94
+    OBSERVE = 95
     PARENT = 96
     NAME = 97
+    PATTERN = 98
     COMMAND = 100
     SESSION = 110
     TERMINAL = 111
@@ -96,6 +98,7 @@ class Plan(msgspec.Struct, frozen=True):
     screen: Screen = Screen()
     limits: tuple[Limit, ...] = ()  # those that whoever started the run holds, or looks after
     controllers: tuple[str, ...] = ()  # what a control group of the run's own holds
+    observe: Observe = Observe.NOTHING
 
     @property
     def is_sound(self) -> bool:

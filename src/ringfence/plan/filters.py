@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 
 from . import bpf
 from .numbers import numbers
-from .syscalls import AUDIT_ARCH, LOW, Answer, AnyBit, OneOf, Row, Sockets, rows
+from .syscalls import AUDIT_ARCH, LOW, Answer, AnyBit, Judged, OneOf, Row, Sockets, rows
 
 _Chain = tuple[int, ...]  # the indices of the rows about one call, up to the first that always answers
 _ALLOWED: _Chain = ()
@@ -13,13 +13,20 @@ _Run = tuple[int, str]  # the first number, and the label where its search ends
 
 
 @functools.cache
-def filter_for(arch: str, sockets: Sockets, private_ipc: bool, nested: bool = False, watched: bool = False) -> bytes:
+def filter_for(
+    arch: str,
+    sockets: Sockets,
+    private_ipc: bool,
+    nested: bool = False,
+    watched: bool = False,
+    judged: Judged = Judged.NOTHING,
+) -> bytes:
     """The filter as an array of struct sock_filter.
 
     A binary search over the numbers, so that calls answered whatever their arguments load nothing but the number:
     the kernel then answers them from its bitmap. x32 numbers lie beyond every known one and fall to ENOSYS.
     """
-    table = rows(arch, sockets, private_ipc, nested, watched)
+    table = rows(arch, sockets, private_ipc, nested, watched, judged)
     chains = _chains(numbers(arch), table)
     runs = _runs(chains, table)
     conditional = dict.fromkeys(chain for chain in chains.values() if chain and table[chain[0]].when)

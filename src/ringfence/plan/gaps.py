@@ -29,9 +29,12 @@ def kernel_gaps(host: Host) -> list[Gap]:
     ]
 
 
-def glob_gaps(policy: Policy, disk: Disk) -> list[Gap]:
-    """Patterns are looked for when the run starts: what comes later is not among what was found."""
+def glob_gaps(policy: Policy, disk: Disk, held: bool = False) -> list[Gap]:
+    """Patterns are looked for when the run starts: what comes later is not among what was found. Where the warden holds
+    those that deny something, the others are left: they grant what was there."""
     patterns = [rule for rule in policy.rules if rule.glob and not rule.implied]
+    if held:
+        patterns = [rule for rule in patterns if rule.verdict is Verdict.ALLOW]
     gaps = [
         Gap(
             f"the pattern {rule.path} for names that appear later",

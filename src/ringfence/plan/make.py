@@ -17,6 +17,7 @@ from ..model import (
     Host,
     Kind,
     Need,
+    Observe,
     Place,
     Plan,
     Policy,
@@ -24,7 +25,7 @@ from ..model import (
     StepKind,
     Verdict,
 )
-from . import allowlist, caches, inside, landlock, limits, table, view
+from . import allowlist, caches, inside, landlock, limits, patterns, table, view
 from .filters import filter_for
 from .gaps import glob_gaps, grant_gaps, kernel_gaps, name_gaps
 from .means import is_root_hidden, with_view, without_view
@@ -45,7 +46,7 @@ from .rules import (
     narrowed,
     without_swayed,
 )
-from .syscalls import Sockets
+from .syscalls import Judged, Sockets
 
 
 class Walls(msgspec.Struct, frozen=True):
@@ -57,11 +58,12 @@ class Walls(msgspec.Struct, frozen=True):
     in_force: tuple[str, ...]
     detached: bool = False
     has_warden: bool = False
-    watched: tuple[str, ...] = ()  # the path of each row of the warden's table
+    watched: tuple[str, ...] = ()  # the path or pattern of each row of the warden's table
     controllers: tuple[str, ...] = ()  # what a control group of the run's own holds
     variables: dict[str, str] = {}  # what leads tools to caches of the workspace's own
     layered: tuple[str, ...] = ()  # caches of the host below a private layer: written, and nobody else ever sees it
     prefix: tuple[str, ...] = ()  # a program that holds the command, where no enactor does
+    observe: Observe = Observe.NOTHING
 
 
 NO_WALLS = Walls((), (), (), ("nothing: enforcement is off",))
@@ -131,7 +133,7 @@ def make_walls(policy: Policy, host: Host, disk: Disk, command: Command, found: 
     build = with_view if has_view(host) else without_view
     head, grants, gaps = build(policy, host, disk, command, found, handled)
     closed = not policy.network.open
-    names, watched = table.rows(changes(found), disk) if has_broker(policy, host) else ([], ())
+    names, watched, judged, observe = warden_steps(policy, host, disk, command, found)
     head.append(Step(StepKind.NO_NEW_PRIVS, "no program can give more rights (no_new_privs)"))
     head += ruleset(host, handled, grants, closed)
     if has_warden(host):
@@ -145,10 +147,11 @@ def make_walls(policy: Policy, host: Host, disk: Disk, command: Command, found: 
     head += limits.limit_steps(policy, host)
     tail = border(host, is_nesting(policy, host)) if has_warden(host) else []
     tail.append(Step(StepKind.CAPABILITIES, "no capabilities, now or after exec"))
-    tail += seccomp(policy, host, gaps, watched=bool(names) or is_asked(policy, host))
+    tail += seccomp(policy, host, gaps, bool(names) or is_asked(policy, host), judged)
     gaps += inside.outer_gaps(found, disk) if inside.relies(host) else kernel_gaps(host)
     gaps += [Gap(ask.key, ask.why, ask.need, ask.origin) for ask in policy.asks]
-    gaps += glob_gaps(policy, disk) + name_gaps(policy, disk) + grant_gaps(asked, disk)
+    held = any(map(patterns.is_late, names))
+    gaps += glob_gaps(policy, disk, held) + name_gaps(policy, disk) + grant_gaps(asked, disk)
     gaps += limits.limit_gaps(policy, host) + network_gaps(policy, host)
     layered = caches.layered(command.shelf, host, disk, found)
     gaps += caches.gaps(command.shelf, host, disk, layered)
@@ -171,7 +174,25 @@ def make_walls(policy: Policy, host: Host, disk: Disk, command: Command, found: 
         limits.controllers(policy, host),
         caches.variables(command.shelf, disk, layered, "/tmp" if has_view(host) else command.temporary),
         tuple(place.path for _, place in layered),
+        observe=observe,
     )
+
+
+def warden_steps(
+    policy: Policy, host: Host, disk: Disk, command: Command, found: list[Region]
+) -> tuple[list[Step], tuple[str, ...], Judged, Observe]:
+    """What the warden is to know: its table and its patterns, what each of their rows stands for, which calls are
+    judged for them, and what is told."""
+    if not has_broker(policy, host):
+        return [], (), Judged.NOTHING, Observe.NOTHING
+    names, watched = table.rows(changes(found), disk)
+    late, judged = patterns.lower(policy)
+    watched = (*watched, *("/" + b"/".join(step.strings).decode("utf-8", "surrogateescape") for step in late))
+    observe = command.observe | (Observe.REFUSALS if late else Observe.NOTHING)
+    if observe & ~Observe.REFUSALS:
+        judged = Judged.READS | Judged.WRITES
+    told = [Step(StepKind.OBSERVE, f"what is told: {observe.name}".lower(), (int(observe),))] * bool(observe)
+    return [*told, *names, *late], watched, judged, observe
 
 
 def with_profile(policy: Policy, disk: Disk, command: Command, found: list[Region]) -> Walls:
@@ -219,7 +240,7 @@ def border(host: Host, nesting: bool) -> list[Step]:
     return [Step(StepKind.SCOPE, "the warden out of reach (a domain within the domain)", numbers)]
 
 
-def seccomp(policy: Policy, host: Host, gaps: list[Gap], watched: bool) -> list[Step]:
+def seccomp(policy: Policy, host: Host, gaps: list[Gap], watched: bool, judged: Judged) -> list[Step]:
     """The table of closed system calls."""
     if not host.seccomp:
         gaps.append(Gap("dangerous system calls closed", "no seccomp filters here", Need.REQUIRED, BUILT_IN))
@@ -232,8 +253,9 @@ def seccomp(policy: Policy, host: Host, gaps: list[Gap], watched: bool) -> list[
         allowed |= Sockets.TCP
     names = ", ".join(member.name or "" for member in Sockets if member in allowed) or "none"
     nesting = is_nesting(policy, host)
-    program = filter_for(host.arch, allowed, private_ipc=with_a_view, nested=nesting, watched=watched)
+    program = filter_for(host.arch, allowed, private_ipc=with_a_view, nested=nesting, watched=watched, judged=judged)
     text = f"seccomp: {len(program) // 8} instructions; sockets: {names}" + "; new names by the warden" * watched
+    text += "; what is opened, too" * (Judged.READS in judged) + "; what is changed, too" * (Judged.WRITES in judged)
     return [Step(StepKind.SECCOMP, text, (int(watched),), (program,))]
 
 
@@ -286,6 +308,7 @@ def assemble(walls: Walls, policy: Policy, command: Command, host: Host) -> tupl
         screen=command.screen,
         limits=policy.limits,
         controllers=walls.controllers,
+        observe=walls.observe,
     )
     return plan, own, last
 

@@ -53,6 +53,14 @@ class Sockets(enum.Flag):
     TCP = 8  # TCP alone, to connect: where only Landlock's ports judge
 
 
+class Judged(enum.Flag):
+    """What the warden judges when it is used, beyond new names."""
+
+    NOTHING = 0
+    WRITES = 1
+    READS = 2
+
+
 class OneOf(msgspec.Struct, frozen=True):
     """The masked low half of an argument is one of these values."""
 
@@ -344,22 +352,63 @@ WATCHED = (
     _row("umask", Answer.NOTIFY, "the warden makes files with the caller's mask, and must hear of a change"),
 )
 
+_USED = "what is denied by a pattern could have come meanwhile: the warden does it, or refuses"
+_PATH, _TEMPORARY, _WRITES = 0o10000000, 0o20000000, 0o1103  # O_PATH, __O_TMPFILE; O_CREAT, O_TRUNC and for writing
+_OPENS = (("open", 1), ("openat", 2))  # and which argument has the flags
+
+# What uses names, where something is denied by patterns that may come later; before WATCHED, for these answer first.
+JUDGED = {
+    Judged.WRITES: (
+        *(_row(name, Answer.ALLOW, "it opens nothing yet", AnyBit(at, _PATH, "it is O_PATH")) for name, at in _OPENS),
+        *(_row(name, Answer.ALLOW, "no name yet", AnyBit(at, _TEMPORARY, "it is O_TMPFILE")) for name, at in _OPENS),
+        *(_row(name, Answer.NOTIFY, _USED, AnyBit(at, _WRITES, "it may write")) for name, at in _OPENS),
+        _row(
+            "unlink unlinkat truncate chmod fchmod fchmodat chown lchown fchown fchownat utime utimes futimesat"
+            " utimensat setxattr lsetxattr fsetxattr removexattr lremovexattr fremovexattr",
+            Answer.NOTIFY,
+            _USED,
+        ),
+        # As of an older kernel: callers fall back to the calls above.
+        _row("fchmodat2 setxattrat removexattrat file_setattr", Answer.ENOSYS, _USED),
+        _row(
+            "ioctl",
+            Answer.ENOTTY,
+            "attributes of a file are changed by it, and nobody is asked",
+            OneOf(1, (0x40086602, 0x401C5820), "it is FS_IOC_SETFLAGS or FS_IOC_FSSETXATTR"),
+        ),
+    ),
+    Judged.READS: (_row("open openat", Answer.NOTIFY, _USED),),
+}
+
 
 def rows(
-    arch: str, sockets: Sockets, private_ipc: bool, nested: bool = False, watched: bool = False
+    arch: str,
+    sockets: Sockets,
+    private_ipc: bool,
+    nested: bool = False,
+    watched: bool = False,
+    judged: Judged = Judged.NOTHING,
 ) -> tuple[Row, ...]:
     """The rows in force, in the order in which they are tried, with the names that this architecture has.
 
-    `watched` sends what makes names to the warden. `nested` lifts what bubblewrap, Chromium and ringfence itself
-    need to make a sandbox of their own. What is locked in the view stays locked in theirs.
+    `watched` sends what makes names to the warden, `judged` also what uses them. `nested` lifts what bubblewrap,
+    Chromium and ringfence itself need to make a sandbox of their own. What is locked in the view stays locked.
     """
     known = set(numbers(arch)) - (LIFTED if nested else set())
     depends = (() if nested else NAMESPACES) + (() if private_ipc else IPC)
-    table = (*CLOSED, *depends, *FAST_OPEN, *_socket_rows(sockets), *(WATCHED if watched else ()))
+    table = (*CLOSED, *depends, *FAST_OPEN, *_socket_rows(sockets), *_warden_rows(watched, judged))
     present = ((row, tuple(name for name in row.names if name in known)) for row in table)
     return tuple(
         row if names == row.names else msgspec.structs.replace(row, names=names) for row, names in present if names
     )
+
+
+def _warden_rows(watched: bool, judged: Judged) -> Iterator[Row]:
+    for flag, kinds in JUDGED.items():
+        if flag in judged:
+            yield from kinds
+    if watched:
+        yield from WATCHED
 
 
 def _socket_rows(sockets: Sockets) -> Iterator[Row]:

@@ -1,0 +1,71 @@
+"""The warden's patterns: what is denied by one and may come later than the mounts.
+
+Pure. Each rule becomes a step of its parts (enforce/glob.h reads them as policy/glob.py does). Of reads the deepest
+rule decides, so with a denied pattern comes everything that could allow what it denies; what is denied by name needs no
+pattern, for it is hidden. Of writes any denial does, so those are enough.
+"""
+
+from ..model import BUILT_IN, SCRATCH, Access, Policy, Rule, Step, StepKind, Verdict
+from .rules import PRIVATE
+from .syscalls import Judged
+
+READ, WRITE = 0, 1  # format.h
+PASSES, DENIES, ALWAYS = 0, 1, 2
+MOST, MOST_PARTS = 1024, 63
+_SPECIAL = "*?[{"
+
+
+def late(policy: Policy) -> list[Rule]:
+    """The patterns that deny something, also what is not there yet."""
+    return [rule for rule in policy.rules if rule.glob and rule.verdict is not Verdict.ALLOW]
+
+
+def lower(policy: Policy) -> tuple[list[Step], Judged]:
+    """The steps, and which calls must be judged for them. Nothing when they are more than the warden takes."""
+    denied = late(policy)
+    reads = any(rule.access is Access.READ for rule in denied)
+    steps = [_step(rule) for rule in denied]
+    if reads:
+        allowed = [rule for rule in policy.rules if rule.access is Access.READ and rule.verdict is Verdict.ALLOW]
+        private = [*PRIVATE, *(rule.path for rule in policy.rules if rule.why == SCRATCH)]
+        steps += [_step(rule) for rule in allowed]
+        steps += [_made(f"{path} is the run's own", READ, PASSES, 0, _parts(path, False)) for path in private]
+    if len(steps) > MOST or any(len(step.strings) > MOST_PARTS or _has_braces(step) for step in steps):
+        return [], Judged.NOTHING
+    return steps, Judged.READS | Judged.WRITES if reads else Judged.WRITES if denied else Judged.NOTHING
+
+
+def is_late(step: Step) -> bool:
+    return step.kind is StepKind.PATTERN
+
+
+def _step(rule: Rule) -> Step:
+    verdict = ALWAYS if rule.always else PASSES if rule.verdict is Verdict.ALLOW else DENIES
+    # As policy.decide ranks them; the first place is for what is the run's own.
+    by_pattern = rule.glob or bool(rule.pattern)
+    rank = 1 + (rule.implied << 3 | (rule.origin == BUILT_IN) << 2 | by_pattern << 1 | (verdict != PASSES))
+    what = "passes" if verdict == PASSES else "is refused when it is used"
+    text = f"{rule.access.value} {rule.path} {what} ({rule.origin})"
+    return _made(text, READ if rule.access is Access.READ else WRITE, verdict, rank, _parts(rule.path, rule.glob))
+
+
+def _made(text: str, access: int, verdict: int, rank: int, parts: list[str]) -> Step:
+    names = tuple(part.encode("utf-8", "surrogateescape") for part in parts)
+    return Step(StepKind.PATTERN, text, (access, verdict, rank), names)
+
+
+def _parts(path: str, is_glob: bool) -> list[str]:
+    """The names of a path, as patterns; a `**` at the end says nothing, and two are one."""
+    parts: list[str] = []
+    for name in path.split("/"):
+        if name in ("", ".") or (is_glob and name == "**" and parts[-1:] == ["**"]):
+            continue
+        parts.append(name if is_glob else "".join(f"[{char}]" if char in _SPECIAL else char for char in name))
+    while is_glob and parts[-1:] == ["**"]:
+        parts.pop()
+    return parts
+
+
+def _has_braces(step: Step) -> bool:
+    """Whether alternatives in braces were left in it, which the warden does not read."""
+    return any(b"{" in part.replace(b"[{]", b"") for part in step.strings)
