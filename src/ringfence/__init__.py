@@ -10,10 +10,12 @@ from . import _doorstep as _doorstep  # first, before a hostile directory can of
 if not _doorstep.IS_PROGRAM:  # the command imports what its verb needs, and these are for other programs
     from .entrances import Mode, Prefix, Sandbox, sandboxed_command
     from .model import (
+        Cause,
         Denial,
         Enforcement,
         Exceeded,
         Exited,
+        Explain,
         Gap,
         LaunchError,
         Outcome,
@@ -56,11 +58,13 @@ def __dir__() -> list[str]:
 
 __version__ = "0.1.0"
 __all__ = [
+    "Cause",
     "Chunk",
     "Denial",
     "Enforcement",
     "Exceeded",
     "Exited",
+    "Explain",
     "Flags",
     "Gap",
     "Input",

@@ -69,6 +69,7 @@ class Prepared:
         self.agent: tuple[str, int] | None = None  # the ssh agent outside, and the socket that stands for it inside
         self.users = 0  # runs that rely on it now
         self.runs = 0
+        self._judged: Policy | None = None
         self.variables: tuple[Mapping[str, str], tuple[bytes, ...]] | None = None  # an environment, what is given of it
         self._nursery: tuple[enforce.Nursery, tuple[object, ...]] | None = None  # and how we were when it was made
         self.until = time.monotonic() + FRESH_SECONDS
@@ -148,6 +149,18 @@ class Prepared:
             for name, text in plan.resolver_files(os.uname().nodename).items():
                 _write(f"{self.temporary}/{name}", text)
             self.policy = plan.with_resolver(self.policy, self.temporary)
+
+    def judged(self) -> Policy:
+        """The policy as it is carried out, with the disk's own names for its paths, as the judge wants it."""
+        if self._judged is None:
+            places = self.disk.places
+
+            def resolve(path: str) -> str:
+                return places[path].path if path in places else enforce.canonical(path)
+
+            carried = plan.without_swayed(self.policy, self.disk)
+            self._judged = policy.canonical_policy(plan.as_layered(carried, self.walls.layered), resolve)
+        return self._judged
 
     def is_fresh(self, found: Policy) -> bool:
         """Whether what was seen of the disk and the files may still be relied on."""

@@ -26,10 +26,10 @@ from .keep import (
 from .model import (
     Access,
     Command,
-    Decision,
     Denial,
     Ending,
     Enforcement,
+    Explain,
     Need,
     Outcome,
     Plan,
@@ -222,16 +222,18 @@ def run(
     screen: Screen = Screen(),  # noqa: B008
     on_start: Callable[[enforce.Launch], None] | None = None,
     quarantine: bool = False,
+    explain: Explain = Explain.FAILURE,
 ) -> Outcome:
     """Run a command inside its workspace, and tell what became of it.
 
     `capture` puts its output into the outcome; `on_output` is called with "stdout" or "stderr" and each piece of it.
     `limits` are by the policy's names: {"memory": "2G", "processes": 256}. `quarantine` renames repositories that it
-    left in the workspace and that would make a later git run programs.
+    left in the workspace and that would make a later git run programs. `explain` says how much is done to tell why it
+    failed.
     """
     check_words(argv)
     request = make_request(workspace, cwd, with_limits(flags, limits), as_root, detached, screen)
-    job = make_job(argv, request, env, capture or bool(on_output), input)
+    job = make_job(argv, request, env, capture or bool(on_output), input, explain)
     begun = time.time_ns()
     with Record(request, argv, job.environ) as record:
         outcome = _attempt(job, on_output, timeout, on_start, record)
@@ -278,16 +280,25 @@ class Job(msgspec.Struct, frozen=True):
     capture: bool
     data: bytes | None  # what it reads
     is_at_terminal: bool  # whether any of our own 0 to 2 is one
+    explain: Explain = Explain.FAILURE
 
 
 def make_job(
-    argv: Sequence[str], request: Request, env: Mapping[str, str] | None, capture: bool, data: bytes | None
+    argv: Sequence[str],
+    request: Request,
+    env: Mapping[str, str] | None,
+    capture: bool,
+    data: bytes | None,
+    explain: Explain = Explain.FAILURE,
 ) -> Job:
     """Look at those of 0 to 2 that are inherited."""
     inherited = (() if data is not None else (0,)) + (() if capture else (1, 2))
     streams, pumped, is_at_terminal = enforce.look_over(inherited)
+    if explain is Explain.OUTPUT and not capture:  # both, where they are one: their order is kept
+        pumped = tuple({*pumped, 2, *((1,) if os.path.sameopenfile(1, 2) else ())})
+        streams = tuple(stream for stream in streams if stream.fd not in pumped)
     environ = environment() if env is None else env
-    return Job(request, tuple(argv), environ, streams, pumped, capture, data, is_at_terminal)
+    return Job(request, tuple(argv), environ, streams, pumped, capture, data, is_at_terminal, explain)
 
 
 def was_swapped(job: Job, ending: Ending) -> bool:
@@ -333,8 +344,10 @@ class Living:
         whole: Plan,
         inherited: tuple[object, ...],
         passage: "Passage | None",
+        job: "Job",
     ) -> None:
         self.launch = launched
+        self._job = job
         self._passage = passage
         self._made, self._whole, self._inherited = made, whole, inherited
         self._started = time.monotonic()
@@ -364,7 +377,7 @@ class Living:
                 for one in seen
             ]
         self.renew(is_over=True)
-        return Outcome(
+        found = Outcome(
             ending,
             made.walls.in_force,
             made.walls.gaps,
@@ -376,6 +389,12 @@ class Living:
             planted=made.appeared(),
             policies=made.policy.sources,
         )
+        explain, off = self._job.explain, made.policy.enforcement is Enforcement.OFF
+        if off or explain is Explain.NOTHING or (found.ok and explain is not Explain.OUTPUT):
+            return found
+        from .explain import explained
+
+        return explained(made, self._job.argv, self._job.environ, found, bytes(self.launch.heard))
 
 
 @contextlib.contextmanager
@@ -409,7 +428,7 @@ def launch(job: Job) -> Iterator[Living]:
         with passage or NOTHING, enforce.start(whole, wire, pumped, job.capture, feed, standby, group) as launched:
             if passage:
                 passage.open(launched)
-            yield Living(made, launched, whole, inherited, passage)
+            yield Living(made, launched, whole, inherited, passage, job)
     finally:
         release(made)
 
@@ -431,8 +450,9 @@ def limit_of(found: Policy, name: str) -> int | None:
 
 def _denial(made: Prepared, path: str, access: Access = Access.WRITE) -> Denial:
     """What the warden refused, as the judge explains it."""
-    decision = policy.decide(judged_policy(made), access, path)
-    return Denial(access.value, path, decision.reason, decision.grant, observed=True)
+    decision = policy.decide(made.judged(), access, path)
+    origin = str(decision.rule.origin) if decision.rule else ""
+    return Denial(access.value, path, decision.reason, decision.grant, True, origin)
 
 
 def _passage(made: Prepared, environ: Mapping[str, str]) -> "Passage | None":
@@ -448,63 +468,5 @@ def _passage(made: Prepared, environ: Mapping[str, str]) -> "Passage | None":
 def _shows(made: Prepared, stream: Stream) -> bool:
     if made.policy.enforcement is Enforcement.OFF:
         return True
-    allowed = policy.decide(judged_policy(made), Access.READ, stream.path).verdict is Verdict.ALLOW
+    allowed = policy.decide(made.judged(), Access.READ, stream.path).verdict is Verdict.ALLOW
     return allowed and plan.shows(made.policy, stream.path)
-
-
-def why(request: Request, access: str, path: str) -> tuple[Decision, str]:
-    """The judge's answer for one path, and the path it was asked about."""
-    real = enforce.canonical(os.path.join(request.cwd, expanded(request, path)))
-    wanted = Access.READ if access == "run" else Access(access)  # what may be read may be executed
-    return policy.decide(judged_policy(prepare(request)), wanted, real), real
-
-
-def expanded(request: Request, path: str) -> str:
-    """A path with its tilde as the command's home."""
-    return os.path.join(request.home, path[2:]) if path.startswith("~/") else request.home if path == "~" else path
-
-
-def why_connect(request: Request, target: str) -> tuple[Decision, str]:
-    """The judge's answer for one host and port."""
-    from .policy.hosts import port_number, split_port
-
-    host, port = split_port(target)
-    network = prepare(request).policy.network
-    return policy.decide_host(network, host, port_number(port) if port else 443), target
-
-
-def judged_policy(made: Prepared) -> Policy:
-    """The policy as the planner carries it out, with the disk's own names for its paths, as the judge wants it."""
-    places = made.disk.places
-
-    def resolve(path: str) -> str:
-        return places[path].path if path in places else enforce.canonical(path)
-
-    carried = plan.without_swayed(made.policy, made.disk)
-    return policy.canonical_policy(plan.as_layered(carried, made.walls.layered), resolve)
-
-
-def _suspected_host(request: Request, target: str) -> list[Denial]:
-    scheme, _, where = target.rpartition("://")
-    ports = {"http": 80, "ssh": 22, "git": 9418, "ftp": 21, "ws": 80}
-    where = where.rpartition("@")[2]
-    decision, _ = why_connect(request, where if ":" in where else f"{where}:{ports.get(scheme, 443)}")
-    if decision.verdict is Verdict.ALLOW:
-        return []
-    return [Denial("connect", where, decision.reason, decision.grant)]
-
-
-def suspected(request: Request, argv: Sequence[str]) -> list[Denial]:
-    """What the command's own words ask for and the policy refuses: concluded, not seen."""
-    from .policy.suspect import suspects
-
-    judged = judged_policy(prepare(request))
-    found = []
-    for access, target in suspects(tuple(argv), request.cwd, request.home):
-        if access == "connect":
-            found += _suspected_host(request, target)
-            continue
-        decision = policy.decide(judged, Access(access), enforce.canonical(target))
-        if decision.verdict is not Verdict.ALLOW:
-            found.append(Denial(access, target, decision.reason, decision.grant))
-    return found

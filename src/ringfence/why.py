@@ -11,9 +11,9 @@ from typing import Annotated, Literal
 import msgspec
 
 from . import enforce, policy
+from .explain import expanded
 from .keep import FRESH_SECONDS, Request, prepare
 from .model import Access, Decision, Policy, RingfenceError, UsageError, Verdict
-from .run import expanded, judged_policy
 
 ACCESSES = {"read": Access.READ, "write": Access.WRITE, "run": Access.READ}  # what may be read may be executed
 KEPT = 64
@@ -81,7 +81,7 @@ class Desk:
             flags = msgspec.structs.replace(request.flags, inline=(*request.flags.inline, inline))
             request = msgspec.structs.replace(request, flags=flags)
         try:
-            return judged_policy(prepare(request))
+            return prepare(request).judged()
         except RingfenceError as error:
             return error
 

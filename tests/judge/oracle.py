@@ -18,7 +18,6 @@ from ringfence.model import BUILT_IN, Access, Decision, Need, Origin, Rule, Step
 from ringfence.plan import allowlist
 from ringfence.plan.regions import is_below
 from ringfence.plan.rules import PRIVATE
-from ringfence.run import judged_policy
 
 OPENING = ("read", "list", "exec")
 CHANGING = ("write", "touch", "truncate", "chmod", "utime")
@@ -55,7 +54,7 @@ class Oracle:
     """The judge's answers for one prepared run, and what its plan says it cannot hold. Asked before the run."""
 
     def __init__(self, made: Prepared, *tops: str) -> None:
-        self.policy = judged_policy(made)
+        self.policy = made.judged()
         self.viewed = plan.has_view(made.host)
         self.gaps = [gap.what for gap in made.walls.gaps]
         regions = plan.lay_out(made.policy, made.host, made.disk, made.temporary)

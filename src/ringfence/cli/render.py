@@ -5,7 +5,7 @@ import json
 
 import msgspec
 
-from ..model import Decision, Gap, Host, Outcome, Plan, RingfenceError
+from ..model import Decision, Denial, Gap, Host, Outcome, Plan, RingfenceError
 
 
 def dump(document: object) -> str:
@@ -45,6 +45,7 @@ def outcome_document(outcome: Outcome) -> str:
             "inForce": outcome.in_force,
             "gaps": gap_values(outcome.gaps),
             "denials": outcome.denials,
+            "notOurs": outcome.not_ours,
             "ignored": outcome.ignored,
             "planted": outcome.planted,
             "quarantined": outcome.quarantined,
@@ -101,12 +102,20 @@ def decision_document(decision: Decision, access: str, path: str) -> str:
     )
 
 
+MOST_LINES = 20
+
+
 def explain(outcome: Outcome) -> list[str]:
-    """How it ended, what was refused, and what the command's own words ask for that it may not have."""
-    lines = [f"ringfence: the command {outcome.ending}"]
-    for observed, words in ((True, "refused"), (False, "refused, judging by its arguments")):
-        said = [denial for denial in outcome.denials if denial.observed is observed]
-        lines += [f"ringfence: {words}:"] * bool(said)
-        lines += [f"  {denial.access} {denial.target}: {denial.reason}" + (f"; {denial.grant}" if denial.grant else "")
-                  for denial in said]  # fmt: skip
-    return lines
+    """What was refused, by which rule, and the smallest grant; and what failed, and not by us. A line each."""
+    lines = [denial_line(denial) for denial in outcome.denials]
+    lines += [f"ringfence: not ours: {cause.access} {cause.target}: {cause.reason}" for cause in outcome.not_ours]
+    more = len(lines) - MOST_LINES
+    return lines[:MOST_LINES] + [f"ringfence: and {more} more; --json has them all"] * (more > 0)
+
+
+def denial_line(denial: Denial) -> str:
+    """One refusal."""
+    how = "OBSERVED" if denial.observed else "INFERRED"
+    who = f" by {denial.exe or 'a process'}[{denial.pid}]" if denial.pid else ""
+    out = f"; allow it: ringfence run {denial.grant} …" if denial.grant else ""
+    return f"ringfence: refused ({how}): {denial.access} {denial.target}{who}: {denial.reason}{out}"

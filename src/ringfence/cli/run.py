@@ -4,11 +4,9 @@ import _signal as signal  # type: ignore[import-not-found]  # `signal` makes an 
 import os
 from types import FrameType
 
-import msgspec
-
 from ..enforce import Launch
-from ..model import BUILT_IN, Exited, Need, Outcome, Refused, Screen
-from ..run import make_request, run, suspected
+from ..model import BUILT_IN, Exited, Explain, Need, Outcome, Refused, Screen
+from ..run import run
 from .options import LIMITS, OUTPUT, POLICY, WORKSPACE, Option, flags_of, one, parse, render_help, say
 
 TABLE = (
@@ -17,6 +15,7 @@ TABLE = (
     *LIMITS,
     Option("--raw-terminal", "", "pass on what reaches beyond a terminal's screen: clipboard, title, keys"),
     Option("--quarantine", "", "rename repositories left in the workspace that would make a later git run programs"),
+    Option("--explain", "", "lead what the command says past us, to tell why it fails"),
     Option("--quiet", "", "no words of ours after the command's own"),
     *OUTPUT,
 )
@@ -24,7 +23,8 @@ EXAMPLES = (
     "ringfence run -- npm test",
     "ringfence run --allow-read ~/.config/foo --timeout 5m -- make check",
     "ringfence run --timeout 10m --memory 2G --processes 256 --output 10M -- npm test",
-    "ringfence run --json -- pytest -q | jq .ending",
+    "ringfence run --json -- pytest -q | jq .denials",
+    "ringfence run --explain -- npm ci",
 )
 FORWARDED = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGQUIT)
 
@@ -40,6 +40,8 @@ def main(words: list[str]) -> int:
         )
         return 0
     as_json = "--json" in values
+    explain = Explain.NOTHING if "--quiet" in values and not as_json else Explain.FAILURE
+    explain = Explain.OUTPUT if "--explain" in values else explain
     screen = Screen() if as_json else find_screen("--raw-terminal" in values)
     outcome = run(
         argv,
@@ -51,20 +53,13 @@ def main(words: list[str]) -> int:
         screen=screen,
         on_start=Forwarder().started,
         quarantine="--quarantine" in values,
+        explain=explain,
     )
-    refused = isinstance(outcome.ending, Refused)
-    if outcome.ending != Exited(0) and not refused and not ("--quiet" in values and not as_json):
-        request = make_request(
-            one(values, "--workspace"), os.getcwd(), flags_of(values), "--as-root" in values, screen=screen
-        )
-        seen = {denial.target for denial in outcome.denials}
-        others = (denial for denial in suspected(request, argv) if denial.target not in seen)
-        outcome = msgspec.structs.replace(outcome, denials=(*outcome.denials, *others))
     if as_json:
         from .render import outcome_document
 
         print(outcome_document(outcome))
-    elif refused or "--quiet" not in values:
+    elif isinstance(outcome.ending, Refused) or "--quiet" not in values:
         tell(outcome)
     return outcome.exit_code
 
@@ -103,6 +98,7 @@ def tell(outcome: Outcome) -> None:
     """In a few words: what was not given, what was not enforced, and why it may have failed."""
     if isinstance(outcome.ending, Refused):
         say(f"ringfence: {outcome.ending}")
+        _explain(outcome)
         return
     for sentence in outcome.ignored:
         say(f"ringfence: {sentence}")
@@ -115,7 +111,14 @@ def tell(outcome: Outcome) -> None:
         say(f"ringfence: {path} appeared during the run, and such a file runs code later: look at it before you use it")
     for path in outcome.quarantined:
         say(f"ringfence: moved out of the way: {path}")
-    if outcome.denials or not isinstance(outcome.ending, Exited):
+    if not isinstance(outcome.ending, Exited):
+        say(f"ringfence: the command {outcome.ending}")
+    _explain(outcome)
+
+
+def _explain(outcome: Outcome) -> None:
+    """A line for each refusal, and for what was not ours."""
+    if outcome.denials or outcome.not_ours:
         from .render import explain
 
         say(*explain(outcome))

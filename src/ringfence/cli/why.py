@@ -4,8 +4,9 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
+from ..explain import why, why_connect
 from ..model import UsageError, Verdict
-from ..run import make_request, why, why_connect
+from ..run import make_request
 from .options import OUTPUT, POLICY, WORKSPACE, Option, flags_of, one, parse, printable, render_help
 
 if TYPE_CHECKING:

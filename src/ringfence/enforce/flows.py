@@ -115,7 +115,10 @@ class Give:
 
 
 class Copy:
-    """From one descriptor to another, both closed at the end. What stops it goes to `failed`."""
+    """From one descriptor to another, both closed at the end. What stops it goes to `failed`; of what passes, the end
+    stays in `heard`."""
+
+    heard: bytearray | None = None
 
     def __init__(
         self,
@@ -158,6 +161,9 @@ class Copy:
                     self.close()
                     return
                 self._held = self._change(self._budget.allowed(data))
+                if self.heard is not None:
+                    self.heard += data
+                    del self.heard[:-CHUNK]
             if self._held:
                 self._held = self._held[self._write(self._held) :]
         except BlockingIOError:

@@ -61,6 +61,7 @@ class Launch:
         self._watch: Watch | None = None
         self._status = status
         self._records = b""
+        self.heard = bytearray()  # the end of what it wrote, where that passed us
         self._all_told = False
         self._observer: Observer | None = None
         self._supervisor: Supervisor | None = None
@@ -171,7 +172,9 @@ class Launch:
             if fd is not None:
                 flows.append(Take(fd, number, sink or (lambda _number, _data: None), budget))
         for source, target, is_output in self.copies:
-            flows.append(Copy(source, target, self.failed, is_output, budget if is_output else None))
+            copy = Copy(source, target, self.failed, is_output, budget if is_output else None)
+            copy.heard = self.heard if is_output else None
+            flows.append(copy)
         self.copies = []
         self._supervisor = Supervisor(self, flows, budget, timeout, self._watched())
         return self._supervisor

@@ -83,6 +83,7 @@ class Launch:
         self.process = process
         self.plan = plan
         self.denied: tuple[int, ...] = ()  # nobody watches here
+        self.heard = bytearray()
         self.is_ready = True
         self._ready = ready
 

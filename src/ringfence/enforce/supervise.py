@@ -10,7 +10,7 @@ import time
 from typing import TYPE_CHECKING
 
 from ..model import Ending, Exceeded, TimedOut
-from .flows import Budget, Flow, Give, Take
+from .flows import Budget, Copy, Flow, Give, Take
 from .process import GRACE, open_pidfd
 
 if TYPE_CHECKING:
@@ -49,7 +49,11 @@ class Supervisor:
     def add_terminal(self, terminal: "Terminal", inner: int) -> None:
         """The run has a terminal of its own: move bytes between it and the person's."""
         self._terminal = terminal
-        self.flows += terminal.attach(inner, self.launch.failed, self._budget)
+        made = terminal.attach(inner, self.launch.failed, self._budget)
+        for flow in made:
+            if isinstance(flow, Copy) and flow.is_output:
+                flow.heard = self.launch.heard
+        self.flows += made
 
     @property
     def is_over(self) -> bool:

@@ -46,6 +46,7 @@ class Launch:
 
     is_ready = False
     denied: tuple[int, ...] = ()
+    heard = b""
 
     def observed(self) -> tuple[list[Observed], int]:
         """Nobody watches here."""

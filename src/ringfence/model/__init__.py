@@ -1,6 +1,7 @@
 """Frozen values, and the small questions they answer. Imports nothing else of ours."""
 
 from .command import Command as Command
+from .command import Explain as Explain
 from .command import Observe as Observe
 from .command import Screen as Screen
 from .command import Shelf as Shelf
@@ -23,6 +24,7 @@ from .host import Place as Place
 from .names import BRANCH_PREFIX as BRANCH_PREFIX
 from .names import SCRATCH as SCRATCH
 from .names import SESSION_PREFIX as SESSION_PREFIX
+from .outcome import Cause as Cause
 from .outcome import Denial as Denial
 from .outcome import Ending as Ending
 from .outcome import Exceeded as Exceeded

@@ -59,3 +59,11 @@ class Command(msgspec.Struct, frozen=True):
     ids: tuple[int, int] | None = None  # the workspace's owner, when root started us
     variables: tuple[bytes, ...] | None = None  # what the program is given of the environment, where that is known
     observe: Observe = Observe.NOTHING
+
+
+class Explain(enum.Enum):
+    """How much is done to tell why a command failed."""
+
+    NOTHING = "nothing"  # but what was seen
+    FAILURE = "failure"  # what it said, where that passed us, and its own words
+    OUTPUT = "output"  # what it says is led past us for that

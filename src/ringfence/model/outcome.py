@@ -95,8 +95,19 @@ class Denial(msgspec.Struct, frozen=True):
     access: str
     target: str
     reason: str
-    grant: str = ""
+    grant: str = ""  # the flags that would allow it; "" where none would
     observed: bool = False
+    origin: str = ""  # the rule's file and line, the flag, or built-in
+    pid: int = 0  # who asked, as the run counts, and by which program; unknown where nobody saw it
+    exe: str = ""
+
+
+class Cause(msgspec.Struct, frozen=True):
+    """Something that failed, and not by us: it would have failed without the sandbox too."""
+
+    access: str
+    target: str
+    reason: str
 
 
 class Outcome(msgspec.Struct, frozen=True):
@@ -109,6 +120,7 @@ class Outcome(msgspec.Struct, frozen=True):
     stdout: bytes | None = None
     stderr: bytes | None = None
     denials: tuple[Denial, ...] = ()
+    not_ours: tuple[Cause, ...] = ()  # why else it failed, as far as that is known
     ignored: tuple[str, ...] = ()  # what an untrusted policy asked for and did not get
     planted: tuple[str, ...] = ()  # what appeared during the run and runs code later: protected names, repositories
     quarantined: tuple[str, ...] = ()  # what of it was renamed, by its new names

@@ -13,6 +13,7 @@ from .flags import Reach as Reach
 from .load import load as load
 from .trust import distrust as distrust
 from .trust import trust as trust
+from .words import quoted as quoted
 
 if TYPE_CHECKING:
     from .connect import decide_address as decide_address

@@ -1,0 +1,231 @@
+"""Why something failed: by a rule of the policy, or not by us at all.
+
+What was seen (by the warden, by the gate) is a denial. What a failed command says of its failure is judged here: by the
+policy, and by what the host itself would have said. It is ours when the policy refuses what the host would have
+allowed, and then the grant is the one that makes it pass. Where the host refuses too (no such file, a file's mode),
+it is not ours, and no grant would help. Where neither refuses, nothing is said.
+"""
+
+import errno
+import os
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from . import enforce, policy
+from .enforce import modes
+from .keep import Prepared, Request, prepare
+from .model import Access, Cause, Decision, Denial, Outcome, Refused, Verdict
+from .policy.clues import MOST_TEXT, Clue, clues, urls_of
+
+Found = Denial | Cause | None
+LOOPBACK = ("localhost", "127.0.0.1", "::1", "0.0.0.0")
+
+
+def denial_of(decision: Decision, access: str, target: str, observed: bool = False) -> Denial:
+    """A decision as what was refused."""
+    spoken = decision.rule or decision.host
+    origin = str(spoken.origin) if spoken else ""
+    return Denial(access, target, decision.reason, decision.grant, observed, origin)
+
+
+def explained(
+    made: Prepared, argv: Sequence[str], environ: Mapping[str, str], outcome: Outcome, heard: bytes = b""
+) -> Outcome:
+    """The outcome of a command that failed, with what it says of it and its own words explained. `heard` is what of
+    its output passed us, where it was not captured."""
+    said = (outcome.stderr or b"")[-MOST_TEXT:] + b"\n" + (outcome.stdout or b"")[-MOST_TEXT:] + heard[-MOST_TEXT:]
+    asked = _Asked(made, tuple(argv), environ)
+    found = [asked.cause(clue) for clue in clues(said.decode("utf-8", "replace"), asked.argv)]
+    if isinstance(outcome.ending, Refused):
+        found = [asked.cause(Clue("run", argv[0], outcome.ending.errno))] if outcome.ending.kind == "exec" else []
+        return _with(outcome, found)
+    if not any(isinstance(one, Denial) for one in (*found, *outcome.denials)):
+        found += [one for clue in asked.words() if isinstance(one := asked.cause(clue), Denial)]
+    return _with(outcome, found)
+
+
+def _with(outcome: Outcome, found: list[Found]) -> Outcome:
+    """What was seen stays; what is concluded comes after it, each once."""
+    seen = {denial.target for denial in outcome.denials}
+    denials = dict.fromkeys(one for one in found if isinstance(one, Denial) and one.target not in seen)
+    blamed = seen | {denial.target for denial in denials}
+    others = dict.fromkeys(one for one in found if isinstance(one, Cause) and one.target not in blamed)
+    return msgspec.structs.replace(outcome, denials=(*outcome.denials, *denials), not_ours=(*outcome.not_ours, *others))
+
+
+class _Asked:
+    """One failed command, its policy, and the host as it is for whoever the command is."""
+
+    def __init__(self, made: Prepared, argv: tuple[str, ...], environ: Mapping[str, str]) -> None:
+        self.made, self.argv, self.environ = made, argv, environ
+        self.request = made.request
+        self.judged = made.judged()
+        self.who = modes.person(made.request.ids)
+
+    def words(self) -> list[Clue]:
+        """What the command's own words ask for."""
+        from .policy.suspect import suspects
+
+        found = []
+        for access, target in suspects(self.argv, self.request.cwd, self.request.home):
+            if access == "connect":
+                found += [Clue("connect", f"{host}:{port}") for host, port in urls_of(target)]
+            else:
+                found.append(Clue(access, target))
+        return found
+
+    def cause(self, clue: Clue) -> Found:
+        """What made something fail, where that can be known."""
+        if clue.access == "variable":
+            return self.variable(clue.target)
+        if clue.access == "bind":
+            return self.bind(int(clue.target))
+        if clue.access == "connect" and not clue.target.startswith("/"):
+            return self.connect(clue)
+        if clue.access == "run" and "/" not in clue.target:
+            return self.program(clue.target)
+        if "\0" in clue.target:
+            return None
+        path = os.path.join(self.request.cwd, expanded(self.request, clue.target))
+        try:
+            real = enforce.canonical(path)
+        except OSError:
+            return None
+        if modes.is_socket(real):
+            return self.socket(real)
+        return self.path(real, clue)
+
+    def decide(self, access: Access, path: str) -> Decision:
+        return policy.decide(self.judged, access, path)
+
+    # ---- Files ----
+
+    def path(self, path: str, clue: Clue) -> Found:
+        is_there = os.path.lexists(path)
+        if clue.access == "write" or (clue.access == "use" and not is_there and clue.error != errno.ENOENT):
+            return self.write(path, clue)
+        reading = self.decide(Access.READ, path)
+        host = modes.refusal(self.who, path, os.R_OK)
+        if reading.verdict is not Verdict.ALLOW:
+            return self.blame(reading, "read", path, host, clue)
+        if is_there and self.is_private(path):
+            return self.private(path, host)
+        if host:
+            return Cause("read", path, host) if clue.error else None
+        if clue.error == errno.ENOENT:
+            return None  # it is there, and may be read
+        return self.write(path, clue) if clue.access == "use" else self.execute(path, clue)
+
+    def write(self, path: str, clue: Clue) -> Found:
+        writing = self.decide(Access.WRITE, path)
+        host = modes.refusal(self.who, path, os.W_OK)
+        if writing.verdict is Verdict.ALLOW and not self.is_private(path):
+            return Cause("write", path, host) if host and clue.error else None
+        return self.blame(writing, "write", path, host, clue) if writing.verdict is not Verdict.ALLOW else None
+
+    def execute(self, path: str, clue: Clue) -> Found:
+        if clue.error in (errno.EACCES, errno.EPERM) and os.path.isfile(path):
+            host = modes.refusal(self.who, path, os.X_OK)
+            return Cause("run", path, f"{host}: it is not executable") if host else None
+        return None
+
+    def blame(self, decision: Decision, access: str, path: str, host: str, clue: Clue) -> Found:
+        """The policy refuses: ours, unless the host would have refused all the same."""
+        if not host:
+            return denial_of(decision, access, path)
+        return Cause(access, path, f"{host}; the policy closes it besides") if clue.error else None
+
+    def is_private(self, path: str) -> bool:
+        """Whether the command has something of its own at a place where the host may have something else."""
+        return any(path.startswith(f"{place}/") for place in ("/tmp", "/var/tmp", "/dev/shm")) and not any(
+            path == granted or path.startswith(f"{granted}/")
+            for granted in (self.made.policy.workspace, self.made.temporary or "/nonexistent")
+        )
+
+    def private(self, path: str, host: str) -> Found:
+        if host:
+            return Cause("read", path, host)
+        place = next(place for place in ("/var/tmp", "/tmp", "/dev/shm") if path.startswith(f"{place}/"))
+        rule = self.decide(Access.READ, path).rule
+        if rule is None or rule.path != place:
+            return None  # somebody granted the host's own
+        reason = f"{path} is the host's, and the command has a {place} of its own"
+        return Denial("read", path, reason, f"--allow-read {policy.quoted(path)}", origin="built-in")
+
+    def program(self, name: str) -> Found:
+        """A program that was not found on the path it has."""
+        for directory in self.environ.get("PATH", os.defpath).split(os.pathsep):
+            path = enforce.canonical(os.path.join(self.request.cwd, directory, name))
+            if os.path.isfile(path) and not modes.refusal(self.who, path, os.X_OK):
+                reading = self.decide(Access.READ, path)
+                return denial_of(reading, "run", path) if reading.verdict is not Verdict.ALLOW else None
+        return Cause("run", name, "no directory of PATH has such a program")
+
+    # ---- Everything else ----
+
+    def socket(self, path: str) -> Found:
+        network = self.judged.network
+        if network.all_unix_sockets or any(rule.path == path for rule in network.sockets):
+            host = modes.refusal(self.who, path, os.W_OK)
+            return Cause("connect", path, host or "whoever should listen there does not")
+        host = modes.refusal(self.who, path, os.W_OK)
+        if host:
+            return Cause("connect", path, host)
+        reason = f"no rule lets anyone reach the socket {path}"
+        return Denial("connect", path, reason, f"--allow-socket {policy.quoted(path)}", origin="built-in")
+
+    def connect(self, clue: Clue) -> Found:
+        host, _, port = clue.target.rpartition(":")
+        number = int(port) if port.isdigit() else 443
+        network = self.judged.network
+        decision = policy.decide_host(network, host, number)
+        if host in LOOPBACK and not modes.listens(number):
+            return Cause("connect", clue.target, f"nobody listens at port {number} of the host") if clue.error else None
+        if decision.verdict is not Verdict.ALLOW:
+            return denial_of(decision, "connect", clue.target)
+        if not clue.error:
+            return None
+        is_name = clue.error == errno.EADDRNOTAVAIL
+        why = "the name is not known" if is_name else "it may be reached, and nobody answers there"
+        return Cause("connect", clue.target, why)
+
+    def bind(self, port: int) -> Found:
+        if port >= modes.lowest_free_port():
+            return None
+        if self.who.uid != 0:
+            return Cause("bind", str(port), f"only root may listen at ports below {modes.lowest_free_port()}")
+        return Denial("bind", str(port), "the command has no capabilities, though it is root", origin="built-in")
+
+    def variable(self, name: str) -> Found:
+        if name not in self.environ:
+            return Cause("variable", name, "it is not set")
+        given = self.made.variables[1] if self.made.variables else ()
+        if any(one.startswith(f"{name}=".encode()) for one in given):
+            return None
+        reason = f"{name} is set, and does not reach the command: no rule lets it"
+        return Denial("variable", name, reason, f"--allow-env {name}", origin="built-in")
+
+
+# ---- One question ----
+
+
+def why(request: Request, access: str, path: str) -> tuple[Decision, str]:
+    """The judge's answer for one path, and the path it was asked about."""
+    real = enforce.canonical(os.path.join(request.cwd, expanded(request, path)))
+    wanted = Access.READ if access == "run" else Access(access)  # what may be read may be executed
+    return policy.decide(prepare(request).judged(), wanted, real), real
+
+
+def expanded(request: Request, path: str) -> str:
+    """A path with its tilde as the command's home."""
+    return os.path.join(request.home, path[2:]) if path.startswith("~/") else request.home if path == "~" else path
+
+
+def why_connect(request: Request, target: str) -> tuple[Decision, str]:
+    """The judge's answer for one host and port."""
+    from .policy.hosts import port_number, split_port
+
+    host, port = split_port(target)
+    network = prepare(request).policy.network
+    return policy.decide_host(network, host, port_number(port) if port else 443), target

@@ -1,0 +1,171 @@
+"""What a failed command says of its failure: which path, host or variable, and which error.
+
+Pure. Programs say it in many ways; here are the shapes that most of them have: a sentence of strerror(3) or the name
+of an error, with a path or host beside it. Nothing is decided by it: what is found is judged afterwards, and what is
+not understood is left out.
+"""
+
+import errno
+import re
+
+import msgspec
+
+MOST_TEXT = 65536  # the end of what was said
+MOST_CLUES = 32
+
+
+class Clue(msgspec.Struct, frozen=True):
+    """Something that failed: `read`, `write`, `use` (either of them), `run`, `connect`, `bind` or `variable`."""
+
+    access: str
+    target: str  # a path as it was said, host:port, a port, a name
+    error: int = 0  # errno; 0 where nobody said it
+
+
+_ERRORS = {
+    "permission denied": errno.EACCES,
+    "operation not permitted": errno.EPERM,
+    "read-only file system": errno.EROFS,
+    "no such file or directory": errno.ENOENT,
+    "connection refused": errno.ECONNREFUSED,
+    "couldn't connect to server": errno.ECONNREFUSED,
+    "network is unreachable": errno.ENETUNREACH,
+    "no route to host": errno.EHOSTUNREACH,
+    "could not resolve host": errno.EADDRNOTAVAIL,
+    "name or service not known": errno.EADDRNOTAVAIL,
+    "temporary failure in name resolution": errno.EADDRNOTAVAIL,
+    "no address associated with hostname": errno.EADDRNOTAVAIL,
+    "getaddrinfo": errno.EADDRNOTAVAIL,
+    "nodename nor servname": errno.EADDRNOTAVAIL,
+    "unknown host": errno.EADDRNOTAVAIL,
+    "no such host": errno.EADDRNOTAVAIL,
+    "failed to establish a new connection": errno.ECONNREFUSED,
+}
+_NAMES = {name: getattr(errno, name) for name in ("EACCES", "EPERM", "EROFS", "ENOENT", "ECONNREFUSED", "ENETUNREACH")}
+_ERRNO = re.compile(r"\b(?:\[Errno (\d{1,3})\]|os error (\d{1,3})\b|(" + "|".join(_NAMES) + r")\b)")
+_WRITES = re.compile(
+    r"(?i)\b(?:cannot|can't|could not|couldn't|unable to|failed to) (?:create|touch|make|mkdir|write|remove|rename|"
+    r"move|lock|save|append|truncate|unlink|delete|overwrite)|\bmkdir\b|\bunlink\b|\brename\b|\btouch:|\btee:|\brm:|\bmv:|"
+    r"\bfor writing\b|\bcannot create\b|setting permissions|changing (?:permissions|ownership)"
+)
+_READS = re.compile(
+    r"(?i)^(?:\S*/)?(?:cat|head|tail|less|more|wc|sort|diff|cmp|stat|file|source|grep|xxd|od|ls|find|readlink|du):|"
+    r"\bcannot (?:open|access|stat|read|load)|\bfor reading\b|\bload key\b|\bscandir\b|\breaddir\b"
+)
+_QUOTED = re.compile(
+    r"'([^'\n]{1,4096})'|\"([^\"\n]{1,4096})\"|`([^`'\n]{1,4096})['`]|\u2018([^\u2019\n]{1,4096})\u2019"
+)
+_PLAIN = re.compile(r"(?:unix://)?((?:~|\.{1,2})?/[^\s'\"`:,;()<>|\u2018\u2019]*[^\s'\"`:,;()<>|.\u2018\u2019])")
+_VERBS = re.compile(
+    r"(?i)^(?:(?:cannot|can't|could not|unable to|failed to) (?:open|create|access|stat|read|execute|load|touch|"
+    r"make directory|remove)|open|mkdir|stat|lstat|unlink|rename|fork/exec|exec|cannot)\s+(?:file|directory)?\s*"
+)
+_HOSTS = tuple(
+    re.compile(pattern, re.IGNORECASE)
+    for pattern in (
+        r"could not resolve host(?:name)?:?\s+([\w.-]+)",
+        r"getaddrinfo \w+ ([\w.-]+)(?::(\d+))?",
+        r"\blookup ([\w.-]+)",
+        r"connect to (?:host )?\[?([\w.:-]+?)\]? port (\d+)",
+        r"connect \w+ \[?([\w.:]+?)\]?:(\d+)",
+        r"dial tcp[46]?:? \[?([\w.:-]+?)\]?:(\d+)",
+        r"host='([^']+)', port=(\d+)",
+        r"server \W?([\w.-]+)\W?,? port (\d+)",
+    )
+)
+_URL = re.compile(r"\b([a-z][a-z0-9+]*)://(?:[^\s/@'\"]*@)?(\[[0-9a-f:]+\]|[\w.-]+)(?::(\d+))?", re.IGNORECASE)
+_PORTS = {"http": 80, "ws": 80, "ssh": 22, "git+ssh": 22, "git": 9418, "ftp": 21, "https": 443, "wss": 443}
+_UNSET = (
+    re.compile(r"\bKeyError: '([A-Z_][A-Z0-9_]*)'"),
+    re.compile(r"\b([A-Za-z_]\w*): (?:unbound variable|parameter (?:null or )?not set)"),
+    re.compile(
+        r"\b([A-Z][A-Z0-9_]{2,})\b[`'\"]?(?: environment)?(?: variable)?(?: is| was| must be)?"
+        r" (?:not set|unset|undefined|missing|required|set\b|not defined|not found in the environment)"
+    ),
+)
+_NOT_FOUND = re.compile(r"(?:^|: )([^\s:'\"]+): (?:command )?not found\b|\bcommand not found: (\S+)")
+_BINDS = re.compile(r"(?i)\bbind\b|listen(?:ing)? on|address already in use")
+_PORT = re.compile(r"(?<![\w.])(\d{1,5})(?![\w.])")
+_NETWORK = frozenset((errno.ECONNREFUSED, errno.ENETUNREACH, errno.EHOSTUNREACH, errno.EADDRNOTAVAIL))
+
+
+def clues(said: str, words: tuple[str, ...] = ()) -> list[Clue]:
+    """What a command's last words tell; `words` are its own, which name hosts and ports where it does not."""
+    found: dict[tuple[str, str], Clue] = {}
+    text = said[-MOST_TEXT:]
+    for line in text.splitlines():
+        for clue in _of_line(line.strip(), words, text):
+            found.setdefault((clue.access, clue.target), clue)
+            if len(found) >= MOST_CLUES:
+                return list(found.values())
+    return list(found.values())
+
+
+def error_of(line: str) -> int:
+    """The error that a line speaks of, or 0."""
+    by_number = _ERRNO.search(line)
+    if by_number:
+        number = by_number[1] or by_number[2]
+        return int(number) if number else _NAMES[by_number[3]]
+    lower = line.lower()
+    return next((number for words, number in _ERRORS.items() if words in lower), 0)
+
+
+def _of_line(line: str, words: tuple[str, ...], text: str) -> list[Clue]:
+    unset = [Clue("variable", found[1]) for pattern in _UNSET if (found := pattern.search(line))]
+    if unset:
+        return unset
+    error = error_of(line)
+    if not error:
+        program = _NOT_FOUND.search(line)
+        return [Clue("run", program[1] or program[2], errno.ENOENT)] if program else []
+    if error in _NETWORK:
+        return _hosts(line, words, error) or [Clue("connect", path, error) for path in _paths(line) if "/" in path]
+    paths = _paths(line)
+    if not paths and _BINDS.search(text):
+        ports = [port for word in words for port in _PORT.findall(word) if 0 < int(port) < 65536]
+        return [Clue("bind", ports[0], error)] if ports else []
+    access = "write" if error == errno.EROFS or _WRITES.search(line) else "read" if _READS.search(line) else "use"
+    return [Clue(access, path, error) for path in paths]
+
+
+def _paths(line: str) -> list[str]:
+    """What of a line may be a path: what is quoted, what begins like one, or what stands before the error's words."""
+    quoted = [next(filter(None, found)) for found in _QUOTED.findall(line)]
+    plain = [found for found in _PLAIN.findall(_QUOTED.sub(" ", line)) if not found.startswith("//")]
+    named = [path for path in (*quoted, *plain) if "://" not in path and not path.startswith("[")]
+    return list(dict.fromkeys(named)) or _before(line)
+
+
+def _before(line: str) -> list[str]:
+    """`cat: notes: Permission denied`, `sh: 1: cannot create x: …`: the piece before the words of the error."""
+    lower = line.lower()
+    at = next((lower.find(words) for words in _ERRORS if words in lower), -1)
+    pieces = [piece for piece in line[: max(at, 0)].split(": ") if piece.strip()]
+    if len(pieces) < 2:
+        return []
+    piece = _VERBS.sub("", pieces[-1].strip().rstrip(":"))
+    return [piece] if piece and " " not in piece and not piece.isdigit() else []
+
+
+def _hosts(line: str, words: tuple[str, ...], error: int) -> list[Clue]:
+    urls = urls_of(" ".join((line, *words)))
+    found = [match for pattern in _HOSTS if (match := pattern.search(line))]
+    if found:
+        host, port = found[0][1], found[0][2] if found[0].re.groups > 1 else None
+        known = next((number for name, number in urls if name == host), 0)
+        return [Clue("connect", f"{host}:{port or known or _usual(words)}", error)]
+    return [Clue("connect", f"{host}:{port}", error) for host, port in urls[:1]]
+
+
+def _usual(words: tuple[str, ...]) -> int:
+    return 22 if words and words[0].rpartition("/")[2] in ("ssh", "scp", "sftp", "rsync") else 443
+
+
+def urls_of(text: str) -> list[tuple[str, int]]:
+    """(host, port) of every address in a text."""
+    return [
+        (host.strip("[]"), int(port) if port else _PORTS.get(scheme.lower(), 443))
+        for scheme, host, port in _URL.findall(text)
+        if scheme.lower() not in ("unix", "file")
+    ]
