@@ -18,7 +18,8 @@ import pytest
 import ringfence
 from ringfence import enforce, keep
 from ringfence.enforce import enactor
-from ringfence.run import make_request, why
+from ringfence.explain import why
+from ringfence.run import make_request
 
 AS_ROOT = os.geteuid() == 0
 

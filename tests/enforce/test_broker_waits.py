@@ -76,7 +76,7 @@ def go_on():
     fd = os.open("/", os.O_RDONLY)
     other = socket.socket(socket.AF_UNIX)
     other.bind("other")
-    print(oct(os.stat("/tmp/file").st_mode), sorted(os.listdir(".")), flush=True)
+    print(oct(os.stat("/tmp/file").st_mode), sorted(n for n in os.listdir(".") if "pytest" not in n), flush=True)
     os._exit(0)
 threading.Thread(target=go_on).start()
 libc.syscall(60 if os.uname().machine == "x86_64" else 93, 0)
