@@ -326,16 +326,13 @@ def test_a_run_that_is_over_has_no_doors(serve: Serve, web: Web) -> None:
 
 
 def test_the_basic_credential_is_read_as_everybody_writes_it() -> None:
-    import h11
-
+    from ringfence.network.heads import Request
     from ringfence.network.http_proxy import _credential_of
 
     word = base64.b64encode(b"ringfence:secret").decode()
 
     def given(value: str) -> bytes:
-        return _credential_of(
-            h11.Request(method="GET", target="/", headers=[("host", "x"), ("proxy-authorization", value)])
-        )
+        return _credential_of(Request(b"GET", b"/", [(b"host", b"x"), (b"proxy-authorization", value.encode())]))
 
     assert [given(f"Basic {word}"), given(f"basic {word}"), given("Bearer x"), given("Basic ###")] == [
         b"secret", b"secret", b"", b"",

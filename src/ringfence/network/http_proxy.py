@@ -1,8 +1,8 @@
 """The HTTP proxy: CONNECT, absolute and origin form, connections kept alive.
 
-h11 reads what the client and the server say; what goes on is written anew from what was understood, so that nobody
-behind us reads a request in another way than it was judged. A body of known length passes as it is, counted. Every
-request of a connection is judged, not only the first.
+h11 reads what the client and the server say, but for the plainest heads, which are read in `heads`; what goes on is
+written anew from what was understood, so that nobody behind us reads a request in another way than it was judged. A
+body of known length passes as it is, counted. Every request of a connection is judged, not only the first.
 """
 
 import base64
@@ -11,12 +11,15 @@ import binascii
 import h11
 
 from ..model import Decision
+from . import heads
+from .heads import Headers, Request
 from .judge import Denied, Unreachable
 from .link import Link
 from .run import IDLE_SECONDS, Run
 from .tunnel import open_tunnel
 
 MOST_HEAD = 65536
+_END = b"\r\n\r\n"
 _EARLY = 65536  # how much may come before its turn
 _HOP = frozenset(
     (b"connection", b"proxy-connection", b"proxy-authorization", b"keep-alive", b"te", b"upgrade", b"transfer-encoding")
@@ -43,7 +46,7 @@ def split_authority(text: str, port: int) -> tuple[str, int]:
     return host, int(number)
 
 
-def header(request: h11.Request, name: bytes) -> bytes | None:
+def header(request: Request, name: bytes) -> bytes | None:
     """The one value of a header, or None."""
     found = [value for key, value in request.headers if key == name]
     if len(found) > 1:
@@ -51,7 +54,7 @@ def header(request: h11.Request, name: bytes) -> bytes | None:
     return found[0] if found else None
 
 
-def target_of(request: h11.Request, match: bool = True) -> tuple[str, int, bytes]:
+def target_of(request: Request, match: bool = True) -> tuple[str, int, bytes]:
     """The host, port and path that a request is for. With `match` its Host header says the same, or it is refused."""
     try:
         target = request.target.decode("ascii")
@@ -80,9 +83,10 @@ class Session:
         self.client = client
         self.upstream: Link | None = None
         self.place = ("", 0)  # what the upstream is connected to
-        self._parser = h11.Connection(h11.SERVER, MOST_HEAD)
-        self._reader = h11.Connection(h11.CLIENT, MOST_HEAD)  # of the upstream
-        self._request: h11.Request | None = None
+        self._parser: h11.Connection | None = None  # of the client, where h11 is needed
+        self._reader: h11.Connection | None = None  # of the upstream, the same
+        self._request: Request | None = None
+        self._rest = b""  # what came with its head
         self._early = bytearray()  # what came before its turn
         self._body = 0  # how much of the request's body is still to come, of known length
         self._reply = 0  # the same of the response's
@@ -108,33 +112,27 @@ class Session:
             self._send_upstream(taken)
             view = view[len(taken) :]
         if self._request is None or self._is_chunked:
-            if self._request is None and view:
-                self.run.hurry(self.client)
-            self._parser.receive_data(bytes(view))
-            self._advance()
+            self._hear(bytes(view))
         elif view:
             self._early += view
             if len(self._early) > _EARLY:
                 self.client.pause()
 
-    def _advance(self) -> None:
-        """Go on with what the client said."""
+    def _hear(self, data: bytes) -> None:
+        """More of a request that has not been heard to its end."""
         try:
-            event = self._parser.next_event()
-            while not isinstance(event, type):  # NEED_DATA and PAUSED are classes
-                if isinstance(event, h11.Request):
-                    self._begin(event)
-                    return
-                if isinstance(event, h11.ConnectionClosed):
-                    return
-                if isinstance(event, h11.Data):
-                    self._send_upstream(b"%x\r\n%b\r\n" % (len(event.data), event.data))
-                elif isinstance(event, h11.EndOfMessage):
-                    self._is_chunked = False
-                    self._send_upstream(b"0\r\n\r\n")
-                    self._early += self._parser.trailing_data[0]
-                    return
-                event = self._parser.next_event()
+            end = data.find(_END) if self._parser is None else -1
+            plain = heads.read_request(data[: end + 2]) if 0 < end < MOST_HEAD else None
+            if plain is not None:
+                self._begin(plain, data[end + 4 :])
+                return
+            if self._request is None and data:
+                self.run.hurry(self.client)
+            if self._parser is None:
+                self._parser = h11.Connection(h11.SERVER, MOST_HEAD)
+            if data:  # none would be the end
+                self._parser.receive_data(data)
+            self._advance(self._parser)
         except h11.RemoteProtocolError as error:
             self._refuse(error.error_status_hint, str(error))
         except BadRequest as error:
@@ -143,9 +141,28 @@ class Session:
             self.run.denied(error.target, error.decision)
             self._forbid(error.decision)
 
-    def _begin(self, request: h11.Request) -> None:
+    def _advance(self, parser: h11.Connection) -> None:
+        """Go on with what the client said."""
+        event = parser.next_event()
+        while not isinstance(event, type):  # NEED_DATA and PAUSED are classes
+            if isinstance(event, h11.Request):
+                request = Request(event.method, event.target, list(event.headers), event.http_version)
+                self._begin(request, parser.trailing_data[0])
+                return
+            if isinstance(event, h11.ConnectionClosed):
+                return
+            if isinstance(event, h11.Data):
+                self._send_upstream(b"%x\r\n%b\r\n" % (len(event.data), event.data))
+            elif isinstance(event, h11.EndOfMessage):
+                self._is_chunked = False
+                self._send_upstream(b"0\r\n\r\n")
+                self._early += parser.trailing_data[0]
+                return
+            event = parser.next_event()
+
+    def _begin(self, request: Request, rest: bytes) -> None:
         """Judge a request, and send it on or dial for it."""
-        self._request = request
+        self._request, self._rest = request, rest
         self.run.heard(self.client)
         if self.run.has_credential and not self.run.is_known(_credential_of(request)):
             self._refuse(407, "this proxy is another run's", 'Proxy-Authenticate: Basic realm="ringfence"\r\n')
@@ -164,20 +181,25 @@ class Session:
             self.client.pause()
             self.run.start(self._dial(name, port, path))
 
-    async def _dial(self, host: str, port: int, path: bytes) -> None:
-        if self.upstream is not None:
-            self.run.drop(self.upstream)
-            self.upstream = None
+    async def _reach(self, host: str, port: int) -> Link | None:
+        """Dial for the client; None when it has been told why not, or is gone."""
         try:
             upstream = await self.run.dial(host, port)
         except Denied as error:
             self._forbid(error.decision)
-            return
+            return None
         except Unreachable as error:
             self._refuse(502, str(error))
-            return
+            return None
         if self.client.closed:
             self.run.drop(upstream)
+            return None
+        return upstream
+
+    async def _dial(self, host: str, port: int, path: bytes) -> None:
+        self._lose_upstream()
+        upstream = await self._reach(host, port)
+        if upstream is None:
             return
         self.upstream, self.place, self._is_fresh = upstream, (host, port), True
         upstream.on_data = self._from_upstream
@@ -203,16 +225,14 @@ class Session:
         authority += "" if port == 80 else f":{port}"
         lines = [b"%b %b HTTP/1.1" % (request.method, path), b"Host: " + authority.encode()]
         lines += [b"%b: %b" % (name, value) for name, value in kept]
-        self._reader = h11.Connection(h11.CLIENT, MOST_HEAD)
-        self._reader.send(h11.Request(method=request.method, target=b"/", headers=[(b"host", b"x")]))
-        self._reader.send(h11.EndOfMessage())
+        self._reader = None
         head = b"\r\n".join(lines) + b"\r\n\r\n"
         if self._is_chunked:
             self._send_upstream(head)
-            self._advance()
+            self._hear(b"")
             return
         length = int(header(request, b"content-length") or b"0")
-        rest = self._parser.trailing_data[0]
+        rest, self._rest = self._rest, b""
         self._body = max(0, length - len(rest))
         self._early += rest[length:]
         self._send_upstream(head + rest[:length])
@@ -236,57 +256,94 @@ class Session:
         if self._request is None:
             self._lose_upstream()  # it speaks without being asked
             return
-        self._reader.receive_data(bytes(view))
-        self._advance_reply()
+        data = bytes(view)
+        if self._reader is None:
+            end = data.find(_END) if self._request.method != b"HEAD" else -1
+            plain = heads.read_response(data[: end + 2]) if 0 < end < MOST_HEAD else None
+            if plain is not None:
+                self._answer_plainly(plain, data[end + 4 :])
+                return
+            self._reader = self._begin_to_read(self._request)
+        self._reader.receive_data(data)
+        self._advance_reply(self._reader)
 
-    def _advance_reply(self) -> None:
+    def _answer_plainly(self, response: heads.Response, rest: bytes) -> None:
+        assert self._request is not None
+        self._is_fresh = False
+        words = _connection_words(response.headers)
+        self._keeps = b"close" not in words
+        dropped = _HOP | words
+        lines = [b"HTTP/1.1 %b %b" % (response.status, response.reason)]
+        lines += [b"%b: %b" % line for line in response.headers if line[0] not in dropped]
+        if not _goes_on(self._request):
+            lines.append(b"Connection: close")
+        self._begin_body(b"\r\n".join(lines) + _END, response.length, rest)
+
+    def _begin_body(self, head: bytes, length: int, rest: bytes) -> None:
+        """Send a response's head, and what there is of a body of known length, which passes as it is."""
+        if len(rest) > length:
+            self._keeps = False  # it says more than it announced: none of that is passed on
+        self._reply = max(0, length - len(rest))
+        self._send_client(head + rest[:length])
+        if not self._reply:
+            self._replied()
+
+    def _begin_to_read(self, request: Request) -> h11.Connection:
+        """h11 reads the response, and writes it: it has to know the request."""
+        if self._parser is None:
+            closes = b"" if _goes_on(request) else b"Connection: close\r\n"
+            self._parser = h11.Connection(h11.SERVER, MOST_HEAD)
+            self._parser.receive_data(b"%b / HTTP/1.1\r\nHost: x\r\n%b\r\n" % (request.method, closes))
+            self._parser.next_event()
+        reader = h11.Connection(h11.CLIENT, MOST_HEAD)
+        reader.send(h11.Request(method=request.method, target=b"/", headers=[(b"host", b"x")]))
+        reader.send(h11.EndOfMessage())
+        return reader
+
+    def _advance_reply(self, reader: h11.Connection) -> None:
+        parser = self._parser
+        assert parser is not None
         try:
-            event = self._reader.next_event()
+            event = reader.next_event()
             while not isinstance(event, type):
                 if isinstance(event, h11.Response):
                     self._is_fresh = False
-                    if self._answer(event):
+                    if self._answer(parser, event, reader.trailing_data[0]):
                         return
                 elif isinstance(event, h11.InformationalResponse):
                     if event.status_code == 101:
                         raise h11.RemoteProtocolError("nobody asked for another protocol")
-                    self._send_client(self._parser.send(event) or b"")
+                    self._send_client(parser.send(event) or b"")
                 elif isinstance(event, h11.Data | h11.EndOfMessage):
-                    self._send_client(self._parser.send(event) or b"")
+                    self._send_client(parser.send(event) or b"")
                     if isinstance(event, h11.EndOfMessage):
                         self._replied()
                         return
                 else:
                     return
-                event = self._reader.next_event()
+                event = reader.next_event()
         except (h11.RemoteProtocolError, h11.LocalProtocolError) as error:
-            if self._parser.our_state is h11.SEND_RESPONSE:
+            if parser.our_state is h11.SEND_RESPONSE:
                 self._refuse(502, f"the server does not speak HTTP: {error}")
             else:
                 self.close()
 
-    def _answer(self, response: h11.Response) -> bool:
+    def _answer(self, parser: h11.Connection, response: h11.Response, rest: bytes) -> bool:
         """Send a response's head; True when its body has a known length, and passes as it is."""
-        dropped = _HOP | _connection_words(response.headers)
-        self._keeps = response.http_version == b"1.1" and b"close" not in _connection_words(response.headers)
-        headers = [(name, value) for name, value in response.headers if name not in dropped]
+        words = _connection_words(list(response.headers))
+        self._keeps = response.http_version == b"1.1" and b"close" not in words
+        headers = [(name, value) for name, value in response.headers if name not in _HOP | words]
         chunked = any(name == b"transfer-encoding" for name, _ in response.headers)
         if chunked:
             headers = [(name, value) for name, value in headers if name != b"content-length"]
-        head = h11.Response(status_code=response.status_code, headers=headers, reason=response.reason)
-        self._send_client(self._parser.send(head) or b"")
+        head = parser.send(h11.Response(status_code=response.status_code, headers=headers, reason=response.reason))
         assert self._request is not None
         empty = self._request.method == b"HEAD" or response.status_code in (204, 304)
         length = next((int(value) for name, value in headers if name == b"content-length"), 0)
         if chunked or empty or not length:
+            self._send_client(head or b"")
             return False
-        rest = self._reader.trailing_data[0]
-        if len(rest) > length:
-            self._keeps = False
-        self._send_client(rest[:length])
-        self._reply = max(0, length - len(rest))
-        if not self._reply:
-            self._replied()
+        self._begin_body(head or b"", length, rest)
         return True
 
     def _send_client(self, data: bytes | memoryview) -> None:
@@ -298,34 +355,30 @@ class Session:
         request = self._request
         assert request is not None
         done = not self._body and not self._is_chunked  # else the server answered before it had heard all
-        stays = done and request.http_version == b"1.1" and b"close" not in _connection_words(request.headers)
-        if self._reader.their_state in (h11.MUST_CLOSE, h11.CLOSED) or not self._keeps:
+        ends = (h11.MUST_CLOSE, h11.CLOSED, h11.ERROR)
+        if not self._keeps or (self._reader is not None and self._reader.their_state in ends):
             self._lose_upstream()
-        if not stays or self._parser.our_state in (h11.MUST_CLOSE, h11.CLOSED, h11.ERROR):
+        if not done or not _goes_on(request) or (self._parser is not None and self._parser.our_state in ends):
             self._end_client()
             return
-        self._request = None
-        self._parser = h11.Connection(h11.SERVER, MOST_HEAD)
+        self._request = self._parser = None
         if self._early:
-            self._parser.receive_data(bytes(self._early))
+            early = bytes(self._early)
             self._early.clear()
             self.client.read()
-            self._advance()
+            self._hear(early)
 
     def _upstream_ended(self) -> None:
         """The server hung up: between two requests that is its right, and in a response without length its end."""
-        waiting = self._request is not None
-        if waiting and self._reply:
-            self.close()
-            return
-        if not waiting:
+        if self._request is None:
             self._lose_upstream()
-            return
-        if self._parser.our_state is h11.SEND_RESPONSE:
+        elif self._reply:
+            self.close()
+        elif self._reader is None or self._parser is None or self._parser.our_state is h11.SEND_RESPONSE:
             self._again()
-            return
-        self._reader.receive_data(b"")
-        self._advance_reply()
+        else:
+            self._reader.receive_data(b"")
+            self._advance_reply(self._reader)
 
     def _again(self) -> None:
         """No answer came. On a connection used before, the server may just have given it up: once more, if it can be
@@ -348,20 +401,11 @@ class Session:
     # ---- Tunnels ----
 
     async def _tunnel(self, host: str, port: int) -> None:
-        try:
-            upstream = await self.run.dial(host, port)
-        except Denied as error:
-            self._forbid(error.decision)
-            return
-        except Unreachable as error:
-            self._refuse(502, str(error))
-            return
-        if self.client.closed:
-            self.run.drop(upstream)
-            return
-        self.upstream = upstream
-        self.client.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
-        open_tunnel(self.run, self.client, upstream, host, self._parser.trailing_data[0])
+        upstream = await self._reach(host, port)
+        if upstream is not None:
+            self.upstream = upstream
+            self.client.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
+            open_tunnel(self.run, self.client, upstream, host, self._rest)
 
     # ---- Refusals ----
 
@@ -388,7 +432,7 @@ class Session:
         self.client.read()
 
 
-def _credential_of(request: h11.Request) -> bytes:
+def _credential_of(request: Request) -> bytes:
     """What the client says to be let in: the password of Basic, whatever the user's name."""
     kind, _, value = (header(request, b"proxy-authorization") or b"").partition(b" ")
     if kind.lower() != b"basic":
@@ -399,7 +443,12 @@ def _credential_of(request: h11.Request) -> bytes:
         return b""
 
 
-def _connection_words(headers: "h11._headers.Headers") -> frozenset[bytes]:
+def _connection_words(headers: Headers) -> frozenset[bytes]:
     """The names in Connection, which are about this hop alone."""
     values = [value for name, value in headers if name == b"connection"]
     return frozenset(word.strip().lower() for value in values for word in value.split(b","))
+
+
+def _goes_on(request: Request) -> bool:
+    """Whether another request may follow on the connection."""
+    return request.http_version == b"1.1" and b"close" not in _connection_words(request.headers)
