@@ -146,7 +146,7 @@ class Prepared:
             self.policy = plan.with_proxies(self.policy, ports, os.urandom(16).hex())
         self.policy = plan.with_sockets(self.policy, host)
         if plan.wants_resolver(self.policy, host):
-            for name, text in plan.resolver_files(os.uname().nodename).items():
+            for name, text in plan.resolver_files(self.policy, os.uname().nodename).items():
                 _write(f"{self.temporary}/{name}", text)
             self.policy = plan.with_resolver(self.policy, self.temporary)
 

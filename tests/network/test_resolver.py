@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.network.conftest import Serve, Served, allowing, everything
 
-from ringfence.network.names import MOST, Names, is_stand_in
+from ringfence.model.standins import is_stand_in, stand_ins
+from ringfence.network.names import MOST, Names
 
 
 @pytest.fixture
@@ -88,6 +89,7 @@ def test_addresses_are_stable_and_each_is_one_names(asked: list[str]) -> None:
     assert all(one.name_of(address) == name and is_stand_in(address) for name, address in addresses.items())
     if len(addresses) == 1:
         assert [other.address_of(name) for name in addresses] == list(addresses.values())
+    assert Names("/ws", tuple(addresses))._addresses == stand_ins("/ws", addresses) == addresses
 
 
 def test_there_is_an_end_to_names() -> None:

@@ -96,6 +96,9 @@ class ParentProxy(msgspec.Struct, frozen=True):
     no_proxy: tuple[str, ...] = ()  # hosts, and domains with a leading dot, that are dialled directly
 
 
+MOST_KNOWN = 256
+
+
 class Network(msgspec.Struct, frozen=True):
     """What the command may reach."""
 
@@ -118,6 +121,18 @@ class Network(msgspec.Struct, frozen=True):
     def allows_hosts(self) -> bool:
         """Whether some hosts may be reached by name, so that a resolver and proxies are wanted."""
         return not self.open and any(rule.verdict is Verdict.ALLOW for rule in self.hosts)
+
+    @property
+    def known_names(self) -> tuple[str, ...]:
+        """The names that are allowed one by one, and by nobody denied: they need not be asked for. Not very many, for
+        /etc/hosts is read from the top."""
+        if any(rule.verdict is not Verdict.ALLOW for rule in self.hosts):
+            return ()
+        hosts = dict.fromkeys(rule.host for rule in self.hosts)
+        names = [
+            host for host in hosts if "." in host and host[0] != "*" and not host[-1].isdigit() and ":" not in host
+        ]
+        return tuple(names[:MOST_KNOWN])
 
 
 class Environment(msgspec.Struct, frozen=True):

@@ -11,8 +11,9 @@ import os
 import socket
 
 from ..model import ParentProxy, Verdict
+from ..model.standins import is_stand_in
 from .judge import Denied, Judge, Unreachable
-from .names import Names, is_stand_in
+from .names import Names
 
 SECONDS = 20.0
 _STAGGER = 0.3  # the next address of a name is tried beside one that does not answer

@@ -32,9 +32,10 @@ class Run:
         match_hosts: bool = True,
         credential: str = "",
         report: Callable[[str, Decision], None] = lambda _target, _decision: None,
+        known: tuple[str, ...] = (),
     ) -> None:
         self.judge = judge
-        self.names = Names(workspace)
+        self.names = Names(workspace, known)
         self.dialler = Dialler(judge, self.names, parent)
         self.match_hosts = match_hosts
         self.loop = asyncio.get_running_loop()

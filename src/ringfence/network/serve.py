@@ -52,7 +52,9 @@ class Gate:
         judge = self._make_judge(serve.network, own_addresses())
         report = functools.partial(self._report, serve.number)
         network = serve.network
-        run = Run(judge, serve.workspace, network.parent, network.match_hosts, serve.credential, report)
+        run = Run(
+            judge, serve.workspace, network.parent, network.match_hosts, serve.credential, report, network.known_names
+        )
         self._runs[serve.number] = run
         asks: list[Asks] = []
         for door, fd in zip(serve.doors, fds, strict=True):

@@ -24,6 +24,7 @@ from ..model import (
     StepKind,
     Verdict,
 )
+from ..model.standins import stand_ins
 from . import landlock
 from .rules import has_broker, has_own_network, has_view
 
@@ -137,9 +138,12 @@ def port_steps(policy: Policy) -> list[Step]:
     ]
 
 
-def resolver_files(machine: str) -> dict[str, str]:
-    """The files, with the machine's own name: Java and others ask for it, and fail without an answer."""
+def resolver_files(policy: Policy, machine: str) -> dict[str, str]:
+    """The files, with the machine's own name, for Java and others ask for it and fail without an answer; and with the
+    names that are known: who finds them here saves a question."""
     named = f"127.0.0.1 {machine}\n" if machine.isprintable() and machine and " " not in machine else ""
+    for name, address in stand_ins(policy.workspace, policy.network.known_names).items():
+        named += f"{address} {name}\n"
     return RESOLVER | {"hosts": RESOLVER["hosts"] + named}
 
 
