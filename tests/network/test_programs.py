@@ -227,6 +227,58 @@ def test_npm(world: World, site: Site) -> None:
     outcome = world.run([*words, f"{site.url()}/", "tiny"], *site.allowed)
 
     assert (outcome["exitCode"], (world.workspace / "node_modules/tiny/index.js").exists()) == (0, True), outcome
+    refused = world.run([*words, f"{site.url('other.test')}/", "tiny"], *site.allowed)
+    assert (refused["exitCode"], refused["denials"][0]["target"]) == (1, "other.test"), refused
+
+
+GO = """
+package main
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+)
+
+func main() {
+	for _, place := range os.Args[1:] {
+		answer, err := http.Get(place)
+		if err != nil {
+			fmt.Println("refused")
+			continue
+		}
+		body, _ := io.ReadAll(answer.Body)
+		fmt.Print(string(body))
+	}
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def fetch_in_go(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    base = tmp_path_factory.mktemp("go")
+    (base / "fetch.go").write_text(GO)
+    environ = {"PATH": os.environ["PATH"], "HOME": str(base)}
+    subprocess.run(["go", "build", "fetch.go"], cwd=base, env=environ, check=True, capture_output=True)
+    return base / "fetch"
+
+
+@pytest.mark.needs_program("openssl", "go")
+@pytest.mark.parametrize("resolver", ["go", "cgo"])
+def test_go_net_http(world: World, site: Site, fetch_in_go: Path, resolver: str) -> None:
+    """With its own resolver, which asks over UDP by itself, and with the C library's."""
+    shutil.copy(fetch_in_go, world.workspace / "fetch")
+    words = ["env", f"GODEBUG=netdns={resolver}", "SSL_CERT_FILE=ca.pem", "./fetch"]
+    places = [f"{site.url(host)}/hello" for host in ("good.test", "other.test", "127.0.0.2")]
+
+    outcome = world.run([*words, *places], *site.allowed)
+
+    assert outcome["stdout"].split() == ["hello", "refused", "refused"], outcome
+    assert outcome["denials"][0]["target"] == "other.test"
+    # Where something is denied, no name is in a file inside: each is asked for.
+    outcome = world.run([*words, *places], *site.allowed, options=("--deny-host", "other.test"))
+    assert outcome["stdout"].split() == ["hello", "refused", "refused"], outcome
 
 
 @pytest.mark.needs_program("java", "javac")
