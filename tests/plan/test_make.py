@@ -309,8 +309,8 @@ def test_the_python_enactor_cannot_build_a_view() -> None:
         (Network(), False, False, "none"),
         (Network(open=True), True, False, "UNIX, INET, NETLINK_ROUTE"),
         (Network(open=True), False, False, "INET, NETLINK_ROUTE"),
-        (Network(open=True, all_unix_sockets=True), False, False, "UNIX, INET, NETLINK_ROUTE"),
-        (Network(all_unix_sockets=True), False, False, "UNIX"),
+        (Network(open=True, all_unix_sockets=True), False, False, "UNIX, INET, NETLINK_ROUTE, UNIX_DATAGRAMS"),
+        (Network(all_unix_sockets=True), False, False, "UNIX, UNIX_DATAGRAMS"),
     ],
 )
 def test_the_network_is_closed_by_a_namespace_or_by_the_filter(

@@ -226,9 +226,9 @@ SUBVOLUMES = [io_write(BTRFS_MAGIC, number, BTRFS_ARGS) for number in (1, 14, 15
         ("setsockopt", (3, 6, 1), Answer.ALLOW),  # TCP_NODELAY
         ("setsockopt", (3, 1, 30), Answer.ALLOW),  # SO_ACCEPTCONN
         ("socket", (1, 1, 0), Answer.ALLOW),
-        ("socket", (1, 2 | 0x80800, 0), Answer.ALLOW),
+        ("socket", (1, 2 | 0x80800, 0), Answer.EPROTONOSUPPORT),
         ("socket", (1, 5, 0), Answer.ALLOW),
-        ("socket", (1, 3, 0), Answer.EPERM),
+        ("socket", (1, 3, 0), Answer.EPROTONOSUPPORT),
         ("socket", (2, 1 | 0x80000, 6), Answer.ALLOW),
         ("socket", (10, 1, 0), Answer.ALLOW),
         ("socket", (2, 2 | 0x800, 17), Answer.ALLOW),
@@ -277,6 +277,11 @@ def test_each_kind_of_socket_is_opened_by_its_own_flag_alone(arch: str, sockets:
 
     assert said == {kind: Answer.ALLOW if kind in sockets else Answer.EAFNOSUPPORT for kind in asked}
     assert answer("socketpair", 1, 1, 0, arch=arch, sockets=sockets) == Answer.ALLOW
+    for kind in (2, 3):  # the kernel makes a raw one a datagram socket
+        assert answer("socketpair", 1, kind, 0, arch=arch, sockets=sockets) == Answer.EPROTONOSUPPORT
+        assert answer("socket", 1, kind | 0x80000, 0, arch=arch, sockets=sockets) == Answer.EPROTONOSUPPORT
+        opened = sockets | Sockets.UNIX_DATAGRAMS
+        assert answer("socket", 1, kind, 0, arch=arch, sockets=opened) == Answer.ALLOW
 
 
 @pytest.mark.parametrize("arch", ARCHES)

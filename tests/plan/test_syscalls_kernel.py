@@ -242,7 +242,7 @@ ATTACKS = [
     Attack("mq_open", ("page", 0, 0, 0), N),
     Attack("mq_unlink", ("page",), N),
     Attack("mq_getsetattr", (BAD, 0, 0), N),
-    Attack("socket", (1, 3, 0), E),
+    Attack("socket", (1, 3, 0), Answer.EPROTONOSUPPORT),
     Attack("socket", (2, 3, 1), E, privileged=True),
     Attack("socket", (2, 1, 262), Answer.EPROTONOSUPPORT, protocol="MPTCP"),  # MPTCP
     Attack("socket", (2, 1 | HIGH, 262 | HIGH), Answer.EPROTONOSUPPORT, protocol="MPTCP"),

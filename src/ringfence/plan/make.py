@@ -29,7 +29,7 @@ from . import allowlist, caches, inside, landlock, limits, patterns, table, view
 from .filters import filter_for
 from .gaps import glob_gaps, grant_gaps, kernel_gaps, name_gaps
 from .means import is_root_hidden, with_view, without_view
-from .network import is_asked, network_gaps
+from .network import is_asked, network_gaps, wants_datagrams
 from .own import own_steps
 from .regions import Region, State, changes, is_below, regions
 from .rules import (
@@ -251,6 +251,8 @@ def seccomp(policy: Policy, host: Host, gaps: list[Gap], watched: bool, judged: 
         allowed |= Sockets.INET | Sockets.NETLINK_ROUTE
     elif policy.network.proxies:
         allowed |= Sockets.TCP
+    if Sockets.UNIX in allowed and wants_datagrams(policy):
+        allowed |= Sockets.UNIX_DATAGRAMS
     names = ", ".join(member.name or "" for member in Sockets if member in allowed) or "none"
     nesting = is_nesting(policy, host)
     program = filter_for(host.arch, allowed, private_ipc=with_a_view, nested=nesting, watched=watched, judged=judged)

@@ -8,7 +8,7 @@ import msgspec
 from ..model import BUILT_IN, Access, Command, Disk, Gap, Host, Kind, Need, Policy, Step, StepKind, Verdict
 from . import allowlist, caches, landlock, limits, view
 from .gaps import link_gaps
-from .network import doors, port_steps
+from .network import doors, port_steps, wants_datagrams
 from .regions import Region, State, changes, is_below
 from .rules import has_broker, has_unix_sockets, has_warden, is_nesting, narrowed
 
@@ -48,7 +48,7 @@ def with_view(policy: Policy, host: Host, disk: Disk, command: Command, found: l
     if not has_broker(policy, host):
         why = "nobody here judges connect() to a path; /run, /tmp and homes are hidden"
         gaps.append(Gap("unix sockets of the host in visible directories unreachable", why, Need.WANTED, BUILT_IN))
-    else:
+    if wants_datagrams(policy):
         why = "the path is in the sending call, which nobody judges; /run, /tmp and homes are hidden"
         gaps.append(Gap("datagrams to unix sockets of the host in visible directories", why, Need.WANTED, BUILT_IN))
     head.append(Step(StepKind.WARDEN, "a warden stays as pid 1 of its own pid namespace: when it ends, all ends", (1,)))

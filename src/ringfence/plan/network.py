@@ -118,6 +118,12 @@ def with_agent(policy: Policy, path: str) -> Policy:
     return msgspec.structs.replace(policy, network=network, environment=environment)
 
 
+def wants_datagrams(policy: Policy) -> bool:
+    """Whether unix sockets for datagrams can be made: only for a policy that names sockets itself, for where a datagram
+    goes is in the sending call."""
+    return policy.network.all_unix_sockets or any(rule.origin != AGENT for rule in policy.network.sockets)
+
+
 def wants_proxies(policy: Policy, host: Host) -> bool:
     """Whether hosts are reached by proxies on the host's loopback: without a namespace, and only as a best effort, for
     Landlock knows ports and not addresses."""

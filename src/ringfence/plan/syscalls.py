@@ -45,12 +45,13 @@ class Answer(enum.IntEnum):
 
 
 class Sockets(enum.Flag):
-    """What socket() may make, in any combination; Sockets(0) is nothing. socketpair(AF_UNIX) always works."""
+    """What socket() may make, in any combination; Sockets(0) is nothing. socketpair(AF_UNIX) works, for streams."""
 
-    UNIX = 1
+    UNIX = 1  # streams and packets
     INET = 2  # TCP and UDP, over IPv4 and IPv6
     NETLINK_ROUTE = 4  # asking for interfaces and routes, as getifaddrs() does
     TCP = 8  # TCP alone, to connect: where only Landlock's ports judge
+    UNIX_DATAGRAMS = 16
 
 
 class Judged(enum.Flag):
@@ -221,6 +222,7 @@ def _protocol(*protocols: int, text: str) -> OneOf:
 _INET = _family(_AF_INET, _AF_INET6, text="AF_INET or AF_INET6")
 _NETLINK = _family(_AF_NETLINK, text="AF_NETLINK")
 _UNIX = _family(_AF_UNIX, text="AF_UNIX")
+_UNIX_DATAGRAMS = (_UNIX, _type(_DGRAM, _RAW, text="it is datagrams"))  # AF_UNIX takes one for the other
 _OVER_UDP = (_INET, _type(_DGRAM, text="it is datagrams"), _protocol(0, _UDP, text="over UDP"))
 _OVER_TCP = (_INET, _type(_STREAM, text="it is a stream"), _protocol(0, _TCP, text="over TCP"))
 
@@ -246,7 +248,7 @@ SOCKETS = {
             Answer.ALLOW,
             "which socket may be reached is judged by path",
             _UNIX,
-            _type(_STREAM, _DGRAM, _SEQPACKET, text="it is a stream, datagrams or packets"),
+            _type(_STREAM, _SEQPACKET, text="it is a stream or packets"),
         ),
         _row("socket", Answer.EPERM, "no other type is needed", _UNIX),
     ),
@@ -412,6 +414,11 @@ def _warden_rows(watched: bool, judged: Judged) -> Iterator[Row]:
 
 
 def _socket_rows(sockets: Sockets) -> Iterator[Row]:
+    if Sockets.UNIX_DATAGRAMS in sockets:
+        yield _row("socket", Answer.ALLOW, "where they go nobody judges, and a policy wants them", *_UNIX_DATAGRAMS)
+    else:
+        why = "each sending call names where it goes, in memory that nobody can judge; an end of a pair does so too"
+        yield _row("socket socketpair", Answer.EPROTONOSUPPORT, why, *_UNIX_DATAGRAMS)
     yield _row("socketpair", Answer.ALLOW, "a pair has no address, and its ends stay with those it is given to", _UNIX)
     for flag, kinds in SOCKETS.items():
         if flag in sockets:
