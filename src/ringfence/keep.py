@@ -271,8 +271,11 @@ def _with_repository(found: Policy, home: str) -> Policy:
     workspace = found.workspace
     worktree = enforce.linked_worktree(workspace)
     own = "" if worktree else enforce.submodule(workspace)
-    git = worktree[1] if worktree else own or f"{workspace}/.git"
+    project = enforce.project_of(workspace, *worktree) if worktree and plan.is_session(worktree[0]) else ""
+    git = project or (worktree[1] if worktree else own or f"{workspace}/.git")
     found = plan.with_git_programs(found, enforce.programs(workspace, git, home))
+    if worktree and plan.is_session(worktree[0]):
+        return plan.with_session(found, *worktree, project)
     if worktree:
         return plan.with_repository(found, *worktree)
     if own:

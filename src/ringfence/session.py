@@ -22,8 +22,8 @@ from .model.session import Session as Record
 from .policy import Flags
 from .policy.trust import directory_of
 from .run import run
+from .workspace import landing, life, merging, paths, private, repository, saving, slugs, worktrees
 from .workspace import ledger as ledgers
-from .workspace import life, merging, paths, repository, saving, slugs, worktrees
 from .workspace.ledger import Ledger, use
 from .workspace.life import Ended
 from .workspace.merging import Merged
@@ -137,22 +137,16 @@ class Session:
         options.setdefault("as_root", self._as_root)
         with self._used():
             try:
-                outcome = run(argv, workspace=self.path, cwd=cwd, flags=flags, **options)
+                return run(argv, workspace=self.path, cwd=cwd, flags=flags, **options)
             finally:
-                self._follow()
-        return outcome
+                private.check_pointers(self.record)
 
     def _check(self) -> None:
         """What must be so before every command; without git, for there are hundreds."""
-        worktrees.check_pointers(self.record)
-        common = paths.open_directory(self.record.common)
-        try:
-            packed = repository.has_packed(common)
-        finally:
-            os.close(common)
-        if packed:
-            with self._opened():
-                pass  # to open the ledger puts it right
+        private.check_pointers(self.record)
+        if private.fingerprint(self.record.common) != self.record.seen:
+            with self._opened() as ledger:
+                self._record = life.show_refs(ledger, ledger.settled(self.name))
 
     @contextlib.contextmanager
     def _used(self) -> Iterator[None]:
@@ -169,13 +163,6 @@ class Session:
             raise SessionError(Fault.LOCKED, self.name, "is being ended", "ringfence session list") from None
         finally:
             os.close(fd)
-
-    def _follow(self) -> None:
-        """The branch goes where the worktree stands."""
-        worktrees.check_pointers(self.record)
-        if worktrees.has_moved(self.record):
-            with self._opened() as ledger:
-                self._record = life.follow(ledger, ledger.get(self.name))
 
     def diff(self) -> bytes:
         """What is different from where it began, committed or not, as a patch."""
@@ -212,20 +199,21 @@ class Session:
 
 def diff(ledger: Ledger, session: Record) -> bytes:
     """A patch from where a session's branch left its base to what its files are now."""
-    git = ledger.git
+    git, told = ledger.git, {}
     if session.state is State.ENDED:
         tree = head = git.commit_of(f"refs/heads/{session.branch}")
         if not head:
             raise SessionError(Fault.BRANCH_UNKNOWN, session.name, f"its branch {session.branch} is gone")
     else:
         worktrees.check_listed(ledger, session)
-        head = worktrees.head_of(ledger, session) or session.tip
+        head = life.head_of(ledger, session) or session.tip
+        told = landing.scratch(ledger, session)
         saving.check_savable(ledger, session)
-        tree = saving.tree_of_files(ledger, session, head, with_ignored=False)
+        tree = saving.tree_of_files(ledger, session, head, False, told)
     base = git.commit_of(f"refs/heads/{session.base}") if session.base else ""
-    met = git.done("merge-base", base, head, good=(0, 1)).stdout.decode().split() if base else []
+    met = git.done("merge-base", base, head, good=(0, 1), environ=told).stdout.decode().split() if base else []
     words = ("diff-tree", "-r", "-p", "--binary", "--no-ext-diff", "--no-textconv", "--no-color", "--find-renames")
-    return git.call(*words, met[0] if met else session.start, tree)
+    return git.call(*words, met[0] if met else session.start, tree, environ=told)
 
 
 def merge(ledger: Ledger, name: str, into: str = "") -> Merged:
@@ -233,8 +221,8 @@ def merge(ledger: Ledger, name: str, into: str = "") -> Merged:
     session = ledger.settled(name)
     if session.state is State.ACTIVE:
         worktrees.check_listed(ledger, session)
-        session = life.follow(ledger, session)
         if life.is_dirty(ledger, session):
             hint = f"commit it in the session, or `ringfence session end {name}` and merge then"
             raise SessionError(Fault.DIRTY, name, "holds work that is not committed", hint)
+        session = life.land(ledger, session)
     return merging.merge(ledger, session, into)

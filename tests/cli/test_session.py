@@ -78,16 +78,17 @@ def test_a_killed_supervisor_loses_nothing(repo: Path) -> None:
     running.kill()
     running.wait()
     assert session(repo, "list")[1].split()[:2] == ["x", "active"]
-    assert git(repo, "log", "-1", "--format=%s", "ringfence/x") == "work"
     while session(repo, "end", "x")[0] and time.monotonic() < until:  # the lock of the command goes with it
         time.sleep(0.05)
     assert git(repo, "show", "ringfence/x:loose") == "2"
+    assert git(repo, "log", "-1", "--format=%s", "ringfence/x~") == "work"
 
 
 def test_a_session_that_is_damaged_or_gone_does_not_hide_the_others(repo: Path) -> None:
     for name in ("a", "b", "c"):
         session(repo, "start", "--name", name)
-    (repo / ".git" / "worktrees" / "ringfence@a" / "HEAD").write_text("nonsense\n")
+    (head,) = (repo.parent / "home").rglob("git/a/worktrees/ringfence@a/HEAD")
+    head.write_text("nonsense\n")
     (gone,) = (repo.parent / "home").rglob("worktrees/b")
     shutil.rmtree(gone)
     code, said, told = session(repo, "list")

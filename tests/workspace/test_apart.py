@@ -22,38 +22,53 @@ from ringfence.session import Session
 
 AS_ME = "git -c user.name=Agent -c user.email=agent@example.org"
 
-# What one session tries on the other: B is its worktree, C the git directory of both, O the other's own part of it.
+# What one session tries on the other: B is its worktree, G its repository, O its own part of that, C the project's git
+# directory, which both use.
 READS = {
     "file": "cat $B/secret",
     "names": "ls $B",
     "siblings": "ls $B/.. | grep b",
     "records": "cat $B/../../records/b.json",
+    "given refs": "cat $B/../../given/b",
     "head": "cat $O/HEAD",
     "index": "cat $O/index",
-    "branch": "cat $C/refs/heads/ringfence/b",
-    "branch by git": "git rev-parse --verify -q ringfence/b",
-    "branches": "git branch -a | grep ringfence/b",
-    "stash": "cat $C/refs/stash",
-    "stash by git": "git stash show -p stash@{0}",
-    "log": "cat $C/logs/refs/heads/ringfence/b",
-    "log of the stash": "cat $C/logs/refs/stash",
-    "worktrees by git": "git worktree list | grep /b",
+    "branch": "cat $G/refs/heads/ringfence/b",
+    "branch by git": "git --git-dir=$G rev-parse --verify -q ringfence/b",
+    "branch in the project": "cat $C/refs/heads/ringfence/b",
+    "branches of the project": "git --git-dir=$C branch -a | grep ringfence/b",
+    "log": "cat $G/logs/refs/heads/ringfence/b",
+    "objects": "find $G/objects -type f | grep . && cat $G/objects/??/*",
+    "objects by git": "git --git-dir=$G cat-file -p $SECRET",
+    "objects as alternates": "GIT_ALTERNATE_OBJECT_DIRECTORIES=$G/objects git cat-file -p $SECRET",
+    "stash": "cat $G/refs/stash",
+    "stash by git": "git --git-dir=$G stash list | grep WIP",
+    "stash of the project": "cat $C/refs/stash",
+    "worktrees by git": "git --git-dir=$C worktree list | grep /b",
+    "kept": "cat $C/refs/ringfence/old/heads/old",
     "lock": "cat $C/ringfence/lock",
 }
 WRITES = {
     "file": "echo evil > $B/secret",
     "new": "echo evil > $B/new",
-    "branch": "git rev-parse HEAD > $C/refs/heads/ringfence/b",
-    "branch by git": "git update-ref refs/heads/ringfence/b HEAD",
-    "branch away": "rm $C/refs/heads/ringfence/b",
+    "branch": "git rev-parse HEAD > $G/refs/heads/ringfence/b",
+    "branch by git": "git --git-dir=$G update-ref refs/heads/ringfence/b $(git rev-parse HEAD)",
+    "branch in the project": "rm $C/refs/heads/ringfence/b",
     "directory of branches": "mv $C/refs/heads/ringfence $C/refs/heads/gone",
-    "main": "git update-ref refs/heads/main HEAD~0 && touch $C/refs/heads/x",
+    "main": "git --git-dir=$C update-ref refs/heads/main HEAD~0; touch $C/refs/heads/x",
     "head": "git rev-parse HEAD > $O/HEAD",
     "index": "echo evil > $O/index",
     "own part away": "mv $O $O.gone",
-    "stash": "git rev-parse HEAD > $C/refs/stash",
-    "config": "git config core.fsmonitor ./evil",
+    "registration away": "mv $C/worktrees/ringfence@b $C/worktrees/gone",
+    "stash": "git rev-parse HEAD > $G/refs/stash",
+    "objects": "rm -r $G/objects/??",
+    "objects of the project": "rm -r $C/objects/??",
+    "new objects of the project": "mkdir -p $C/objects/zz; echo evil > $C/objects/zz/evil",
+    "alternates": "echo /evil > $C/objects/info/alternates",
+    "config": "git --git-dir=$C config core.fsmonitor ./evil",
+    "its config": "git --git-dir=$G config core.fsmonitor ./evil",
+    "own config": "git config core.fsmonitor ./evil",
     "hook": "echo evil > $C/hooks/post-checkout",
+    "own hook": "echo evil > $(git rev-parse --git-common-dir)/hooks/post-checkout",
     "commondir": "echo ../evil > $C/commondir",
 }
 
@@ -88,27 +103,25 @@ def two(repo: Path) -> tuple[Session, Session]:
     (top / "secret").write_text("secret\n")
     git(top, "add", "secret")
     git(top, "commit", "-qm", "b's")
-    other.run(["true"])
-    (repo / "a").write_text("stashed\n")
-    git(repo, "stash")
+    for place in (repo, top):
+        (place / "a").write_text("stashed\n")
+        git(place, "stash")
+    git(repo, "update-ref", "refs/ringfence/old/heads/old", "main")
     return one, other
 
 
 def script(repo: Path, other: Session, attempts: dict[str, str]) -> str:
     """Each attempt by itself, and what came of it."""
-    common = repo / ".git"
-    lines = [f"B={other.path} C={common} M={repo} O={common}/worktrees/{other.record.id}"]
+    secret = git(other.path, "rev-parse", "HEAD:secret", check=False)
+    lines = [f"B={other.path} C={repo}/.git G={other.record.git} O={other.record.own} SECRET={secret or 'none'}"]
     lines += [f"if ({attempt}) >/dev/null 2>&1; then echo '{name}: done'; fi" for name, attempt in attempts.items()]
     return "\n".join(lines)
 
 
 def state(repo: Path, other: Session) -> object:
     """All that belongs to the other, and to both."""
-    top = repo / ".git"
-    kept = {
-        name: data for name, data in files(top).items() if not name.startswith(("objects/", "worktrees/ringfence@a/"))
-    }
-    return files(other.path), kept
+    mine = Path(other.record.git).parent / "a"
+    return files(other.path), files(other.record.git), files(repo), files(mine / "hooks"), files(mine)["config"]
 
 
 def bare(repo: Path, one: Session, other: Session, attempts: dict[str, str]) -> list[str]:
@@ -145,8 +158,7 @@ def test_inside_nothing_is_written(repo: Path, backend: str) -> None:
     before = state(repo, other)
     outcome = one.run(["sh", "-c", script(repo, other, WRITES)], capture=True)
 
-    # In a view the git directory is room of the run's own: what is made there is made nowhere else.
-    assert (outcome.stdout, outcome.stderr) == (b"commondir: done\n" if backend != "landlock" else b"", b"")
+    assert (outcome.stdout, outcome.stderr) == (b"", b"")
     assert state(repo, other) == before
 
 
@@ -158,12 +170,10 @@ def test_a_session_that_starts_later_is_closed_too(repo: Path, backend: str) -> 
     found: list[bytes] = []
 
     def run() -> None:
-        common = repo / ".git"
-        place = f"B={os.path.dirname(one.path)}/b C={common} M={repo} O={common}/worktrees/ringfence@b; "
-        tries = "\n".join(
-            script(repo, one, READS | {f"write {name}": try_ for name, try_ in WRITES.items()}).splitlines()[1:]
-        )
-        found.append(one.run(["sh", "-c", wait + place + tries], capture=True).stdout or b"")
+        git_ = f"{os.path.dirname(one.record.git)}/b"
+        place = f"B={os.path.dirname(one.path)}/b C={repo}/.git G={git_} O={git_}/worktrees/ringfence@b SECRET=none; "
+        tries = script(repo, one, READS | {f"write {name}": try_ for name, try_ in WRITES.items()}).splitlines()[1:]
+        found.append(one.run(["sh", "-c", wait + place + "\n".join(tries)], capture=True).stdout or b"")
 
     thread = threading.Thread(target=run)
     thread.start()
@@ -175,29 +185,38 @@ def test_a_session_that_starts_later_is_closed_too(repo: Path, backend: str) -> 
     Path(one.path, "go").touch()
     thread.join()
 
-    assert found == [b"write commondir: done\n" if backend != "landlock" else b""]
+    assert found == [b""]
     assert state(repo, other) == before
 
 
-def test_branches_that_git_has_packed_are_closed_too(repo: Path, backend: str) -> None:
+def test_no_object_of_another_session_is_there_until_it_has_ended(repo: Path) -> None:
+    """Not by listing all there are either: what is committed, what is only looked at, and what is stashed."""
     one, other = two(repo)
-    git(repo, "pack-refs", "--all")
-    refs = git(repo, "for-each-ref")
-    outcome = one.run(["sh", "-c", script(repo, other, READS) + "\ngrep ringfence/ $C/packed-refs"], capture=True)
+    Path(other.path, "loose").write_text("not committed\n")
+    other.diff()
+    every = "git cat-file --batch-all-objects --batch-check='%(objectname)' --unordered"
+    theirs = {git(other.path, "rev-parse", name) for name in ("HEAD", "HEAD:secret", "stash@{0}")}
+    theirs.add(git(other.path, "hash-object", "loose"))
 
-    assert outcome.stdout == b""
-    assert git(repo, "for-each-ref") == refs
+    def seen(by: Session) -> set[str]:
+        return set((by.run(["sh", "-c", every], capture=True).stdout or b"").decode().split())
+
+    assert seen(other) & theirs == theirs - {git(other.path, "hash-object", "loose")}
+    assert seen(one) & theirs == set()
+    other.end()
+    assert seen(one) & theirs == theirs
 
 
 def test_turned_pointers_are_refused(repo: Path) -> None:
     """Where there is no view a command can write its own pointers; then nothing more is run, and nothing is lost."""
-    own = repo / ".git" / "worktrees" / "ringfence@a"
-    for path, text in (
-        (own / "commondir", "../../../evil"),
-        (own / "gitdir", "/etc/.git"),
-        (repo / ".git" / "objects" / "info" / "alternates", "/evil"),
+    for name, text in (
+        ("worktrees/ringfence@a/commondir", "../../../evil"),
+        ("worktrees/ringfence@a/gitdir", "/etc/.git"),
+        ("objects/info/alternates", "/evil"),
+        ("config", "[core]\nfsmonitor = evil"),
     ):
         one = session(repo, "a").start()
+        path = Path(one.record.git, name)
         Path(one.path, "precious").write_text("x\n")
         kept = path.read_text() if path.exists() else None
         path.write_text(text + "\n")
@@ -214,7 +233,7 @@ def test_a_git_directory_that_the_command_turned_to_links_is_not_followed(repo: 
     victim.write_text("as it was\n")
     one = session(repo, "a").start()
     Path(one.path, "precious").write_text("x\n")
-    own = repo / ".git" / "worktrees" / "ringfence@a"
+    own = Path(one.record.own)
     (own / "index").unlink()
     (own / "index").symlink_to(victim)
     (own / "logs").mkdir(exist_ok=True)
@@ -227,7 +246,7 @@ def test_a_git_directory_that_the_command_turned_to_links_is_not_followed(repo: 
     assert git(repo, "show", "ringfence/a:precious") == "x"
 
     two = session(repo, "c").start()
-    head = repo / ".git" / "worktrees" / "ringfence@c" / "HEAD"
+    head = Path(two.record.own, "HEAD")
     head.unlink()
     head.symlink_to(victim)
     with pytest.raises(SessionError) as caught:

@@ -2,9 +2,9 @@
 its work on its branch.
 
 The operations are found by the interpreter's own audit events, so none can be forgotten: in a child of ours the n-th
-fails, or kills the process, or (for git) does its work and then fails. Afterwards a person lists the sessions, and
-every byte is compared. A start is spoiled from the moment the ledger is opened; the others, where that would be the
-same again, from then on.
+fails, or kills the process (every second time all it had written and not flushed is torn, as when the power goes), or
+(for git) does its work and then fails. Afterwards a person lists the sessions, and every byte is compared. A start is
+spoiled from the moment the ledger is opened; the others, where that would be the same again, from then on.
 """
 
 import errno
@@ -46,12 +46,50 @@ class Injector:
             self._wrap()
         else:
             sys.addaudithook(self._hook)
+        self.unflushed: dict[str, None] = {}
+        if mode == "dies":
+            self._watch()
+
+    def _watch(self) -> None:
+        """Know which files were written and not put on the disk: they are torn when the power goes."""
+        really = {name: getattr(os, name) for name in ("open", "fsync", "rename")}
+
+        def path_of(fd: int) -> str:
+            return os.readlink(f"/proc/self/fd/{fd}")
+
+        def opened_(path: str, flags: int, *given: object, **named: object) -> int:
+            fd: int = really["open"](path, flags, *given, **named)
+            if self.armed and flags & WRITING:
+                self.unflushed[path_of(fd)] = None
+            return fd
+
+        def fsync(fd: int) -> None:
+            self.unflushed.pop(path_of(fd), None)
+            really["fsync"](fd)
+
+        def rename(old: str, new: str, *, src_dir_fd: int, dst_dir_fd: int) -> None:
+            really["rename"](old, new, src_dir_fd=src_dir_fd, dst_dir_fd=dst_dir_fd)
+            if self.unflushed.pop(f"{path_of(src_dir_fd)}/{old}", "no") is None:
+                self.unflushed[f"{path_of(dst_dir_fd)}/{new}"] = None
+
+        for wrapper, name in ((opened_, "open"), (fsync, "fsync"), (rename, "rename")):
+            setattr(os, name, wrapper)  # in a child that ends soon
+
+    def _tear(self) -> None:
+        self.armed = False
+        for number, path in enumerate(self.unflushed):
+            if os.path.isfile(path):
+                size = os.path.getsize(path)
+                os.truncate(path, 0 if number % 2 else size // 2)
+                os.truncate(path, size if number % 3 else size // 2)
 
     def _hook(self, event: str, given: tuple[object, ...]) -> None:
         if not self.armed or not is_change(event, given):
             return
         self.count += 1
         if self.count == self.at and self.mode == "dies":
+            if self.at % 2:
+                self._tear()
             os.kill(os.getpid(), signal.SIGKILL)
         if self.count == self.at and self.mode == "fails":
             raise OSError(errno.ENOSPC, "no space left, says the test")
@@ -108,11 +146,13 @@ def each_fault(act: Callable[[str], Act], check: Callable[[str], None], mode: st
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(240)
 @pytest.mark.parametrize("mode", MODES)
 def test_a_fault_anywhere_in_a_start(repo: Path, mode: str) -> None:
     (repo / "node_modules" / "m").mkdir(parents=True)
     (repo / "node_modules" / "m" / "f").write_text("dependency\n")
-    wanted = {name: data for name, data in files(repo).items() if not name.startswith((".git/", "node_modules"))}
+    left = (".git/",) if mode != "dies" else (".git/", "node_modules/")  # a copy is no work, and not flushed
+    wanted = {name: data for name, data in files(repo).items() if not name.startswith(left)}
     main = git(repo, "rev-parse", "main")
 
     def act(name: str) -> Act:
@@ -132,7 +172,8 @@ def test_a_fault_anywhere_in_a_start(repo: Path, mode: str) -> None:
             assert (branch, admin.exists(), listed) == ("", False, [])
         else:
             assert (record.state, branch, len(listed)) == (State.ACTIVE, main, 1)
-            assert files(record.worktree) == wanted | {"node_modules/m/f": b"dependency\n"}
+            made = {name: data for name, data in files(record.worktree).items() if not name.startswith(left)}
+            assert made == wanted
             session(repo, name).resume().end(delete_branch=True)
 
     count = each_fault(act, check, mode)
@@ -144,6 +185,7 @@ def test_a_fault_anywhere_in_a_start(repo: Path, mode: str) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(240)
 @pytest.mark.parametrize("mode", MODES)
 def test_a_fault_anywhere_in_an_end(repo: Path, tmp_path: Path, mode: str) -> None:
     sessions: dict[str, tuple[Session, dict[str, bytes]]] = {}
@@ -158,6 +200,8 @@ def test_a_fault_anywhere_in_an_end(repo: Path, tmp_path: Path, mode: str) -> No
         (top / "new" / "link").symlink_to("precious")
         git(top, "add", "new")
         git(top, "commit", "-qm", "some of it")
+        (top / "a").write_text(f"stashed in {name}\n")
+        git(top, "stash")
         (top / "new" / "precious").write_bytes(os.urandom(64))
         sessions[name] = one, files(top)
 
@@ -183,6 +227,7 @@ def test_a_fault_anywhere_in_an_end(repo: Path, tmp_path: Path, mode: str) -> No
         assert not os.path.exists(one.path)
         assert not (repo / ".git" / "worktrees" / f"ringfence@{name}").exists()
         assert in_commit(repo, f"ringfence/{name}", tmp_path / name) == work
+        assert git(repo, "show", f"refs/ringfence/{name}/stash/0000:a") == f"stashed in {name}"
 
     assert each_fault(act, check, mode) > (8 if mode == MODES[2] else 25)
     with opened(str(repo)) as found:
@@ -191,6 +236,7 @@ def test_a_fault_anywhere_in_an_end(repo: Path, tmp_path: Path, mode: str) -> No
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(240)
 @pytest.mark.parametrize("mode", MODES)
 def test_a_fault_anywhere_in_a_merge(repo: Path, mode: str) -> None:
     one = session(repo).start()

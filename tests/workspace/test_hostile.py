@@ -183,13 +183,18 @@ def test_a_worktree_deleted_by_hand(repo: Path) -> None:
     assert is_sound(repo)
 
 
-def test_a_worktree_that_git_pruned_keeps_its_files(repo: Path) -> None:
+def test_a_worktree_that_git_pruned_keeps_its_files(repo: Path, tmp_path: Path) -> None:
     one = session(repo).start()
     Path(one.path, "n").write_text("n")
     shutil.rmtree(repo / ".git" / "worktrees" / "ringfence@x")
     refused(Fault.NOT_FOUND, session(repo).resume)
+    git_ = Path(one.record.git)
+    git_.rename(tmp_path / "away")
     refused(Fault.UNSAVED, one.end)
     assert Path(one.path, "n").read_text() == "n"
+    (tmp_path / "away").rename(git_)
+    assert one.end().saved
+    assert git(repo, "show", "ringfence/x:n") == "n"
 
 
 def test_a_phantom_worktree(repo: Path) -> None:
@@ -239,7 +244,7 @@ def test_a_damaged_record_is_said_and_nothing_is_touched(repo: Path) -> None:
     one = session(repo).start()
     record = Path(one.path).parent.parent / "records" / "x.json"
     text = record.read_text()
-    for damage in ("", "{}", text[:-9], text.replace(one.path, "/etc"), text.replace('"version":1', '"version":9')):
+    for damage in (text.replace(one.path, "/etc"), text.replace('"version":2', '"version":9')):
         record.write_text(damage)
         refused(Fault.UNSAFE, session(repo).resume)
         with opened(str(repo)) as found:
@@ -247,6 +252,27 @@ def test_a_damaged_record_is_said_and_nothing_is_touched(repo: Path) -> None:
             assert found.ledger.sessions() == []
         session(repo, "other").start().end(delete_branch=True)  # the others are not held up
     assert os.path.isdir(one.path)
+
+
+@pytest.mark.parametrize("damage", ["empty", "cut", "zeros"])
+def test_a_record_that_a_disk_spoiled_is_made_anew(repo: Path, damage: str) -> None:
+    one, ended = session(repo).start(), session(repo, "ended").start()
+    Path(one.path, "n").write_text("n")
+    ended.end()
+    for name in ("x", "ended", "nobody"):
+        record = Path(one.path).parent.parent / "records" / f"{name}.json"
+        text = record.read_bytes() if name != "nobody" else b"{"
+        record.write_bytes({"empty": b"", "cut": text[: len(text) // 2], "zeros": bytes(len(text))}[damage])
+    with opened(str(repo)) as found:
+        said = [sentence.partition(";")[0] for sentence in found.recovered]
+        states = {one.name: one.state for one in found.ledger.sessions()}
+    assert said[0] == "ended: its record was damaged, and is made anew"
+    assert said[1].startswith("nobody: could not be put right: ")
+    assert said[2] == "x: its record was damaged, and is made anew"
+    assert states == {"x": State.ACTIVE, "ended": State.ENDED}
+    assert session(repo).resume().end().saved
+    assert session(repo, "ended").resume().path == ended.path
+    assert git(repo, "show", "ringfence/x:n") == "n"
 
 
 def test_what_cannot_be_put_right_is_said_and_left_alone(repo: Path) -> None:

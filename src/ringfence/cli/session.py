@@ -2,6 +2,8 @@
 
 import os
 
+from msgspec.structs import replace
+
 from ..model import RingfenceError, Screen, UsageError
 from ..model.session import Session as Record
 from ..model.session import State
@@ -157,16 +159,20 @@ def _list(_name: str, values: Values) -> int:
 
 
 def _seen(ledger: Ledger, record: Record) -> tuple[Record, str]:
-    """A session with its branch where its worktree stands, and its state in a word."""
+    """A session as it stands, and its state in a word."""
     if record.state is not State.ACTIVE:
         return record, record.state.value
     if not ledger.has("worktrees", record.name):
         return record, "missing"
     try:
-        return life.follow(ledger, record), "active"
+        return _at_head(ledger, record), "active"
     except (RingfenceError, OSError) as error:
         say(f"ringfence: {record.name}: {error}")
         return record, "damaged"
+
+
+def _at_head(ledger: Ledger, record: Record) -> Record:
+    return replace(record, tip=life.head_of(ledger, record) or record.tip)
 
 
 def _show(name: str, values: Values) -> int:
@@ -176,7 +182,7 @@ def _show(name: str, values: Values) -> int:
         dirty = False
         if record.state is State.ACTIVE:
             worktrees.check_listed(ledger, record)
-            record = life.follow(ledger, record)
+            record = _at_head(ledger, record)
             dirty = life.is_dirty(ledger, record)
     document = {**_document(record), "uncommitted": dirty}
     _print(values, document, "\n".join(f"{key:12} {value}" for key, value in document.items() if key != "schema"))

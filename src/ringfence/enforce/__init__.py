@@ -8,6 +8,7 @@ from .lookout import timed as timed
 from .repository import linked_worktree as linked_worktree
 from .repository import modules as modules
 from .repository import programs as programs
+from .repository import project_of as project_of
 from .repository import submodule as submodule
 from .repository import worktrees as worktrees
 from .wire import encode as encode

@@ -30,6 +30,19 @@ def linked_worktree(workspace: str) -> tuple[str, str] | None:
     return (own, common) if _is_theirs(workspace, own, common) else None
 
 
+def project_of(workspace: str, own: str, common: str) -> str:
+    """The git directory of the project whose session a workspace is; "" where there is none, or it does not say so too.
+
+    A session has a repository of its own, which takes the project's objects for its own.
+    """
+    lent = _first_line(f"{common}/objects/info/alternates")
+    project = lent.removesuffix("/objects")
+    if lent == project or not project.startswith("/") or os.path.realpath(project) != project:
+        return ""
+    known = _first_line(f"{project}/worktrees/{os.path.basename(own)}/gitdir")
+    return project if known == f"{workspace}/.git" and _is_theirs(workspace, project) else ""
+
+
 def submodule(workspace: str) -> str:
     """The git directory of a submodule, in the repository of the project around it; "" where there is none.
 

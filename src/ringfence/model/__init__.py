@@ -22,7 +22,6 @@ from .host import Kind as Kind
 from .host import Mount as Mount
 from .host import Place as Place
 from .names import BRANCH_PREFIX as BRANCH_PREFIX
-from .names import SCRATCH as SCRATCH
 from .names import SESSION_PREFIX as SESSION_PREFIX
 from .outcome import Cause as Cause
 from .outcome import Denial as Denial

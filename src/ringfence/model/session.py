@@ -1,6 +1,7 @@
 """A session: an agent's own worktree and branch of a repository, as it is remembered, and what can be wrong with it."""
 
 import enum
+import posixpath
 
 import msgspec
 
@@ -63,11 +64,22 @@ class Session(msgspec.Struct, frozen=True):
     made: str  # UTC
     dependencies: tuple[Dependency, ...] = ()
     setup: bool = False  # a set-up command has been run
-    alternates: str = ""  # repositories whose objects counted as this one's at its start
+    config: str = ""  # the configuration of its own repository, as we wrote it
+    seen: str = ""  # a fingerprint of the project's refs, as it was last shown them
     merging: tuple[str, ...] = ()  # branch, old and new commit, and the state to return to
-    version: int = 1
+    version: int = 2
 
     @property
     def id(self) -> str:
         """The name of its own git directory among those of all worktrees; the planner knows a session by it."""
         return SESSION_PREFIX + self.name
+
+    @property
+    def git(self) -> str:
+        """The repository of its own."""
+        return f"{posixpath.dirname(posixpath.dirname(self.worktree))}/git/{self.name}"
+
+    @property
+    def own(self) -> str:
+        """The git directory of its worktree, in that."""
+        return f"{self.git}/worktrees/{self.id}"

@@ -26,9 +26,11 @@ from .own import given_variables as given_variables
 from .rules import absent_names as absent_names
 from .rules import denied_paths as denied_paths
 from .rules import has_view as has_view
+from .rules import is_session as is_session
 from .rules import with_git_file as with_git_file
 from .rules import with_git_insides as with_git_insides
 from .rules import with_git_programs as with_git_programs
 from .rules import with_repository as with_repository
+from .rules import with_session as with_session
 from .rules import with_submodule as with_submodule
 from .rules import without_swayed as without_swayed

@@ -8,7 +8,6 @@ import msgspec
 
 from ..model import (
     BUILT_IN,
-    SCRATCH,
     Access,
     Command,
     Disk,
@@ -84,8 +83,7 @@ def lay_out(policy: Policy, host: Host, disk: Disk, temporary: str) -> list[Regi
 
         return seatbelt.lay_out(policy, disk, temporary)
     if has_view(host):
-        own = tuple(rule.path for rule in policy.rules if rule.why == SCRATCH)
-        return regions(as_viewed(policy, disk), disk, (*PRIVATE, *own))
+        return regions(as_viewed(policy, disk), disk, PRIVATE)
     return regions(narrowed(policy, disk, temporary, host), disk)
 
 

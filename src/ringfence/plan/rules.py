@@ -5,7 +5,7 @@ Pure. Each function gives a policy that asks for no more than the one it was giv
 
 import msgspec
 
-from ..model import BUILT_IN, SCRATCH, SESSION_PREFIX, Access, Disk, Enactor, Host, Kind, Need, Policy, Rule, Verdict
+from ..model import BUILT_IN, SESSION_PREFIX, Access, Disk, Enactor, Host, Kind, Need, Policy, Rule, Verdict
 from . import landlock, view
 from .regions import is_below
 from .session import session_rows
@@ -145,18 +145,24 @@ def _of_repository(access: Access, verdict: Verdict, path: str) -> Rule:
 
 
 def with_repository(policy: Policy, own: str, common: str) -> Policy:
-    """In a linked worktree: its repository, as far as a commit needs it. Hooks and configuration stay as they are.
-    The worktree of a session gets less, and nothing of other sessions."""
-    if own.rpartition("/")[2].startswith(SESSION_PREFIX):
-        closed = Rule(Access.READ, Verdict.DENY, common, BUILT_IN, need=Need.WANTED, why=SCRATCH)
-        added = tuple(_of_repository(*row) for row in session_rows(policy.workspace, own, common))
-        return msgspec.structs.replace(policy, rules=(*policy.rules, closed, *added))
+    """In a linked worktree: its repository, as far as a commit needs it. Hooks and configuration stay as they are."""
     written = (own, *(f"{common}/{name}" for name in ("objects", "refs", "logs")))
     kept = (
         *(f"{own}/{name}" for name in ("commondir", "gitdir", "config.worktree")),
         f"{common}/objects/info/alternates",
     )
     return _with_git_directory(policy, common, written, kept)
+
+
+def is_session(own: str) -> bool:
+    """Whether the git directory of a worktree is that of a session."""
+    return own.rpartition("/")[2].startswith(SESSION_PREFIX)
+
+
+def with_session(policy: Policy, own: str, common: str, project: str) -> Policy:
+    """In the worktree of a session: a repository of its own, and of the project's what it reads."""
+    added = tuple(_of_repository(*row) for row in session_rows(policy.workspace, own, common, project))
+    return msgspec.structs.replace(policy, rules=(*policy.rules, *added))
 
 
 def with_submodule(policy: Policy, own: str) -> Policy:

@@ -1,41 +1,31 @@
-"""What a session sees and writes of its repository: what commit, fetch and rebase need, and nothing of other sessions.
+"""What a session sees and writes of its repository, and of the project's.
 
-Pure. A session is known by the name of its git directory, which no command can change. Its HEAD is no branch, so a
-commit writes its own directory and the objects. The git directory that all share is closed, and opened name by name:
-so the branches of other sessions, the stash, the logs, the other worktrees and whatever else appears there stay closed.
-With a view, room of the run's own stands in its place, for git makes a lock there whenever it forgets a ref.
+Pure. A session is known by the name of its git directory, which no command can change. It has a repository of its own:
+refs, stash, index and the objects that it adds. Of the project's git directory it reads the objects, the hooks and the
+configuration, and writes nothing: so the branches, the stash, the logs, the worktrees and whatever else appears there
+are closed to it, and of other sessions there is nothing to see at all.
 """
 
 from ..model import Access, Verdict
 
 Row = tuple[Access, Verdict, str]
 
-_SHOWN = (
-    *("HEAD", "config", "hooks", "info", "lfs", "modules", "objects", "packed-refs", "shallow"),
-    *("refs/heads", "refs/remotes", "refs/tags", "logs/refs/remotes"),
-)
-_HIDDEN = ("ringfence", "worktrees", "refs", "logs", "refs/heads/ringfence")
-_WRITTEN = ("objects", "refs/remotes", "refs/tags", "logs/refs/remotes")
+_LENT = ("objects", "hooks", "config", "lfs")
+_WRITTEN = ("objects", "refs", "logs", "packed")  # not the configuration and the hooks beside them
 _KEPT = ("objects/info",)  # alternates would add the objects of a stranger
-_KEPT_OWN = ("commondir", "gitdir", "config.worktree")
+_KEPT_OWN = ("commondir", "gitdir")
 
 
-def session_rows(workspace: str, own: str, common: str) -> list[Row]:
-    """Rules for the repository of a session, and for the directory in which the worktrees of all of them are."""
-
-    def rows(access: Access, verdict: Verdict, names: tuple[str, ...], root: str = common) -> list[Row]:
-        return [(access, verdict, f"{root}/{name}") for name in names]
-
+def session_rows(workspace: str, own: str, common: str, project: str) -> list[Row]:
+    """Rules for the repository of a session, for the project's, and for the directory in which all sessions are."""
     above = workspace.rpartition("/")[0]
     home = above.removesuffix("/worktrees")
-    others = (home,) if home and home != above else ()
+    kept = (*(f"{common}/{name}" for name in _KEPT), *(f"{own}/{name}" for name in _KEPT_OWN))
     return [
-        *((Access.READ, Verdict.DENY, path) for path in others),
-        *rows(Access.READ, Verdict.DENY, _HIDDEN),
-        *rows(Access.READ, Verdict.ALLOW, _SHOWN),
-        *((Access.READ, Verdict.ALLOW, path) for path in (workspace, own)),
-        (Access.WRITE, Verdict.ALLOW, own),
-        *rows(Access.WRITE, Verdict.ALLOW, _WRITTEN),
-        *rows(Access.WRITE, Verdict.DENY, _KEPT),
-        *rows(Access.WRITE, Verdict.DENY, _KEPT_OWN, own),
+        *([(Access.READ, Verdict.DENY, home)] if home and home != above else []),
+        *([(Access.READ, Verdict.DENY, project)] if project else []),
+        *((Access.READ, Verdict.ALLOW, f"{project}/{name}") for name in _LENT if project),
+        *((Access.READ, Verdict.ALLOW, path) for path in (workspace, common)),
+        *((Access.WRITE, Verdict.ALLOW, path) for path in (own, *(f"{common}/{name}" for name in _WRITTEN))),
+        *((Access.WRITE, Verdict.DENY, path) for path in kept),
     ]

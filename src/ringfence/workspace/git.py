@@ -53,6 +53,14 @@ FIXED = """
 [index]
     skipHash = false
 """
+# On the disk before anything is removed.
+DURABLE = {
+    "GIT_CONFIG_COUNT": "2",
+    "GIT_CONFIG_KEY_0": "core.fsync",
+    "GIT_CONFIG_VALUE_0": "all",
+    "GIT_CONFIG_KEY_1": "core.fsyncMethod",
+    "GIT_CONFIG_VALUE_1": "batch",
+}
 
 Settings = list[tuple[str, str]]
 
@@ -149,7 +157,7 @@ class Git:
     def call(
         self,
         *words: str,
-        data: bytes = b"",
+        data: bytes | int = b"",
         worktree: str = "",
         index: str = "",
         own: str = "",
@@ -162,7 +170,7 @@ class Git:
     def done(
         self,
         *words: str,
-        data: bytes = b"",
+        data: bytes | int = b"",
         worktree: str = "",
         index: str = "",
         own: str = "",
@@ -176,13 +184,15 @@ class Git:
         return self._run(list(words), data, told, good)
 
     def _run(
-        self, words: list[str], data: bytes, environ: dict[str, str], good: Sequence[int] = (0,)
+        self, words: list[str], data: bytes | int, environ: dict[str, str], good: Sequence[int] = (0,)
     ) -> subprocess.CompletedProcess[bytes]:
+        """`data` is what git reads: bytes, or a file that is open."""
         command = [self.program, "--no-pager", *words]
         try:
             done = subprocess.run(
                 command,
-                input=data,
+                input=None if isinstance(data, int) else data,
+                stdin=data if isinstance(data, int) else None,
                 capture_output=True,
                 cwd=environ.get("GIT_WORK_TREE", "/"),
                 env=environ or self._environ,
@@ -198,15 +208,15 @@ class Git:
 
     # ---- Small questions ----
 
-    def commit_of(self, revision: str) -> str:
+    def commit_of(self, revision: str, environ: Mapping[str, str] | None = None) -> str:
         """The commit a revision names; empty when it names none."""
-        done = self.done(
-            "rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}", good=(0, 1, 128)
-        )
+        words = ("rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}")
+        done = self.done(*words, good=(0, 1, 128), environ=environ)
         return done.stdout.decode().strip() if done.returncode == 0 else ""
 
-    def tree_of(self, commit: str) -> str:
-        return self.call("rev-parse", "--verify", "--end-of-options", f"{commit}^{{tree}}").decode().strip()
+    def tree_of(self, commit: str, environ: Mapping[str, str] | None = None) -> str:
+        words = ("rev-parse", "--verify", "--end-of-options", f"{commit}^{{tree}}")
+        return self.call(*words, environ=environ).decode().strip()
 
     def is_ancestor(self, older: str, newer: str) -> bool:
         return older == newer or self.done("merge-base", "--is-ancestor", older, newer, good=(0, 1)).returncode == 0
@@ -224,10 +234,17 @@ class Git:
 def write_new(directory: int, name: str, content: bytes, mode: int = 0o600) -> None:
     """A new file below a directory that is held open."""
     fd = paths.open_beneath(directory, name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
-    try:
-        os.write(fd, content)
-    finally:
-        os.close(fd)
+    with open(fd, "wb") as file:
+        file.write(content)
+
+
+def put_new(directory: int, name: str, content: bytes) -> None:
+    """A new file that a repository needs, on the disk before anybody relies on it."""
+    fd = paths.open_beneath(directory, name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+    with open(fd, "wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(fd)
 
 
 def check_branch(git: Git, text: str) -> str:

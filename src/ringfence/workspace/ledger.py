@@ -4,6 +4,8 @@ It stands in a directory of ours outside the project, which no sandboxed command
 
     <state>/sessions/<project>-<digest>/records/<name>.json   what is known of a session, replaced as a whole
                                        /worktrees/<name>/     where it works
+                                       /git/<name>/           the repository of its own (see `private`)
+                                       /given/<name>          the project's refs, as it was last shown them
                                        /trash/<name>/         a worktree on its way out
                                        /use/<name>            locked by whoever runs a command in it
                                        /mirror/               what git is shown; rebuilt each time
@@ -19,10 +21,11 @@ import msgspec
 from ..model import SessionError, WorkspaceError
 from ..model.session import Fault, Session, State
 from . import paths
-from .git import Git, find_git, write_new
-from .repository import Repository, has_packed, lock, make_directories, unpack
+from .git import Git, find_git
+from .repository import Repository, lock, make_directories
 
 WAIT = 60.0
+VERSION = 2
 
 
 class Ledger:
@@ -60,7 +63,7 @@ class Ledger:
         except msgspec.MsgspecError as error:
             hint = "look at it; the branch and the worktree are as they were"
             raise SessionError(Fault.UNSAFE, f"{self.place}/{path}", f"is damaged: {error}", hint) from None
-        if found.version != 1 or found.name != name or found.worktree != self.worktree(name):
+        if found.version != VERSION or found.name != name or found.worktree != self.worktree(name):
             raise SessionError(Fault.UNSAFE, f"{self.place}/{path}", "is not this session's", "look who wrote it")
         return found
 
@@ -81,23 +84,26 @@ class Ledger:
 
     def write(self, session: Session) -> Session:
         """Put a record on the disk, so that it survives what comes next."""
-        with _opened(self.home, "records") as fd:
-            new = f"{session.name}.new"
+        self.replace("records", f"{session.name}.json", msgspec.json.encode(session))
+        return session
+
+    def replace(self, kind: str, name: str, content: bytes) -> None:
+        """Put a file of ours on the disk, whole or not at all, also when the power fails."""
+        with _opened(self.home, kind) as fd:
+            new = f"{name}.new"
             if paths.exists_beneath(fd, new):  # left by somebody who died
                 os.unlink(new, dir_fd=fd)
             made = paths.open_beneath(fd, new, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
-            try:
-                os.write(made, msgspec.json.encode(session))
+            with open(made, "wb") as file:
+                file.write(content)
+                file.flush()
                 os.fsync(made)
-            finally:
-                os.close(made)
-            os.rename(new, f"{session.name}.json", src_dir_fd=fd, dst_dir_fd=fd)
+            os.rename(new, name, src_dir_fd=fd, dst_dir_fd=fd)
             os.fsync(fd)
-        return session
 
     def forget(self, name: str) -> None:
         """Remove a record; its work is elsewhere, or was never begun."""
-        for path in (f"use/{name}", f"records/{name}.json"):
+        for path in (f"given/{name}", f"use/{name}", f"records/{name}.json"):
             above, _, last = path.partition("/")
             with _opened(self.home, above) as fd:
                 if paths.exists_beneath(fd, last):
@@ -137,11 +143,11 @@ class Ledger:
             paths.remove_tree(self.home, "mirror")
 
     def remove_own(self, session: Session) -> None:
-        """Remove a session's git directory from those of all worktrees, if it is there."""
-        if not paths.exists_beneath(self.common, f"worktrees/{session.id}"):
-            return
-        with _opened(self.common, "worktrees") as fd:
-            paths.remove_tree(fd, session.id)
+        """Remove a session's own repository, and what the project's git knows of its worktree."""
+        if paths.exists_beneath(self.common, f"worktrees/{session.id}"):
+            with _opened(self.common, "worktrees") as fd:
+                paths.remove_tree(fd, session.id)
+        self.remove("git", session.name)
 
     def claim(self, name: str) -> int:
         """A session for us alone, until it is closed; refused while somebody runs a command in it."""
@@ -224,22 +230,14 @@ def make_directories_of(place: str) -> int:
     if facts.st_uid != os.geteuid() or facts.st_mode & 0o022:
         os.close(fd)
         raise SessionError(Fault.UNSAFE, place, "others can change it", f"chmod 700 {place}")
-    for name in ("records", "worktrees", "trash", "use"):
+    for name in ("records", "worktrees", "trash", "use", "git", "given"):
         os.close(make_directories(fd, name))
     return fd
 
 
-# In a session this file is held where it stands. Were there none, its git would pack refs into one of its own.
-_NO_PACKED_REFS = b"# pack-refs with: peeled fully-peeled sorted \n"
-
-
 def _rebuild(ledger: Ledger) -> None:
-    """What sessions rely on in the git directory, and what git is shown."""
-    if not paths.exists_beneath(ledger.common, "packed-refs"):
-        write_new(ledger.common, "packed-refs", _NO_PACKED_REFS, 0o644)
-    if has_packed(ledger.common):
-        unpack(ledger.common)
-    for name in ("logs", "info", "worktrees", "refs/remotes", "refs/tags", "refs/heads/ringfence", "logs/refs/remotes"):
+    """What git is shown, and the directories that we rely on in the project's git directory."""
+    for name in ("logs", "info", "worktrees"):
         os.close(make_directories(ledger.common, name, 0o777))
     ledger.remove_mirror()
     mirror = make_directories(ledger.home, "mirror")

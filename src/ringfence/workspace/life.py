@@ -14,7 +14,7 @@ import msgspec
 
 from ..model import SESSION_PREFIX, RingfenceError, SessionError, WorkspaceError
 from ..model.session import Dependency, Fault, Session, State
-from . import dependencies, merging, paths, saving, worktrees
+from . import dependencies, landing, merging, paths, private, rebuilding, saving, worktrees
 from .ledger import Ledger
 from .repository import head_branch
 from .slugs import branch_of, check_word
@@ -56,9 +56,13 @@ def start(ledger: Ledger, name: str, revision: str, now: str, wanted: Sequence[D
         State.STARTING,
         now,
         tuple(wanted),
-        alternates=worktrees.alternates(ledger.repository.common),
     )
-    return _make(ledger, ledger.write(session), commit)
+    return _make(ledger, ledger.write(_prepared(ledger, session)), commit)
+
+
+def _prepared(ledger: Ledger, session: Session) -> Session:
+    """With what its own repository will be made from."""
+    return replace(session, config=private.config_for(ledger), seen=private.fingerprint(ledger.repository.common))
 
 
 def _head(ledger: Ledger) -> str:
@@ -73,6 +77,9 @@ def _check_free(ledger: Ledger, name: str, branch: str) -> None:
     found = ledger.find(name)
     if found is not None and found.state is not State.ENDED:
         raise SessionError(Fault.EXISTS, name, "a session of this name exists", f"ringfence session resume {name}")
+    if ledger.git.call("for-each-ref", "--count=1", f"refs/ringfence/{name}/"):
+        what = f"an earlier session of this name left refs/ringfence/{name}/"
+        raise SessionError(Fault.EXISTS, name, what, "another name, or look at them and delete them")
     if ledger.git.commit_of(f"refs/heads/{branch.partition('/')[0]}"):
         what = "there is a branch `ringfence`, so git cannot make one below it"
         raise SessionError(Fault.INVALID_BRANCH, branch, what, "rename that branch")
@@ -124,18 +131,44 @@ def resume(ledger: Ledger, name: str) -> Session:
     if not commit:
         raise SessionError(Fault.BRANCH_UNKNOWN, name, f"its branch {session.branch} is gone", "session start")
     _check_place(ledger, name)
-    return _make(ledger, ledger.write(replace(session, state=State.STARTING, tip=commit)), commit)
+    session = _prepared(ledger, replace(session, state=State.STARTING, tip=commit))
+    return _make(ledger, ledger.write(session), commit)
 
 
-def follow(ledger: Ledger, session: Session) -> Session:
-    """Move a session's branch to where its worktree stands, if nobody else moved it and every object is there."""
-    head = worktrees.head_of(ledger, session)
+def show_refs(ledger: Ledger, session: Session) -> Session:
+    """Show a session the project's refs as they are now, if its own git is not at work on them."""
+    seen = private.fingerprint(ledger.repository.common)
+    if session.state is not State.ACTIVE or seen == session.seen or not private.refresh(ledger, session):
+        return session
+    return ledger.write(replace(session, seen=seen))
+
+
+def head_of(ledger: Ledger, session: Session) -> str:
+    """The commit that a session stands at; empty: at none yet."""
+    head = private.head_of(ledger, session)
+    if head and not ledger.git.commit_of(head, landing.scratch(ledger, session)):
+        raise SessionError(Fault.UNSAFE, f"{session.own}/HEAD", "names no commit")
+    return head
+
+
+def land(ledger: Ledger, session: Session) -> Session:
+    """Bring what a session committed into the project, and its branch there, if nobody else moved that."""
+    head = head_of(ledger, session)
     tip = ledger.git.commit_of(f"refs/heads/{session.branch}")
+    landing.bring(ledger, session, [head] if head else [])
     if not head or not tip or head == tip or not _is_ours(ledger, session, tip, head):
         return session
-    _check_whole(ledger, head, tip)
     ledger.git.move_branch(session.branch, head, tip, f"session {session.name}")
     return ledger.write(replace(session, tip=head))
+
+
+def _bring_all(ledger: Ledger, session: Session) -> str:
+    """Bring everything that a session committed, tagged and stashed, on whatever branch; the commit it stands at."""
+    head = head_of(ledger, session)
+    kept = landing.others(ledger, session, head)
+    landing.bring(ledger, session, [one for one in (head, *kept.values()) if one])
+    landing.keep_others(ledger, session, kept)
+    return head
 
 
 def _is_ours(ledger: Ledger, session: Session, tip: str, new: str) -> bool:
@@ -144,16 +177,12 @@ def _is_ours(ledger: Ledger, session: Session, tip: str, new: str) -> bool:
     return tip == session.tip or ledger.git.is_ancestor(tip, new)
 
 
-def _check_whole(ledger: Ledger, new: str, old: str) -> None:
-    """Every object of the new commits is there: a branch must not break the repository."""
-    ledger.git.call("rev-list", "--objects", "--quiet", new, f"^{old}")
-
-
 def is_dirty(ledger: Ledger, session: Session) -> bool:
     """Whether a worktree holds something that is not in its commit."""
-    head = worktrees.head_of(ledger, session)
+    head = head_of(ledger, session)
     saving.check_savable(ledger, session)
-    return not head or saving.tree_of_files(ledger, session, head, False) != ledger.git.tree_of(head)
+    told = landing.scratch(ledger, session)
+    return not head or saving.tree_of_files(ledger, session, head, False, told) != ledger.git.tree_of(head, told)
 
 
 # ---- The end ----
@@ -182,7 +211,8 @@ def _check_deletable(ledger: Ledger, session: Session) -> None:
     branch = session.branch
     if not ledger.git.commit_of(f"refs/heads/{branch}"):
         raise SessionError(Fault.BRANCH_UNKNOWN, session.name, f"there is no branch {branch} to delete")
-    used = {one.branch for one in worktrees.listed(ledger)} | {head_branch(ledger.common), session.base}
+    elsewhere = {one.branch for one in worktrees.listed(ledger) if one.path != session.worktree}
+    used = elsewhere | {head_branch(ledger.common), session.base}
     if branch in used or branch == session.base:
         what = f"{branch} is checked out, or is the branch it started from"
         raise SessionError(Fault.DELETE_BRANCH_BLOCKED, session.name, what, "end it without --delete-branch")
@@ -190,8 +220,9 @@ def _check_deletable(ledger: Ledger, session: Session) -> None:
 
 def _bury(ledger: Ledger, session: Session) -> Ended:
     """The end of a session whose worktree somebody removed: what it had committed is kept."""
-    if paths.exists_beneath(ledger.common, f"worktrees/{session.id}"):
-        session = follow(ledger, session)
+    if ledger.has("git", session.name):
+        head = _bring_all(ledger, session)
+        session = _moved(ledger, session, head) if head else session
     ledger.remove_own(session)
     tip = ledger.git.commit_of(f"refs/heads/{session.branch}")
     return Ended(ledger.write(replace(session, state=State.ENDED, tip=tip or session.tip)), tip, False, 0)
@@ -216,22 +247,27 @@ def _save_and_remove(ledger: Ledger, session: Session, with_ignored: bool) -> En
 
 
 def _save(ledger: Ledger, session: Session, with_ignored: bool) -> tuple[Session, str, bool]:
-    """The work of a session as a commit on its branch; on another one if somebody moved the branch elsewhere."""
+    """The work of a session as a commit on its branch."""
     saving.check_savable(ledger, session, with_ignored)
-    tip = ledger.git.commit_of(f"refs/heads/{session.branch}")
-    head = worktrees.head_of(ledger, session) or tip
+    head = _bring_all(ledger, session) or ledger.git.commit_of(f"refs/heads/{session.branch}")
     tree = saving.tree_of_files(ledger, session, head, with_ignored)
     commit, made = head, not head or tree != ledger.git.tree_of(head)
     if made:
         message = saving.MESSAGE.format(name=session.name)
         commit = saving.commit_tree(ledger, session, tree, (head,) if head else (), message)
+    landing.check_whole(ledger, session, [commit])
+    return _moved(ledger, session, commit), commit, made
+
+
+def _moved(ledger: Ledger, session: Session, commit: str) -> Session:
+    """Put a session's last commit on its branch; on another one if somebody moved the branch elsewhere."""
+    tip = ledger.git.commit_of(f"refs/heads/{session.branch}")
     if tip and not _is_ours(ledger, session, tip, commit):
         session = replace(session, branch=_free_branch(ledger, session.branch))
         tip = ""
     if commit != tip:
-        _check_whole(ledger, commit, tip or session.start)
         ledger.git.move_branch(session.branch, commit, tip, f"session {session.name} ended")
-    return session, commit, made
+    return session
 
 
 def _free_branch(ledger: Ledger, branch: str) -> str:
@@ -259,6 +295,7 @@ def _without_branch(ledger: Ledger, ended: Ended) -> Ended:
     tip = ledger.git.commit_of(f"refs/heads/{ended.session.branch}")
     if tip:
         ledger.git.move_branch(ended.session.branch, "", tip, "")
+    landing.keep_others(ledger, ended.session, {})
     ledger.forget(ended.session.name)
     return replace(ended, commit=tip or ended.commit, deleted=True)
 
@@ -268,13 +305,23 @@ def _without_branch(ledger: Ledger, ended: Ended) -> Ended:
 
 def recover(ledger: Ledger) -> list[str]:
     """Finish or undo what was interrupted; what was done, as sentences. One that cannot be helped stops no other."""
-    said = []
+    said: list[str] = []
     for name in ledger.names():
         try:
-            said += _recovered(ledger, ledger.get(name))
+            said += _recovered(ledger, _read(ledger, name, said))
         except (RingfenceError, OSError) as error:
             said.append(f"{name}: could not be put right: {error}")
     return said
+
+
+def _read(ledger: Ledger, name: str, said: list[str]) -> Session:
+    try:
+        return ledger.get(name)
+    except SessionError as error:
+        if not rebuilding.is_damaged(error):
+            raise
+        said.append(rebuilding.rebuild(ledger, name, error))
+        return ledger.get(name)
 
 
 def _recovered(ledger: Ledger, session: Session) -> list[str]:
@@ -319,5 +366,7 @@ def prune(ledger: Ledger) -> list[str]:
 
 
 def _is_merged(ledger: Ledger, session: Session, tip: str) -> bool:
+    """Whether its base has all that a session left; a stash is never in it."""
     base = ledger.git.commit_of(f"refs/heads/{session.base}") if session.base else ""
-    return bool(base) and ledger.git.is_ancestor(tip, base)
+    left = (tip, *private.kept_refs(ledger, session).values())
+    return bool(base) and all(ledger.git.is_ancestor(one, base) for one in left)

@@ -11,7 +11,7 @@ import msgspec
 from ..model import SessionError, WorkspaceError
 from ..model.session import Fault, Session, State
 from . import paths, saving, worktrees
-from .git import check_branch, write_new
+from .git import check_branch, put_new
 from .ledger import Ledger
 from .repository import head_branch
 
@@ -111,7 +111,7 @@ _NEW_INDEX = "index.ringfence"
 
 def _lock_index(ledger: Ledger) -> None:
     try:
-        write_new(ledger.common, "index.lock", _LOCKED_BY_US, 0o666)
+        put_new(ledger.common, "index.lock", _LOCKED_BY_US)
     except WorkspaceError:
         place = f"{ledger.repository.common}/index.lock"
         hint = "another git is at work in the main tree; remove the file if none is"

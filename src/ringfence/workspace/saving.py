@@ -7,22 +7,16 @@ is not.
 
 import hashlib
 import os
+from collections.abc import Mapping
 
 from ..model import SessionError, WorkspaceError
 from ..model.session import Fault, Session
 from . import paths
+from .git import DURABLE
 from .ledger import Ledger
 
 MESSAGE = "WIP: saved by ringfence at the end of session {name}\n"
 _READ_BY_GIT = (".gitignore", ".gitattributes", ".gitmodules")
-# On the disk before anything is removed.
-_DURABLE = {
-    "GIT_CONFIG_COUNT": "2",
-    "GIT_CONFIG_KEY_0": "core.fsync",
-    "GIT_CONFIG_VALUE_0": "all",
-    "GIT_CONFIG_KEY_1": "core.fsyncMethod",
-    "GIT_CONFIG_VALUE_1": "batch",
-}
 
 
 def unsaved(place: object, what: str, session: Session) -> SessionError:
@@ -56,12 +50,14 @@ def _is_ignored(ledger: Ledger, session: Session, path: str) -> bool:
     return done.returncode == 0
 
 
-def tree_of_files(ledger: Ledger, session: Session, head: str, with_ignored: bool) -> str:
-    """The files of a worktree as a tree, in an index of our own."""
+def tree_of_files(
+    ledger: Ledger, session: Session, head: str, with_ignored: bool, environ: Mapping[str, str] = DURABLE
+) -> str:
+    """The files of a worktree as a tree, in an index of our own. `environ` says where git puts the objects."""
 
     def call(*words: str) -> bytes:
         index = f"{ledger.place}/mirror/saving"
-        return ledger.git.call(*words, worktree=session.worktree, index=index, environ=_DURABLE)
+        return ledger.git.call(*words, worktree=session.worktree, index=index, environ=environ)
 
     if head:
         call("read-tree", "-m", head)
@@ -90,7 +86,7 @@ def commit_tree(ledger: Ledger, session: Session, tree: str, parents: tuple[str,
         for key, value in (("NAME", name), ("EMAIL", email))
     }
     words = [word for parent in parents for word in ("-p", parent)]
-    told = ledger.git.call("commit-tree", tree, *words, data=message.encode(), environ=who | _DURABLE)
+    told = ledger.git.call("commit-tree", tree, *words, data=message.encode(), environ=who | DURABLE)
     return told.decode().strip()
 
 

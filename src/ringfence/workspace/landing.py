@@ -1,0 +1,116 @@
+"""From a session's own repository to the project: the objects of its work, then its refs.
+
+The objects come as a pack that git makes of the session's store and that a second git reads into the project's, naming
+each object by its content again: what is wrong with the store stays there. Only when everything that a commit needs is
+in the project itself is a ref moved to it.
+"""
+
+import os
+from collections.abc import Iterable
+
+from ..model import SessionError
+from ..model.session import Fault, Session
+from . import paths, private, refs
+from .git import DURABLE, write_new
+from .ledger import Ledger
+from .repository import make_directories
+
+
+def scratch(ledger: Ledger, session: Session) -> dict[str, str]:
+    """Variables by which git reads the objects of the project and of a session, and writes to neither."""
+    private.check_lender(session)
+    if not paths.exists_beneath(ledger.home, f"mirror/scratch/{session.name}"):
+        private.check_objects(ledger, session)
+        made = make_directories(ledger.home, f"mirror/scratch/{session.name}/info")
+        try:
+            both = f"{session.common}/objects\n{session.git}/objects\n"
+            write_new(made, "alternates", os.fsencode(both))
+        finally:
+            os.close(made)
+    return {"GIT_OBJECT_DIRECTORY": f"{ledger.place}/mirror/scratch/{session.name}"}
+
+
+def bring(ledger: Ledger, session: Session, objects: Iterable[str]) -> None:
+    """Bring commits or tags of a session, with everything that belongs to them, into the project."""
+    wanted = sorted(set(objects))
+    if not wanted or not _missing(ledger, wanted):
+        return
+    told = scratch(ledger, session)
+    words = ("pack-objects", "--revs", "--quiet", "--delta-base-offset", f"{ledger.place}/mirror/landing")
+    name = ledger.git.call(*words, data=_beyond(ledger, wanted), environ=told).decode().strip()
+    mirror = paths.open_directory("mirror", ledger.home)
+    try:
+        pack = paths.open_beneath(mirror, f"landing-{name}.pack")
+    finally:
+        os.close(mirror)
+    try:
+        ledger.git.call("index-pack", "--stdin", data=pack, environ=DURABLE)
+    finally:
+        os.close(pack)
+    check_whole(ledger, session, wanted)
+
+
+def check_whole(ledger: Ledger, session: Session, wanted: list[str]) -> None:
+    """Refuse a commit for which the project itself has not everything: a ref must not break it."""
+    said = _missing(ledger, wanted)
+    if said:
+        what = f"objects of its commits are missing: {said}"
+        raise SessionError(Fault.UNSAVED, session.name, what, f"all of it stays in {session.worktree}")
+
+
+def _missing(ledger: Ledger, wanted: list[str]) -> str:
+    """What git says is missing in the project itself of all that belongs to some commits or tags."""
+    done = ledger.git.done(
+        "rev-list", "--objects", "--quiet", "--stdin", data=_beyond(ledger, wanted), good=(0, 1, 128)
+    )
+    return done.stderr.decode("utf-8", "replace").strip()[-400:] or "?" if done.returncode else ""
+
+
+def _beyond(ledger: Ledger, wanted: list[str]) -> bytes:
+    """What belongs to some commits or tags and to no ref of the project, as git reads it."""
+    held = ledger.git.call("for-each-ref", "--format=^%(objectname)")
+    return b"".join(f"{one}\n".encode() for one in wanted) + b"".join(sorted(set(held.splitlines(keepends=True))))
+
+
+def others(ledger: Ledger, session: Session, head: str) -> refs.Refs:
+    """What a session has besides its HEAD: branches and tags of its own, and its stash, entry by entry."""
+    home = paths.open_directory(f"git/{session.name}", ledger.home)
+    try:
+        kept = refs.changed(refs.read(home), private.given_refs(ledger, session))
+        stash = refs.read_stash(home)
+    finally:
+        os.close(home)
+    main = f"refs/heads/{session.branch}"
+    if main in kept and head and _is_ancestor(ledger, session, kept[main], head):
+        del kept[main]
+    kept |= {f"{refs.STASH}/{number:04}": value for number, value in enumerate(stash)}
+    there = _there(ledger, session, kept.values())
+    return {name: value for name, value in kept.items() if value in there}  # git takes no other for a ref
+
+
+def _there(ledger: Ledger, session: Session, objects: Iterable[str]) -> set[str]:
+    """Those objects that are in the project or in the session's own store."""
+    wanted = "".join(f"{one}\n" for one in sorted(set(objects))).encode()
+    if not wanted:
+        return set()
+    told = ledger.git.call("cat-file", "--batch-check=%(objectname)", data=wanted, environ=scratch(ledger, session))
+    return {line for line in told.decode().splitlines() if not line.endswith(" missing")}
+
+
+def _is_ancestor(ledger: Ledger, session: Session, older: str, newer: str) -> bool:
+    words = ("merge-base", "--is-ancestor", older, newer)
+    return ledger.git.done(*words, good=(0, 1, 128), environ=scratch(ledger, session)).returncode == 0
+
+
+def keep_others(ledger: Ledger, session: Session, kept: refs.Refs) -> None:
+    """Make the project's list of a session's other refs what the session has; their objects have been brought."""
+    place = private.kept_place(session)
+    before = private.kept_refs(ledger, session)
+    gone = [name for name in before if name not in kept]
+    new = [name for name in kept if before.get(name) != kept[name]]
+    for rows in (  # first those that may stand in the way of others
+        [f"delete {place}{name.removeprefix('refs/')}\n" for name in gone],
+        [f"update {place}{name.removeprefix('refs/')} {kept[name]}\n" for name in new],
+    ):
+        if rows:
+            ledger.git.call("update-ref", "--no-deref", "--stdin", data=os.fsencode("".join(rows)), environ=DURABLE)

@@ -1,0 +1,100 @@
+"""Refs as text: what a session is given of the project's, what it changed of them, and what of that is kept.
+
+Pure but for reading the files of a session's own repository, which its commands may write: no link is followed there,
+and what git would not take for a ref is none.
+"""
+
+import os
+import re
+
+from . import paths
+
+Refs = dict[str, str]  # full name → object
+
+GIVEN = ("refs/heads/", "refs/tags/", "refs/remotes/")  # of the project's, but for the branches of sessions
+KEPT = ("refs/heads/", "refs/tags/")
+APART = "refs/heads/ringfence/"
+STASH = "refs/stash"
+PACKED = "packed/packed-refs"
+MOST = 1 << 28
+_OBJECT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
+_BAD = re.compile(r"[\x00-\x20\x7f~^:?*\[\\]|\.\.|@\{|//|/\.|\.lock(?:/|$)|\.$|/$")  # git-check-ref-format(1)
+
+
+def is_name(ref: str) -> bool:
+    """Whether git takes a full name for that of a ref."""
+    return ref.startswith("refs/") and ref.isprintable() and not _BAD.search(ref)
+
+
+def is_object(text: str) -> bool:
+    return _OBJECT.fullmatch(text) is not None
+
+
+def render(refs: Refs) -> bytes:
+    """Refs as git packs them."""
+    rows = sorted((os.fsencode(name), value.encode()) for name, value in refs.items())
+    return b"# pack-refs with: sorted \n" + b"".join(b"%s %s\n" % (value, name) for name, value in rows)
+
+
+def parse(packed: bytes) -> Refs:
+    """Refs from git's packed file; peeled values and what is no ref are left out."""
+    found = {}
+    for line in packed.splitlines():
+        value, _, name = os.fsdecode(line).partition(" ")
+        if is_object(value) and is_name(name):
+            found[name] = value
+    return found
+
+
+def refreshed(now: Refs, given: Refs, new: Refs) -> Refs:
+    """Packed refs of a session when the project's have changed: what the session changed itself stays so."""
+    own = {name: value for name, value in now.items() if given.get(name) != value}
+    kept = {name: value for name, value in new.items() if name in now or name not in given}
+    return kept | own
+
+
+def changed(now: Refs, given: Refs) -> Refs:
+    """The branches and tags of a session that the project does not have so."""
+    return {name: value for name, value in now.items() if name.startswith(KEPT) and given.get(name) != value}
+
+
+def parse_stash(log: bytes) -> list[str]:
+    """The entries of a stash, the oldest first: git keeps them as the log of one ref."""
+    rows = (os.fsdecode(line).partition("\t")[0].split(" ") for line in log.splitlines())
+    return [row[1] for row in rows if len(row) > 2 and is_object(row[1])]
+
+
+def read(repository: int) -> Refs:
+    """The branches and tags that a session's repository has: in files of their own, and then in the packed one."""
+    found = parse(_content(repository, PACKED))
+    for top in KEPT:
+        if not paths.exists_beneath(repository, top.rstrip("/")):
+            continue
+        fd = paths.open_directory(top.rstrip("/"), repository)
+        try:
+            for entry, _ in paths.walk(fd):
+                value = read_one(repository, top + entry.path) if entry.is_regular else ""
+                if value:
+                    found[top + entry.path] = value
+        finally:
+            os.close(fd)
+    return found
+
+
+def read_one(repository: int, ref: str) -> str:
+    """The value of a ref in a file of its own; empty where there is none."""
+    if not is_name(ref) or not paths.exists_beneath(repository, ref):
+        return ""
+    text = os.fsdecode(paths.read_beneath(repository, ref, 4096)).strip()
+    return text if is_object(text) else ""
+
+
+def read_stash(repository: int) -> list[str]:
+    """The entries of a repository's stash, the oldest first."""
+    entries = parse_stash(_content(repository, f"logs/{STASH}"))
+    last = read_one(repository, STASH)
+    return entries if not last or last in entries else [*entries, last]
+
+
+def _content(repository: int, path: str) -> bytes:
+    return paths.read_beneath(repository, path, MOST) if paths.exists_beneath(repository, path) else b""
