@@ -5,7 +5,7 @@ rule decides, so with a denied pattern comes everything that could allow what it
 pattern, for it is hidden. Of writes any denial does, so those are enough.
 """
 
-from ..model import BUILT_IN, SCRATCH, Access, Policy, Rule, Step, StepKind, Verdict
+from ..model import BUILT_IN, Access, Policy, Rule, Step, StepKind, Verdict
 from .rules import PRIVATE
 from .syscalls import Judged
 
@@ -27,9 +27,8 @@ def lower(policy: Policy) -> tuple[list[Step], Judged]:
     steps = [_step(rule) for rule in denied]
     if reads:
         allowed = [rule for rule in policy.rules if rule.access is Access.READ and rule.verdict is Verdict.ALLOW]
-        private = [*PRIVATE, *(rule.path for rule in policy.rules if rule.why == SCRATCH)]
         steps += [_step(rule) for rule in allowed]
-        steps += [_made(f"{path} is the run's own", READ, PASSES, 0, _parts(path, False)) for path in private]
+        steps += [_made(f"{path} is the run's own", READ, PASSES, 0, _parts(path, False)) for path in PRIVATE]
     if len(steps) > MOST or any(len(step.strings) > MOST_PARTS or _has_braces(step) for step in steps):
         return [], Judged.NOTHING
     return steps, Judged.READS | Judged.WRITES if reads else Judged.WRITES if denied else Judged.NOTHING
