@@ -33,6 +33,7 @@ MOST_BYTES = 4096
 MOST_DESCRIPTORS = 8  # more than we take, so that what is too many is counted and closed
 STREAMS = 3
 MOST_RUNS, MOST_OF_ONE = 512, 64  # runs at once, of all and of one tenant
+MOST_ASKERS = 64
 GRACE = 5.0  # seconds from SIGTERM to SIGKILL
 PATIENCE = 5.0  # for the child to become somebody else
 PR_SET_NO_NEW_PRIVS, PR_GET_NO_NEW_PRIVS = 38, 39
@@ -103,10 +104,13 @@ class Spawner:
                 run.send(signal.SIGKILL)
 
     def _accept(self) -> None:
-        connection, _ = self._listener.accept()
+        try:
+            connection, _ = self._listener.accept()
+        except OSError:  # who asked is gone, or we have no descriptors left: the next one is answered
+            return
         pid, uid, gid = struct.unpack("3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
         del pid, gid
-        if uid != self._service:
+        if uid != self._service or len(self._selector.get_map()) > MOST_RUNS + MOST_ASKERS:
             connection.close()
             return
         connection.setblocking(False)
@@ -163,7 +167,9 @@ class Spawner:
         check_streams(held)
         if ask.run in self._runs:
             raise TenantError(TenantFault.EXISTS, ask.run, "a run of this id is alive")
-        with self._registry.locked():  # whoever suspends a tenant then finds the process that we make
+        with self._registry.locked(
+            self._registry.find(ask.tenant).name
+        ):  # whoever suspends a tenant then finds the process that we make
             tenant = self._registry.find(ask.tenant)
             same = sum(run.tenant == tenant.name for run in self._runs.values())
             if len(self._runs) >= MOST_RUNS or same >= tenant.limits.get("runs", MOST_OF_ONE):

@@ -234,6 +234,17 @@ def test_host_origin_size_and_the_place_of_a_token(client: Client, home: str) ->
         assert client.raw("GET", f"/api/workspaces/{workspace}/files")[0] in (403, 404)
 
 
+def test_an_account_that_is_gone_opens_nothing(client: Client, place: tuple[Hosting, Served, Client]) -> None:
+    """A token outlives its account, and is worth nothing then."""
+    known = Accounts(f"{place[1].top}/state/accounts.db")
+    known.put("carol", PASSWORD, (place[0].name("a"),))
+    client.log_in("carol")
+    url = f"/api/workspaces/{place[0].name('a')}/files"
+    assert client.ask("GET", url)[0] == 200
+    assert known.remove("carol")
+    assert code(client.ask("GET", url)) == (403, "workspace_forbidden")
+
+
 def test_too_many_logins(client: Client) -> None:
     answers = {
         code(client.ask("POST", "/api/login", data={"account": "mallory", "password": str(n)})) for n in range(14)

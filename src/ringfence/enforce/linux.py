@@ -17,6 +17,7 @@ import msgspec
 from ..model import Ending, Exited, LaunchError, Observed, Plan, Refused, Signalled, Step, StepKind
 from . import enactor, process, wire
 from .process import GRACE, LOST, PIPE, Process, Streams, TimeoutExpired, reap
+from .streams import Pumps
 from .wire import encode_step
 
 if TYPE_CHECKING:  # only where there are limits, or a terminal
@@ -412,34 +413,6 @@ def _channel(plan: Plan) -> tuple[int, int]:
         return os.pipe()
     ours, theirs = _socket.socketpair()
     return ours.detach(), theirs.detach()
-
-
-class Pumps:
-    """Pipes to and from those of our own 0 to 2 that the command must not have itself."""
-
-    def __init__(self, pumped: tuple[int, ...], ids: tuple[int, int] | None) -> None:
-        self.together = {1, 2} <= set(pumped) and os.path.sameopenfile(1, 2)  # one pipe, so that their order is kept
-        pipes = {fd: os.pipe() for fd in pumped if not (self.together and fd == 2)}
-        self._theirs = {fd: pair[0 if fd == 0 else 1] for fd, pair in pipes.items()}  # it reads 0 and writes the others
-        self._ours = {fd: pair[1 if fd == 0 else 0] for fd, pair in pipes.items()}
-        for fd in self._theirs.values() if ids else ():
-            os.fchown(fd, *(ids or (0, 0)))
-
-    def file(self, fd: int) -> int | None:
-        """What the command's descriptor becomes; None is our own."""
-        return self._theirs.get(1 if self.together and fd == 2 else fd)
-
-    def given(self) -> None:
-        for fd in self._theirs.values():
-            os.close(fd)
-
-    def copies(self) -> list[tuple[int, int, bool]]:
-        """What is to be copied where; whether it is output."""
-        return [(os.dup(0), end, False) if fd == 0 else (end, os.dup(fd), True) for fd, end in self._ours.items()]
-
-    def stop(self) -> None:
-        for fd in self._ours.values():
-            os.close(fd)
 
 
 def start(

@@ -81,7 +81,8 @@ class Service:
             raise Trouble("token_missing", "say who you are: Authorization: Bearer TOKEN")
         claims = tokens.read(self.keys, token.strip())
         self.asked.take(claims.account)
-        return claims
+        opened = self.accounts.workspaces(claims.account)
+        return msgspec.structs.replace(claims, workspaces=tuple(name for name in claims.workspaces if name in opened))
 
     def workspace(self, request: Request) -> str:
         """The workspace that is asked for, if the token opens it."""

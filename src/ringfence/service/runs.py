@@ -10,8 +10,8 @@ import msgspec
 from .stewards import Spawning, Steward
 from .trouble import Trouble
 
-MOST_HELD = 1 << 20  # bytes of output kept for those who come late
-MOST_RUNS = 1000  # ended ones kept
+MOST_HELD = 1 << 18  # bytes of output kept for those who come late
+MOST_RUNS = 200  # ended ones kept
 AT_ONCE = 32  # for each tenant
 
 

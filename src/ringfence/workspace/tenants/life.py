@@ -39,7 +39,7 @@ def create(
     """Make a tenant: its record, its user, its tree."""
     name = tenant_name(host)
     others = tuple(dict.fromkeys(tenant_name(alias) for alias in aliases))
-    with registry.locked(), _opened(base) as held:
+    with registry.locked(), registry.locked(name), _opened(base) as held:
         for taken in (name, *others):
             if registry.is_taken(taken) or others.count(name):
                 raise TenantError(TenantFault.EXISTS, taken, "a tenant or an alias of this name exists already")
@@ -79,7 +79,7 @@ def _finish(registry: Registry, held: int, base: str, tenant: Tenant) -> Tenant:
 
 def suspend(registry: Registry, host: str, off: bool = False) -> Tenant:
     """Let nothing of a tenant run any more, or again."""
-    with registry.locked():
+    with registry.locked(registry.find(host).name):
         tenant = registry.find(host)
         if tenant.state not in (TenantState.ACTIVE, TenantState.SUSPENDED):
             raise TenantError(TenantFault.UNFINISHED, tenant.name, f"is {tenant.state.value}")
@@ -93,7 +93,7 @@ def suspend(registry: Registry, host: str, off: bool = False) -> Tenant:
 
 def repair(registry: Registry, base: str, host: str) -> tuple[Tenant, int, list[str]]:
     """Finish what was interrupted, and give the tree back to its tenant."""
-    with registry.locked(), _opened(base) as held:
+    with registry.locked(registry.find(host).name), _opened(base) as held:
         tenant = registry.find(host)
         if tenant.state is TenantState.REMOVING:
             hint = f"ringfence tenant remove {tenant.name}"
@@ -106,7 +106,7 @@ def repair(registry: Registry, base: str, host: str) -> tuple[Tenant, int, list[
 
 def remove(registry: Registry, base: str, host: str) -> str:
     """Archive a tenant's tree, then remove tree, user and record; where the archive is."""
-    with registry.locked(), _opened(base) as held:
+    with registry.locked(registry.find(host).name), _opened(base) as held:
         tenant = registry.find(host)
         if tenant.state is TenantState.MAKING:
             tenant = _finish(registry, held, base, tenant)

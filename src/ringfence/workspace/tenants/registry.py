@@ -19,7 +19,7 @@ from .names import tenant_name
 
 SUFFIX = ".json"
 MOST_BYTES = 1 << 16
-LOCK = ".lock"
+LOCK = ".lock"  # after the name of whom it is for
 NOTED = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 
 
@@ -69,15 +69,26 @@ class Registry:
         return True
 
     @contextlib.contextmanager
-    def locked(self) -> Iterator[None]:
-        """Alone with the registry."""
-        fd = os.open(LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=self._fd)
+    def locked(self, name: str = "") -> Iterator[None]:
+        """Alone with one tenant, or with the making of new ones. Who waits for one that is removed waits for a
+        file that is gone, and so looks again."""
+        file = f".{name}{LOCK}"
+        while True:
+            fd = os.open(file, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=self._fd)
+            try:
+                self._check(os.fstat(fd), file)
+                fcntl.flock(fd, fcntl.LOCK_EX)
+                if self._is(fd, file):
+                    yield
+                    return
+            finally:
+                os.close(fd)
+
+    def _is(self, fd: int, file: str) -> bool:
         try:
-            self._check(os.fstat(fd), LOCK)
-            fcntl.flock(fd, fcntl.LOCK_EX)
-            yield
-        finally:
-            os.close(fd)
+            return os.path.samestat(os.fstat(fd), os.stat(file, dir_fd=self._fd, follow_symlinks=False))
+        except FileNotFoundError:
+            return False
 
     def write(self, tenant: Tenant) -> None:
         """Remember a tenant, whole or not at all."""
@@ -110,6 +121,8 @@ class Registry:
             with contextlib.suppress(FileNotFoundError):
                 if name == tenant.name or self._target(name + SUFFIX) == tenant.name + SUFFIX:
                     os.unlink(name + SUFFIX, dir_fd=self._fd)
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(f".{tenant.name}{LOCK}", dir_fd=self._fd)
         os.fsync(self._fd)
 
     def _target(self, file: str) -> str:
