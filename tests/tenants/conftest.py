@@ -39,14 +39,23 @@ class Hosting:
         self.registry.close()
 
 
-@pytest.fixture
-def hosting() -> Iterator[Hosting]:
+@contextlib.contextmanager
+def hosted() -> Iterator[Hosting]:
+    """A host of tenants, and nothing of it left, however it went."""
     top = Path(tempfile.mkdtemp(prefix="rf-tenants-", dir="/var/tmp"))
     top.chmod(0o755)
     made = Hosting(top)
-    yield made
-    made.close()
-    shutil.rmtree(top)
+    try:
+        yield made
+    finally:
+        made.close()
+        shutil.rmtree(top)
+
+
+@pytest.fixture
+def hosting() -> Iterator[Hosting]:
+    with hosted() as made:
+        yield made
 
 
 def as_user(uid: int, gid: int, act: Callable[[], None]) -> int:

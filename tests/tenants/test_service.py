@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from tests.attacks.everybody import installed as installed
-from tests.tenants.conftest import Hosting
+from tests.tenants.conftest import Hosting, hosted
 from tests.tenants.spawning import SERVICE, Served, served
 
 from ringfence.service.accounts import Accounts
@@ -92,20 +92,11 @@ def serving(spawner: Served, accounts: dict[str, tuple[str, ...]]) -> Iterator[C
 @pytest.fixture(scope="module")
 def place(installed: None) -> Iterator[tuple[Hosting, Served, Client]]:
     """Two tenants, the service over them, and its client."""
-    import shutil
-    import tempfile
-
-    top = Path(tempfile.mkdtemp(prefix="rf-tenants-", dir="/var/tmp"))
-    top.chmod(0o755)
-    hosting = Hosting(top)
-    one, other = hosting.create("a").name, hosting.create("b").name
-    with (
-        served(hosting) as spawner,
-        serving(spawner, {"alice": (one,), "bob": (other,), "both": (one, other)}) as client,
-    ):
-        yield hosting, spawner, client
-    hosting.close()
-    shutil.rmtree(top)
+    with hosted() as hosting:
+        one, other = hosting.create("a").name, hosting.create("b").name
+        accounts = {"alice": (one,), "bob": (other,), "both": (one, other)}
+        with served(hosting) as spawner, serving(spawner, accounts) as client:
+            yield hosting, spawner, client
 
 
 @pytest.fixture
