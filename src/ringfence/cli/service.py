@@ -90,5 +90,13 @@ def _serve(known: "Accounts", keys: "Keys", values: Values) -> int:
         os.unlink(path)  # of one that was killed
     service = Service(known, keys, one(values, "--spawner") or SOCKET)
     app = make_app(service, tuple(values.get("--host", ("localhost",))))
-    uvicorn.run(app, uds=path, log_level="warning", server_header=False, http="h11", limit_concurrency=1000)
+    uvicorn.run(
+        app,
+        uds=path,
+        log_level="warning",
+        server_header=False,
+        http="h11",
+        limit_concurrency=1000,
+        h11_max_incomplete_event_size=65536,
+    )
     return 0
