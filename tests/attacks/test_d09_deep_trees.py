@@ -4,6 +4,7 @@ import os
 import shutil
 import stat
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -39,10 +40,12 @@ def test_a_deep_tree_in_tmpdir_neither_breaks_the_run_nor_stays(field: Field) ->
 
 def test_bare_such_a_tree_is_too_deep(tmp_path: Path) -> None:
     subprocess.run([PYTHON, "-I", "-S", "-c", DEEP], env={"TMPDIR": str(tmp_path)}, check=True)
-    with pytest.raises(RecursionError):
-        shutil.rmtree(tmp_path / "top", ignore_errors=True)
+    top = tmp_path / f"top-{MARK}"
+    if sys.version_info < (3, 13):  # later ones do not recurse
+        with pytest.raises(RecursionError):
+            shutil.rmtree(top, ignore_errors=True)
 
-    remove_tree(str(tmp_path / "top"))
+    remove_tree(str(top))
 
     assert list(tmp_path.iterdir()) == []
 
