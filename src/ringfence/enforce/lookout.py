@@ -38,10 +38,13 @@ def is_there(path: str) -> bool:
 
 
 def _stamp(path: str) -> Stamp | None:
+    """None when it is not there."""
     try:
         facts = os.stat(path)
-    except OSError:  # not there, or closed: then each name is asked for
+    except (FileNotFoundError, NotADirectoryError):
         return None
+    except OSError:  # closed, or a loop: then each name is asked for, each time
+        return 0, 0, 0, time.time_ns()
     return facts.st_dev, facts.st_ino, facts.st_mtime_ns, facts.st_ctime_ns
 
 
@@ -61,8 +64,8 @@ class Lookout:
         found = []
         for directory, paths in self._inside.items():
             now = _stamp(directory)
-            if now is None:  # no directory, no names
-                found += [path for path in paths if true(path)]
+            if now is None:  # no directory, no names: what is true of one of them is true of all
+                found += paths if true(paths[0]) else []
                 continue
             if self._seen.get(directory) == now:
                 continue
