@@ -107,3 +107,39 @@ def test_what_nobody_can_look_at_is_not_taken_for_missing(tmp_path: Path) -> Non
     assert not is_there(str(tmp_path / ("n" * 300)))
     with pytest.raises(OSError, match="Too many levels"):
         is_there(str(tmp_path / "loop" / "a"))
+
+
+def test_a_missing_directory_is_known_by_the_one_above_it(tmp_path: Path) -> None:
+    asked: list[str] = []
+
+    def is_there(path: str) -> bool:
+        asked.append(path)
+        return os.path.lexists(path)
+
+    paths = [str(tmp_path / "no" / "deeper" / name) for name in ("a", "b")]
+    watch = Lookout(paths, own(tmp_path))
+    settled(tmp_path)
+
+    assert watch.those(is_there) == []
+    assert watch.those(is_there) == []
+    assert asked == paths[:1]
+    (tmp_path / "no").mkdir()
+    settled(tmp_path)
+    assert watch.those(is_there) == []
+    (tmp_path / "no" / "deeper").mkdir()
+    (tmp_path / "no" / "deeper" / "b").touch()
+    assert watch.those(is_there) == paths[1:]
+
+
+def test_a_link_that_leads_nowhere_is_asked_again(tmp_path: Path) -> None:
+    there = tmp_path / "there"
+    there.mkdir()
+    (there / "link").symlink_to(tmp_path / "elsewhere")
+    watch = Lookout([str(there / "link" / "a")], own(tmp_path))
+    settled(there)
+    assert watch.those(os.path.lexists) == []
+
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "a").touch()
+
+    assert watch.those(os.path.lexists) == [str(there / "link" / "a")]

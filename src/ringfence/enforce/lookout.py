@@ -48,6 +48,14 @@ def _stamp(path: str) -> Stamp | None:
     return facts.st_dev, facts.st_ino, facts.st_mtime_ns, facts.st_ctime_ns
 
 
+def _above(directory: str) -> tuple[str, Stamp | None]:
+    """The directory in which a missing one, or one on the way to it, would appear; no stamp when that says nothing: a
+    link that leads nowhere can come to lead somewhere."""
+    while not os.path.lexists(directory) and directory != "/":
+        directory = os.path.dirname(directory)
+    return directory, _stamp(directory)
+
+
 class Lookout:
     """Paths by their directories, each directory as it was when its paths were last looked at."""
 
@@ -57,20 +65,28 @@ class Lookout:
         self._inside: dict[str, list[str]] = {}
         for path in paths:
             self._inside.setdefault(path.rpartition("/")[0] or "/", []).append(path)
-        self._seen: dict[str, Stamp | None] = {}
+        self._seen: dict[str, tuple[str, Stamp]] = {}  # for each directory: which one says that it is as it was
 
     def those(self, true: Callable[[str], bool]) -> list[str]:
         """The paths of which something has become true; it was true of none when nothing had changed."""
         found = []
+        now: dict[str, Stamp | None] = {}  # each is looked at once
         for directory, paths in self._inside.items():
-            now = _stamp(directory)
-            if now is None:  # no directory, no names: what is true of one of them is true of all
-                found += paths if true(paths[0]) else []
-                continue
-            if self._seen.get(directory) == now:
-                continue
-            here = [path for path in paths if true(path)]
+            where, then = self._seen.get(directory, ("", None))
+            if where:
+                if where not in now:
+                    now[where] = _stamp(where)
+                if now[where] == then:
+                    continue
+            where, stamp = directory, _stamp(directory)
+            is_missing = stamp is None
+            if is_missing:
+                where, stamp = _above(directory)
+            # No directory, no names: what is true of one of them is true of all.
+            here = (paths if true(paths[0]) else []) if is_missing else [path for path in paths if true(path)]
             found += here
-            if not here and now[0] in self._timed and time.time_ns() - max(now[2:]) > _SETTLED:
-                self._seen[directory] = now
+            if here or stamp is None or stamp[0] not in self._timed or time.time_ns() - max(stamp[2:]) <= _SETTLED:
+                self._seen.pop(directory, None)
+            else:
+                self._seen[directory] = where, stamp
         return found
