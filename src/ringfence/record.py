@@ -5,12 +5,14 @@ ready is made ready while the command runs, so that its end costs one lock and o
 a gap in the outcome: the command has run already.
 """
 
+import functools
 import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
 
+from .keep import environment
 from .model import Denial, Gap, Need, Origin, Outcome, Refused, RingfenceError
 from .policy import Flags, Reach
 from .policy.trust import audit_of
@@ -40,7 +42,7 @@ def open_log() -> "Log":
     """The caller's log, open. Raises LogError or OSError."""
     from .audit import Log, LogError
 
-    directory = audit_of(os.environ)
+    directory = audit_of(environment())
     if not directory:
         raise LogError("there is no home directory to keep it in")
     found = _logs.get(directory)
@@ -57,7 +59,7 @@ def write(events: Sequence["AnyEvent"], durable: bool = False) -> str:
     except LogError as error:
         return str(error)
     except OSError as error:
-        return "" if "RINGFENCE" in os.environ else f"{audit_of(os.environ)}: {error.strerror}"
+        return "" if "RINGFENCE" in os.environ else f"{audit_of(environment())}: {error.strerror}"
     return ""
 
 
@@ -172,6 +174,7 @@ _WIDENING = (
 )
 
 
+@functools.lru_cache(maxsize=8)
 def granted(flags: Flags) -> tuple[str, ...]:
     """What somebody gave beyond the policy files, in the words that give it."""
     words = [f"{flag} {given}" for flag, name in _WIDENING for given in getattr(flags, name)]
@@ -215,7 +218,7 @@ def _stamped(path: str) -> str:
 
 def _changes(workspace: str, policies: tuple[str, ...], common: Mapping[str, object]) -> list["AnyEvent"]:
     """An event when a workspace runs under other policy files than the last time."""
-    directory = audit_of(os.environ)
+    directory = audit_of(environment())
     if not directory or _last.get((directory, workspace)) == policies:
         return []
     from .audit.log import sha256

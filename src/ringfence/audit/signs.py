@@ -31,4 +31,5 @@ def may_hold_secrets(words: Sequence[str], environ: Mapping[str, str]) -> bool:
     lower = text.casefold()
     if any(sign in lower for sign in _IN_WORDS):
         return True
-    return any(value in text for name, value in environ.items() if len(value) >= SHORTEST and may_be_secret(name))
+    found = [name for name, value in environ.items() if len(value) >= SHORTEST and value in text]
+    return any(map(may_be_secret, found))
