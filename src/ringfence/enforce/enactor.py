@@ -11,6 +11,12 @@ from ..model import Enactor, Host, LaunchError
 from . import wire
 from .process import Process, Streams
 
+# The interpreter's own: hashlib, and already its half in OpenSSL, would cost the command some milliseconds.
+if sys.version_info >= (3, 12):
+    from _sha2 import sha256  # type: ignore[import-not-found]
+else:
+    from _sha256 import sha256  # type: ignore[import-not-found]
+
 PROGRAM = os.path.join(os.path.dirname(os.path.abspath(__file__)), "enact")
 FALLBACK = os.path.join(os.path.dirname(os.path.abspath(__file__)), "enact.py")
 FREE_LAYERS = 16
@@ -91,7 +97,7 @@ def _checked(path: str, fd: int) -> Opened:
             wanted = file.read(65).strip().decode("ascii", "replace")
     except OSError as error:
         raise LaunchError(path + ".sha256", f"the enactor's digest cannot be read: {error.strerror}", hint) from None
-    if _digest(fd) != wanted:
+    if digest(os.pread(fd, 1 << 22, 0)) != wanted:
         raise LaunchError(path, "the enactor is not the one that was built", hint)
     return Opened(Enactor.NATIVE, fd, path)
 
@@ -101,15 +107,10 @@ def _owner() -> int:
     return os.stat(__file__).st_uid
 
 
-def _digest(fd: int) -> str:
-    # The interpreter's own: hashlib, and already its half in OpenSSL, would cost the command some milliseconds.
-    if sys.version_info >= (3, 12):
-        from _sha2 import sha256  # type: ignore[import-not-found]
-    else:
-        from _sha256 import sha256  # type: ignore[import-not-found]
-
-    digest: str = sha256(os.pread(fd, 1 << 22, 0)).hexdigest()
-    return digest
+def digest(data: bytes) -> str:
+    """SHA-256, in hexadecimal."""
+    found: str = sha256(data).hexdigest()
+    return found
 
 
 _hosts: dict[int, Host] = {}

@@ -4,6 +4,7 @@ import contextlib
 import os
 
 from ..model import Shelf
+from .enactor import digest
 
 FOR_OTHERS = "/var/cache/ringfence"  # when root runs something as somebody: nobody else can put a link in the way
 
@@ -36,9 +37,7 @@ def _cache_home(home: str, workspace: str) -> str:
 
 
 def _key(workspace: str) -> str:
-    from _hashlib import openssl_sha256  # hashlib itself would cost the hot path six milliseconds
-
-    return openssl_sha256(workspace.encode("utf-8", "surrogateescape")).hexdigest()[:32]
+    return digest(workspace.encode("utf-8", "surrogateescape"))[:32]
 
 
 def _make(path: str, workspace: str, names: list[str], ids: tuple[int, int] | None) -> None:
