@@ -38,8 +38,23 @@ def opened(path, flags, mode, at):
     try:
         if flags & os.O_ACCMODE:
             os.write(fd, b"w")
+        elif stat.S_ISREG(os.fstat(fd).st_mode) and not path.startswith("/proc/"):
+            return os.read(fd, 9).decode()
         return [stat.S_IFMT(os.fstat(fd).st_mode), bool(os.get_inheritable(fd)),
                 os.O_NONBLOCK & __import__("fcntl").fcntl(fd, 3)]
+    finally:
+        os.close(fd)
+
+def through(path, what):
+    # By a descriptor that can only read.
+    fd = os.open(path, os.O_RDONLY)
+    try:
+        return {"fchmod": lambda: os.fchmod(fd, 0o640), "futime": lambda: os.utime(fd, (7, 8)),
+                "fchown": lambda: os.fchown(fd, -1, os.getgid()),
+                "fsetxattr": lambda: os.setxattr(fd, "user.a", b"through"),
+                "fremovexattr": lambda: os.removexattr(fd, "user.a"),
+                "link": lambda: os.link(f"/proc/self/fd/{fd}", "linked", follow_symlinks=True),
+                "again": lambda: os.read(os.open(f"/dev/fd/{fd}", os.O_RDONLY), 9).decode()}[what]()
     finally:
         os.close(fd)
 
@@ -58,6 +73,16 @@ CALLS = {
     "unlink": os.unlink,
     "umask": lambda mask: os.umask(mask),
     "chdir": os.chdir,
+    "truncate": os.truncate,
+    "chmod": os.chmod,
+    "chown": lambda path, follow: os.chown(path, os.getuid(), os.getgid(), follow_symlinks=follow),
+    "utime": lambda path, when, follow: os.utime(path, times=when and (when, when + 0.5), follow_symlinks=follow)
+        or (when and os.stat(path, follow_symlinks=follow).st_mtime),
+    "setxattr": lambda path, value, follow: os.setxattr(path, "user.a", value.encode(), follow_symlinks=follow),
+    "removexattr": lambda path, follow: os.removexattr(path, "user.a", follow_symlinks=follow),
+    "getxattr": lambda path: os.getxattr(path, "user.a").decode(),
+    "through": through,
+    "list": lambda path: sorted(os.listdir(path)),
 }
 
 answers = []
@@ -129,6 +154,25 @@ CALLS = st.one_of(
     st.tuples(st.just("umask"), st.sampled_from((0, 0o022, 0o077, 0o777))),
     st.tuples(st.just("chdir"), st.sampled_from(("WS/in/it", "WS/in", "WS", "WS/in/it/d/e"))),
 )
+PLAIN = st.builds(
+    lambda path, access, bits, at: ("open", path, access | bits, 0, at),
+    PATHS, st.sampled_from((os.O_RDONLY, os.O_RDONLY, os.O_WRONLY, os.O_RDWR)), BITS,
+    st.sampled_from(("here", "here", "fd", "sub", "bad")),
+)  # fmt: skip
+THROUGH = ("fchmod", "fchown", "futime", "fsetxattr", "fremovexattr", "link", "again")
+USES = st.one_of(
+    CALLS,
+    PLAIN,
+    PLAIN,
+    st.tuples(st.sampled_from(("list", "unlink", "getxattr")), PATHS),
+    st.tuples(st.just("truncate"), PATHS, st.integers(0, 9)),
+    st.tuples(st.just("chmod"), PATHS, st.sampled_from((0o600, 0o644, 0o755))),
+    st.tuples(st.just("chown"), PATHS, st.booleans()),
+    st.tuples(st.just("utime"), PATHS, st.sampled_from((None, 1, 1_000_000_000)), st.booleans()),
+    st.tuples(st.just("setxattr"), PATHS, st.sampled_from(("", "v", "v" * 3000)), st.booleans()),
+    st.tuples(st.just("removexattr"), PATHS, st.booleans()),
+    st.tuples(st.just("through"), PATHS, st.sampled_from(THROUGH)),
+)
 
 
 def grow(root: Path) -> None:
@@ -170,14 +214,15 @@ def bare(root: Path, calls: str) -> list[object]:
     return answers
 
 
-def inside(root: Path, calls: str) -> list[object]:
-    outcome = ringfence.run(["/usr/bin/python3", "-c", PROGRAM, str(root), calls], workspace=str(root), capture=True)
+def inside(root: Path, calls: str, flags: ringfence.Flags | None = None) -> list[object]:
+    words = ["/usr/bin/python3", "-c", PROGRAM, str(root), calls]
+    outcome = ringfence.run(words, workspace=str(root), capture=True, flags=flags)
     assert outcome.stdout, (outcome.ending, outcome.stderr)
     answers: list[object] = json.loads(outcome.stdout)
     return answers
 
 
-def tried(run: Callable[[Path, str], list[object]], calls: list[tuple[object, ...]]) -> tuple[list[object], object]:
+def tried(run: Callable[[Path, str], list[object]], calls: list[tuple[object, ...]]) -> "Tried":
     """What the calls answer in a fresh tree, and the tree they leave."""
     with tempfile.TemporaryDirectory(dir="/var/tmp", prefix="rf-") as scratch:
         os.chmod(scratch, 0o755)
@@ -196,6 +241,25 @@ def tried(run: Callable[[Path, str], list[object]], calls: list[tuple[object, ..
 def test_the_warden_makes_names_as_the_kernel_does(calls: list[tuple[object, ...]]) -> None:
     expected, answered = tried(bare, calls), tried(inside, calls)
 
+    compare(calls, expected, answered)
+
+
+@pytest.mark.needs_userns
+@hypothesis.settings(max_examples=12, deadline=None)
+@hypothesis.given(st.lists(USES, min_size=8, max_size=60))
+def test_the_warden_uses_names_as_the_kernel_does(calls: list[tuple[object, ...]]) -> None:
+    """Where something is denied by a pattern, everything that uses a name is the warden's."""
+
+    def judged(root: Path, calls: str) -> list[object]:
+        return inside(root, calls, ringfence.Flags(cwd=str(root), deny_read=("**/*.never",)))
+
+    compare(calls, tried(bare, calls), tried(judged, calls))
+
+
+Tried = tuple[list[object], object]
+
+
+def compare(calls: list[tuple[object, ...]], expected: Tried, answered: Tried) -> None:
     # Which of several errors comes first is not the same, nor is what a read-only /dev answers.
     pairs = zip(calls, answered[0], expected[0], strict=True)
     other = [pair for pair in pairs if pair[1] != pair[2] and pair[1] != "EROFS"]

@@ -340,11 +340,16 @@ def test_a_key_that_is_not_carried_out_is_a_gap_with_its_own_need() -> None:
 def test_a_pattern_is_a_gap_for_names_that_appear_later(verdict: Verdict) -> None:
     pattern = Rule(Access.READ, verdict, f"{WS}/*.pem", Origin("p", 1), glob=True)
 
-    gaps = [gap for gap in planned(Host.linux(), Policy(WS, (*RULES, pattern))).gaps if str(gap.origin) == "p:1"]
+    gap = (f"the pattern {WS}/*.pem for names that appear later", Need.WANTED)
+    judged = planned(Host.linux(), Policy(WS, (*RULES, pattern)))
+    alone = planned(Host.linux(namespaces=False), Policy(WS, (*RULES, pattern)))
 
-    assert [(gap.what, gap.need) for gap in gaps] == [
-        (f"the pattern {WS}/*.pem for names that appear later", Need.WANTED)
-    ]
+    def gaps(plan: Plan) -> list[tuple[str, Need]]:
+        return [(gap.what, gap.need) for gap in plan.gaps if str(gap.origin) == "p:1"]
+
+    assert gaps(alone) == [gap]
+    assert gaps(judged) == [gap] * (verdict is Verdict.ALLOW)  # what is denied the warden judges when it is used
+    assert (StepKind.PATTERN in [step.kind for step in judged.steps]) == (verdict is Verdict.DENY)
 
 
 def test_an_injection_is_a_read_only_mount_and_a_gap_where_it_cannot_be() -> None:

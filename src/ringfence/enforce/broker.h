@@ -316,12 +316,16 @@ static void serve(void)
 static long open_broker(void)
 {
 	struct facts facts;
-	long answer = CALL(statx, AT_FDCWD, P("/proc"), 0, STATX_BASIC, P(&facts));
+	long own, answer = CALL(statx, AT_FDCWD, P("/proc"), 0, STATX_BASIC, P(&facts));
 
+	own = CALL(openat, AT_FDCWD, P("/proc/self/fd"), O_PATH | O_DIRECTORY | O_CLOEXEC, 0, 0);
+	born.own = own < 0 ? own : CALL(fcntl, own, F_DUPFD_CLOEXEC, 16, 0, 0); /* away from where things will be put */
+	if (own >= 0)
+		close_fd(own);
 	born.proc = device_of(&facts);
 	born.umask = born.current = (uint32_t)CALL(umask, 077, 0, 0, 0, 0);
 	CALL(umask, born.umask, 0, 0, 0, 0);
-	return answer;
+	return answer ? answer : born.own < 0 ? born.own : 0;
 }
 
 #endif

@@ -419,6 +419,10 @@ static long do_await(uint64_t request, uint64_t milliseconds, long status)
 	int32_t given[3];
 	long answer;
 
+	/* What we open is the warden's by now, who looks into whoever asks; our memory is of the outer user namespace, where
+	 * it has no right to. Nobody else is in the run yet. */
+	if (judge.count || observer.channel >= 0)
+		CALL(prctl, PR_SET_DUMPABLE, 1, 0, 0, 0);
 	plan[0] = 0; /* the pages are made ready now, when nobody waits */
 	vector[0] = NULL;
 	answer = CALL(ppoll, P(&watched), 1, P(time), 0, 8);

@@ -96,8 +96,10 @@ static void observe_failure(struct asked *asked, uint32_t access, long error)
 	char text[64];
 	long size = 0;
 
-	if (spelled.path[0] != '/' && base_path(asked, spelled.base, text)) {
-		size = CALL(readlinkat, AT_FDCWD, P(text), P(judge.path), PATH_MOST, 0);
+	if (spelled.path[0] != '/') {
+		long at = base_path(asked, spelled.base, text);
+
+		size = CALL(readlinkat, at, P(text), P(judge.path), PATH_MOST, 0);
 		size = size < 0 ? 0 : size;
 		judge.path[size++] = '/';
 	}
@@ -192,11 +194,8 @@ static int is_judged(void)
 /* Where an object stands, as the kernel says. */
 static long locate(long fd)
 {
-	char own[40];
-	long size;
+	long size = where_is(fd, judge.path, PATH_MOST);
 
-	own_path(own, fd);
-	size = CALL(readlinkat, AT_FDCWD, P(own), P(judge.path), PATH_MOST, 0);
 	if (size == PATH_MOST)
 		return -ENAMETOOLONG_;
 	if (size >= 0)

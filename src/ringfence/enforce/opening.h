@@ -81,14 +81,15 @@ static long open_pipe(struct wait *wait, const struct asked *asked)
 	return answer_with(asked, fd, wait->flags);
 }
 
+static long wait_on_pipe(const struct asked *asked, long fd, uint64_t flags);
+
 /* A named pipe has two ends, and an open waits for the other one. We do not wait: we try, and try again from time to
  * time. */
 static long wait_for_pipe(const struct asked *asked, long directory, const char *name, uint64_t flags)
 {
 	const int reads = (flags & O_ACCMODE) == O_RDONLY;
-	struct wait *wait = broker.waits;
 	char path[40];
-	long fd, answer;
+	long fd;
 
 	fd = CALL(openat, directory, P(name), O_PATH | O_CLOEXEC | (flags & O_NOFOLLOW), 0, 0);
 	flags &= ~(uint64_t)O_NOFOLLOW;
@@ -96,8 +97,14 @@ static long wait_for_pipe(const struct asked *asked, long directory, const char 
 		own_path(path, fd);
 		fd = CALL(openat, AT_FDCWD, P(path), flags | O_NONBLOCK | O_CLOEXEC, 0, 0);
 	}
-	if (fd < 0)
-		return fd;
+	return fd < 0 ? fd : wait_on_pipe(asked, fd, flags);
+}
+
+static long wait_on_pipe(const struct asked *asked, long fd, uint64_t flags)
+{
+	struct wait *wait = broker.waits;
+	long answer;
+
 	while (wait < broker.waits + MOST_WAITS && wait->id)
 		wait++;
 	if (wait == broker.waits + MOST_WAITS)
@@ -212,56 +219,6 @@ static long open_existing(struct asked *asked, long directory, const char *name,
 	return fd < 0 ? fd : answer_with(asked, fd, flags);
 }
 
-/* Whether a path in /proc is a directory that lists processes or threads: /proc/N or /proc/N/task/N. */
-static int is_listing(const char *path)
-{
-	for (path += 6; digit_of(*path) <= 9; path++)
-		;
-	if (!*path)
-		return 1;
-	if (!same_bytes(path, "/task/", 6))
-		return 0;
-	for (path += 6; digit_of(*path) <= 9; path++)
-		;
-	return !*path;
-}
-
-/* Whether something in /proc may be read: what belongs to whoever asks, the system's own, and what anybody may see of
- * another process: no descriptor, and nothing of its memory. */
-static long check_seen_proc(struct asked *asked, long fd)
-{
-	static const char *const open[] = {"stat", "statm", "status", "cmdline", "comm", "cgroup", "limits", "oom_score",
-					   "oom_score_adj", "sched", "schedstat", "task"};
-	char path[64], text[PATH_MOST], *name = text;
-	long size;
-
-	own_path(path, fd);
-	size = CALL(readlinkat, AT_FDCWD, P(path), P(text), sizeof(text) - 8, 0);
-	if (size < 0)
-		return size;
-	for (long i = 0; i < 8; i++)
-		text[size + i] = 0;
-	for (char *at = text; *at; at++)
-		if (*at == '/')
-			name = at + 1;
-	if (!same_bytes(text, "/proc/", 6) || digit_of(text[6]) > 9)
-		return 0;
-	for (size_t i = 0; i < sizeof(open) / sizeof(open[0]); i++)
-		if (is_word(name, (uint32_t)(text + size - name), open[i]))
-			return 0;
-	return is_listing(text) ? 0 : check_own_proc(asked, fd);
-}
-
-/* Whether the last name of a path, which is so long, is "." or "..". */
-static int is_dots(const char *path, long end)
-{
-	long from = end;
-
-	while (from > 0 && path[from - 1] != '/')
-		from--;
-	return is_word(path + from, (uint32_t)(end - from), ".") || is_word(path + from, (uint32_t)(end - from), "..");
-}
-
 static uint32_t access_of(uint64_t flags)
 {
 	uint32_t reads = (flags & O_ACCMODE) != O_WRONLY ? READS : 0;
@@ -281,7 +238,7 @@ static long open_held(struct asked *asked, const struct spot *spot, uint64_t fla
 		return answer;
 	fd = CALL(openat, spot->directory, P(spot->name), O_PATH | O_CLOEXEC, 0, 0);
 	answer = fd < 0 ? fd : facts_of(fd, &facts);
-	if (!answer && device_of(&facts) == born.proc)
+	if (!answer && is_in_proc(fd, &facts))
 		answer = check_own_proc(asked, fd);
 	if (!answer)
 		answer = judge_object(asked, fd, access_of(flags));
@@ -318,7 +275,7 @@ static long open_or_follow(struct asked *asked, struct spot *spot, uint64_t flag
 			return -E_LOOP;
 		return device_of(&facts) == born.proc ? open_held(asked, spot, flags) : follow_last(asked, link, spot);
 	}
-	if (device_of(&facts) == born.proc)
+	if (is_in_proc(link, &facts))
 		answer = flags & O_CREAT ? check_own_proc(asked, link) : check_seen_proc(asked, link);
 	if (!answer)
 		answer = judge_spot(asked, spot, access_of(flags));
@@ -344,9 +301,10 @@ static long make_unheard_of(const struct asked *asked, uint64_t directory, const
 		return -E_INVAL;
 	if (*path == '/')
 		return CALL(openat2, AT_FDCWD, P(path), P(&how), sizeof(how), 0);
-	if (name == path && base_path(asked, (int32_t)directory, own)) {
+	if (name == path && ((int32_t)directory >= 0 || (int32_t)directory == AT_FDCWD)) {
+		base = base_path(asked, (int32_t)directory, own);
 		put_text(put_text(own + length_of(own), "/"), name);
-		return CALL(openat, AT_FDCWD, P(own), how.flags, how.mode, 0);
+		return CALL(openat, base, P(own), how.flags, how.mode, 0);
 	}
 	base = open_base(asked, (int32_t)directory);
 	if (base < 0)
@@ -363,7 +321,7 @@ static long open_directory(struct asked *asked, uint64_t flags)
 	struct facts facts;
 	long fd = walk(asked, first.base, first.path), answer = fd < 0 ? fd : facts_of(fd, &facts);
 
-	if (!answer && device_of(&facts) == born.proc)
+	if (!answer && is_in_proc(fd, &facts))
 		answer = check_seen_proc(asked, fd);
 	if (!answer)
 		answer = judge_object(asked, fd, access_of(flags));
@@ -374,41 +332,47 @@ static long open_directory(struct asked *asked, uint64_t flags)
 }
 
 /* Something to be read that is there, the short way: the kernel goes there, and says where it has come to. In /proc it
- * would have come to what is ours; there, and for whatever else is odd, 0 is to go the long way. */
+ * would have come to what is ours; there, and for whatever else is odd, 0 is to go the long way. Nothing is changed by
+ * it, so it does not matter whether whoever asked still waits: an answer to nobody is none. */
 static long open_to_read(struct asked *asked, uint64_t flags)
 {
 	struct open_how how = {.flags = flags | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, .resolve = RESOLVE_NO_MAGICLINKS};
-	uint64_t about[16]; /* struct statfs: the first word is the type */
 	struct facts facts;
 	uint32_t type;
-	long fd, answer;
+	long answer, fd = CALL(openat2, first.base, P(first.path), P(&how), sizeof(how), 0);
 
-	if (CALL(statx, first.base, P(first.path), flags & O_NOFOLLOW ? AT_SYMLINK_NOFOLLOW : 0, 1 /* STATX_TYPE */, P(&facts)))
+	if (fd < 0)
+		return 0;
+	if (CALL(statx, fd, P(""), AT_EMPTY_PATH, 1 /* STATX_TYPE */, P(&facts)) || is_in_proc(fd, &facts))
 		return 0;
 	type = facts.mode & TYPE_MASK;
+	if (type == FIFO && !(flags & O_NONBLOCK)) {
+		answer = judge_object(asked, fd, READS);
+		return answer ? answer : wait_on_pipe(asked, fd, flags & ~(uint64_t)O_NOFOLLOW);
+	}
 	if (type != DIRECTORY_ && type != REGULAR_)
-		return 0;
-	fd = CALL(openat2, first.base, P(first.path), P(&how), sizeof(how), 0);
-	if (fd < 0 || CALL(fstatfs, fd, P(about), 0, 0, 0) || about[0] == PROC_TYPE)
 		return 0;
 	answer = judge_object(asked, fd, READS);
 	if (answer)
 		return answer;
 	if (!(flags & O_NONBLOCK))
 		CALL(fcntl, fd, F_SETFL, flags, 0, 0);
-	return answer_at_once(asked, fd, flags);
+	answer = answer_at_once(asked, fd, flags);
+	close_fd(fd);
+	if (first.base != AT_FDCWD)
+		close_fd(first.base);
+	asked->is_clean = 1;
+	return answer;
 }
 
 /* Something that is there. */
 static long open_plainly(struct asked *asked, uint64_t flags)
 {
 	struct spot spot;
-	long answer = access_of(flags) == READS ? open_to_read(asked, flags) : 0, end = 0;
+	long answer, end = 0;
 
 	while (first.path[end])
 		end++;
-	if (answer)
-		return answer;
 	if (first.path[end - 1] == '/' || is_dots(first.path, end))
 		return open_directory(asked, flags);
 	answer = find_spot(asked, first.base, first.path, &spot);
@@ -475,6 +439,8 @@ static long do_open(struct asked *asked, uint64_t directory, uint64_t address, u
 		}
 	}
 	answer = open_named(asked, directory, &first);
+	if (!answer && access_of(flags) == READS && !makes)
+		answer = open_to_read(asked, flags);
 	if (!answer && !still_waits(asked))
 		answer = -ESRCH_;
 	if (!answer && !makes)

@@ -5,7 +5,7 @@
 #ifndef RINGFENCE_REACH_H
 #define RINGFENCE_REACH_H
 
-#include "asker.h"
+#include "paths.h"
 
 enum { EISCONN_ = 106, EALREADY_ = 114, EINPROGRESS_ = 115, ENETDOWN_ = 100, ECONNREFUSED_ = 111 };
 enum { AF_UNIX_ = 1, AF_INET_ = 2, AF_INET6_ = 10, STREAM_ = 1, ESTABLISHED = 1, SYN_SENT = 2, POLLOUT_ = 4 };

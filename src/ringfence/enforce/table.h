@@ -6,7 +6,7 @@
 #ifndef RINGFENCE_TABLE_H
 #define RINGFENCE_TABLE_H
 
-#include "asker.h"
+#include "paths.h"
 
 enum { MOST_ROWS = 16384, BUCKETS = 1024, MOST_BOUND = 4096, MOST_TOLD = 64 };
 

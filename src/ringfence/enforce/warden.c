@@ -326,7 +326,7 @@ static long keep_only(long status, long signals)
 {
 	/* Nobody but a listener has a gate or an observer; where there is none, its place is taken all the same. */
 	const long kept[] = {status, warden.leash, signals, warden.hand, dial.gate < 0 ? signals : dial.gate,
-			     observer.channel < 0 ? signals : observer.channel};
+			     observer.channel < 0 ? signals : observer.channel, born.own, born.own};
 	const int count = warden.hand >= 0 ? FIRST_FREE : LISTENER;
 	long answer = 0;
 
@@ -510,5 +510,7 @@ static long do_command(long status, uint32_t number)
 		close_fd(dial.gate);
 	if (observer.channel >= 0)
 		close_fd(observer.channel);
+	if (hands[0] >= 0)
+		close_fd(born.own);
 	return CALL(rt_sigprocmask, SIG_SETMASK_, P(&warden.signals), 0, 8, 0);
 }
