@@ -154,6 +154,28 @@ static uint64_t advance(const struct pattern *pattern, uint64_t states, const ch
 	return opened_states(pattern, following);
 }
 
+/* The states of a pattern after a path; and how many names deep it matched last, or -1. */
+static uint64_t states_after(const struct pattern *pattern, const char *path, int *deepest)
+{
+	uint64_t states = opened_states(pattern, 1);
+
+	*deepest = -1;
+	for (int depth = 0;; depth++) {
+		uint32_t length = 0;
+
+		if (states >> pattern->count & 1)
+			*deepest = depth;
+		while (*path == '/')
+			path++;
+		while (path[length] && path[length] != '/')
+			length++;
+		if (!length || !states)
+			return states;
+		states = advance(pattern, states, path, length);
+		path += length;
+	}
+}
+
 /* Whether a part can be read: every set is closed, and no slash is in it. */
 static int part_fits(const uint8_t *at, const uint8_t *end)
 {

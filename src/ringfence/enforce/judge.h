@@ -124,28 +124,6 @@ static long do_pattern(struct reader reader)
 	return 0;
 }
 
-/* The states of a pattern after a path; and how many names deep it matched last, or -1. */
-static uint64_t states_after(const struct pattern *pattern, const char *path, int *deepest)
-{
-	uint64_t states = opened_states(pattern, 1);
-
-	*deepest = -1;
-	for (int depth = 0;; depth++) {
-		uint32_t length = 0;
-
-		if (states >> pattern->count & 1)
-			*deepest = depth;
-		while (*path == '/')
-			path++;
-		while (path[length] && path[length] != '/')
-			length++;
-		if (!length || !states)
-			return states;
-		states = advance(pattern, states, path, length);
-		path += length;
-	}
-}
-
 /* The pattern that refuses an access, or none. Of writes any denial does; of reads the deepest rule decides, and of those
  * the one that is heard first; and what may not be read may not be written. */
 static struct judging *refuser(const char *path, uint32_t access)

@@ -12,7 +12,7 @@ from ..model import Observe, Observed
 
 HEAD = struct.Struct("<II6H")  # pid, row, access, verdict, errno, size of the path, size of the program's, 0
 ACCESSES = {1: "read", 2: "write", 4: "make", 8: "remove", 16: "change", 32: "connect"}
-VERDICTS = {1: "refused", 2: "failed", 4: "done"}
+VERDICTS = {1: "refused", 2: "failed", 4: "allowed"}
 LONGEST = HEAD.size + 2 * 8192
 MOST = 1 << 16  # kept, of one run
 _NO_ROW = 0xFFFFFFFF

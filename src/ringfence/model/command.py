@@ -41,7 +41,7 @@ class Observe(enum.IntFlag):
     NOTHING = 0
     REFUSALS = 1  # what its table refuses
     FAILURES = 3  # and what the kernel refused it
-    EVERYTHING = 7  # and what was done
+    EVERYTHING = 7  # and what was allowed
 
 
 class Command(msgspec.Struct, frozen=True):

@@ -84,7 +84,7 @@ class Observed(msgspec.Struct, frozen=True):
     path: bytes  # absolute; of what failed as the command spelled it, behind its directory
     pid: int  # as the run counts
     exe: bytes  # the program, or nothing
-    verdict: str  # refused by the table, failed in the kernel, or done
+    verdict: str  # refused by the table, failed in the kernel, or allowed
     rule: int  # the row of the warden's table, or -1
     errno: int
 

@@ -1,0 +1,93 @@
+"""The warden reads patterns as the judge does: the same depth, and the same states, for any pattern and any path."""
+
+import os
+import struct
+import subprocess
+import sys
+from pathlib import Path
+
+import hypothesis
+import hypothesis.strategies as st
+import pytest
+from tests.enforce.conftest import ROOT, SANITIZED, Build
+
+from ringfence.model import BUILT_IN, Access, Policy, Rule, StepKind, Verdict
+from ringfence.plan import patterns
+from ringfence.plan.syscalls import Judged
+from ringfence.policy import glob
+
+assert sys.platform == "linux"
+
+LETTERS = st.sampled_from("abcß€\U0001f600\udcff\udce2-]!^{}, .")
+SETS = st.builds(
+    lambda negation, members: f"[{negation}{members}]",
+    st.sampled_from(("", "!", "^")),
+    st.text(LETTERS, min_size=1, max_size=5).map(lambda text: text[:1] + text[1:].replace("]", "")),
+)
+NAMES = st.lists(st.one_of(LETTERS, st.sampled_from(("*", "?", "**")), SETS), min_size=1, max_size=7).map("".join)
+PARTS = st.lists(st.one_of(NAMES, st.just("**"), st.sampled_from(("a", "b", "*"))), max_size=6)
+PATHS = st.lists(st.text(LETTERS, min_size=1, max_size=6), max_size=6)
+
+
+@pytest.fixture(scope="module")
+def matcher(build: Build) -> Path:
+    return build("match", ROOT / "tests" / "fuzz" / "match.c", (*SANITIZED, "-Wno-unused-function"))
+
+
+def question(parts: tuple[bytes, ...], path: bytes) -> bytes:
+    body = struct.pack("<I", len(parts)) + b"".join(struct.pack("<I", len(part)) + part + b"\0" for part in parts)
+    body += path + b"\0"
+    return struct.pack("<I", len(body)) + body
+
+
+def lowered(pattern: str) -> tuple[bytes, ...]:
+    rule = Rule(Access.WRITE, Verdict.DENY, pattern, BUILT_IN, glob=True)
+    steps, judged = patterns.lower(Policy("/", (rule,)))
+    assert judged == (Judged.WRITES if steps else Judged.NOTHING)
+    return steps[0].strings if steps else ()
+
+
+@hypothesis.settings(max_examples=40, deadline=None)
+@hypothesis.given(st.lists(st.tuples(PARTS, PATHS), min_size=1, max_size=200))
+def test_patterns_match_as_the_judge_has_them(matcher: Path, asked: list[tuple[list[str], list[str]]]) -> None:
+    questions, expected = [], []
+    for parts, names in asked:
+        pattern = "/" + "/".join(parts)
+        if "{" in pattern or any(name in (".", "..") for name in (*parts, *names)):  # alternatives are no pattern yet
+            continue
+        try:
+            compiled = glob.compile_parts(pattern)
+        except glob.GlobError:
+            continue
+        states = glob.begin(compiled)
+        for name in names:
+            states = glob.advance(compiled, states, name)
+        depth = glob.deepest_match(compiled, names)
+        expected.append((depth, states))
+        path = "/" + "/".join(names)
+        questions.append(question(lowered(pattern), path.encode("utf-8", "surrogateescape")))
+
+    said = subprocess.run([matcher], input=b"".join(questions), capture_output=True, check=True).stdout
+
+    found = [struct.unpack_from("<iQ", said, 12 * number) for number in range(len(expected))]
+    assert [(depth, frozenset(bit for bit in range(64) if mask >> bit & 1)) for depth, mask in found] == expected
+
+
+def test_a_path_is_no_pattern() -> None:
+    """What is allowed by its name is matched by that name, whatever is in it."""
+    denied = Rule(Access.READ, Verdict.DENY, "/w/**/x", BUILT_IN, glob=True)
+    named = Rule(Access.READ, Verdict.ALLOW, "/w/a*[b]{c}?", BUILT_IN)
+    steps, judged = patterns.lower(Policy("/w", (denied, named)))
+
+    assert steps[1].strings == (b"w", b"a[*][[]b][{]c}[?]")
+    assert judged == Judged.READS | Judged.WRITES
+    assert {step.kind for step in steps} == {StepKind.PATTERN}
+
+
+def test_more_than_the_warden_takes_is_left_to_the_gaps() -> None:
+    many = tuple(Rule(Access.WRITE, Verdict.DENY, f"/w/*{n}", BUILT_IN, glob=True) for n in range(patterns.MOST + 1))
+    deep = Rule(Access.WRITE, Verdict.DENY, "/a" * patterns.MOST_PARTS + "/*", BUILT_IN, glob=True)
+
+    assert patterns.lower(Policy("/w", many)) == ([], Judged.NOTHING)
+    assert patterns.lower(Policy("/w", (deep,))) == ([], Judged.NOTHING)
+    assert os.fsdecode(patterns.lower(Policy("/w", many[:1]))[0][0].strings[1]) == "*0"
