@@ -1,6 +1,7 @@
 /* Asks the warden for everything that it answers, with any arguments: for a sandbox whose enactor has sanitizers.
  *
- *   ask SEED COUNT     in a workspace; four threads make COUNT calls each, and say how many were answered well
+ *   ask SEED COUNT [judged]     in a workspace; four threads make COUNT calls each, and say how many were answered well;
+ *                               fails when "judged" is said and something was opened whose name ends with ".never"
  *
  * Meanwhile one thread changes the paths under them, one sends signals, one changes the directory, and children are
  * killed in the middle of their calls.
@@ -20,6 +21,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
+#include <sys/xattr.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -30,9 +32,10 @@ static const char *const WORDS[] = {
 	"evil/b/c", "link", "loop", "pipe", ".", "..", "/", "//", "", "/proc/self/cwd", "/proc/thread-self/cwd", "/proc/self/fd/3",
 	"/proc/self/fd/4", "/proc/self/root", "/proc/1/cwd", "/proc/1/fd/3", "/proc/1/maps", "/proc/self/task", "/dev/tty",
 	"/dev/null", "/dev/stdout", "/dev/fd/3", "/tmp/t", "/etc/passwd", "\xff\xfe", "a/", "a//b/", "./a", "../site/a",
+	"late.never", "sub/late.never", "x.never", "sub/../late.never", "evil/y.never",
 };
 static char *paths[PATHS];
-static volatile int over;
+static volatile int over, is_leaking;
 static pthread_t threads[THREADS];
 static long count, done_well, ended;
 
@@ -92,7 +95,7 @@ static long directory(uint64_t *state)
 static long flags_of(uint64_t *state)
 {
 	static const int bits[] = {O_WRONLY, O_RDWR, O_EXCL, O_TRUNC, O_APPEND, O_NOFOLLOW, O_DIRECTORY, O_NONBLOCK, O_CLOEXEC, O_PATH, O_SYNC, O_DIRECT, O_NOCTTY, O_TMPFILE, 1 << 30};
-	long flags = next(state) % 16 ? O_CREAT : 0;
+	long flags = next(state) % 3 ? O_CREAT : 0;
 
 	for (uint64_t n = next(state) % 4; n; n--)
 		flags |= ANY(bits);
@@ -118,7 +121,7 @@ static long ask(uint64_t *state)
 {
 	long mode = (long)(next(state) & 0177777) | 0700;
 
-	switch (next(state) % 20) {
+	switch (next(state) % 28) {
 #ifdef SYS_open
 	case 0: return syscall(SYS_open, pointer(state), flags_of(state), mode);
 	case 1: return syscall(SYS_creat, pointer(state), mode);
@@ -138,8 +141,29 @@ static long ask(uint64_t *state)
 	case 14: return bind_any(state);
 	case 15: return syscall(SYS_umask, next(state) & 077), -1;
 	case 16: return syscall(SYS_unlinkat, AT_FDCWD, pointer(state), 0);
+	case 17: return syscall(SYS_truncate, pointer(state), next(state) % 3 ? 0 : next(state));
+	case 18: return syscall(SYS_fchmodat, directory(state), pointer(state), mode & 0777);
+	case 19: return syscall(SYS_fchownat, directory(state), pointer(state), -1, getgid(), next(state) % 2 ? 0 : 0x100);
+	case 20: return syscall(SYS_utimensat, directory(state), next(state) % 4 ? pointer(state) : 0, next(state) % 4 ? 0 : pointer(state), next(state) % 2 ? 0 : 0x100);
+	case 21: return syscall(next(state) % 2 ? SYS_setxattr : SYS_lsetxattr, pointer(state), next(state) % 4 ? (long)"user.a" : pointer(state), pointer(state), next(state) % 4 ? next(state) % 100 : next(state) % 80000, 0);
+	case 22: return syscall(next(state) % 2 ? SYS_removexattr : SYS_fremovexattr, pointer(state), "user.a");
+	case 23: return syscall(SYS_fchmod, next(state) % 9, mode & 0777);
+	case 24: return syscall(SYS_fsetxattr, next(state) % 9, "user.a", pointer(state), next(state) % 70000, 0);
 	default: return syscall(SYS_openat, directory(state), pointer(state), flags_of(state), mode);
 	}
+}
+
+/* A descriptor that was given. Of what a pattern denies there must be none, but to say where it is. */
+static int looked_at(int fd)
+{
+	char own[32], path[4096];
+	ssize_t size;
+
+	sprintf(own, "/proc/self/fd/%d", fd);
+	size = readlink(own, path, sizeof(path));
+	if (size > 6 && !memcmp(path + size - 6, ".never", 6) && fcntl(fd, F_GETFL) != -1 && !(fcntl(fd, F_GETFL) & O_PATH))
+		is_leaking = 1;
+	return fd;
 }
 
 static void *asks(void *seed)
@@ -154,7 +178,7 @@ static void *asks(void *seed)
 		if (answer >= 0)
 			__atomic_add_fetch(&done_well, 1, __ATOMIC_RELAXED);
 		if (answer > 6 && answer < 1000)
-			close((int)answer);
+			close(looked_at((int)answer));
 	}
 	__atomic_add_fetch(&ended, 1, __ATOMIC_RELEASE);
 	return NULL;
@@ -226,5 +250,5 @@ int main(int argc, char **argv)
 	for (int i = 0; i < THREADS; i++) /* last: nobody sends them signals any more */
 		pthread_join(threads[i], NULL);
 	printf("%ld\n", done_well);
-	return 0;
+	return is_leaking && argc > 3 ? 3 : 0;
 }
