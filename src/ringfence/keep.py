@@ -19,11 +19,14 @@ import msgspec
 
 from . import enforce, plan, policy
 from .model import (
+    Access,
     Command,
+    Crowd,
     Disk,
     Enforcement,
     Kind,
     LaunchError,
+    Mount,
     Network,
     Observe,
     Place,
@@ -89,9 +92,11 @@ class Prepared:
         if self.policy.enforcement is not Enforcement.OFF:
             shelf = enforce.make_shelf(request.workspace, request.home, request.ids, plan.PLACES)
             self.policy = plan.with_shelf(self.policy, shelf)
-        named, known = plan.named_paths(self.policy) + plan.cache_paths(shelf), Disk({}, unsearched=unsearched)
-        denied = plan.denied_paths(self.policy)
-        disk = enforce.survey(named, self.held, known, request.ids, denied)
+        mounts = enforce.mounts()
+        few, crowds = self._fold(mounts)
+        known = Disk({crowd.directory: crowd.place for crowd in crowds}, unsearched=unsearched)
+        denied = plan.denied_paths(few)
+        disk = enforce.survey(plan.named_paths(few) + plan.cache_paths(shelf), self.held, known, request.ids, denied)
         self.host = enforce.probe(request.ids)
         if not _has_overlays:
             self.host = msgspec.structs.replace(self.host, overlays=False)
@@ -101,11 +106,12 @@ class Prepared:
             self.temporary = _new_directory(request.ids, self.held)
             disk = enforce.survey([self.temporary], self.held, disk, request.ids)
         present = {asked: place.path for asked, place in disk.places.items() if place.kind is not Kind.MISSING}
-        mounts = enforce.mounts()
-        self.policy = plan.with_aliases(plan.with_git_file(self.policy, disk), present, mounts)
-        disk = enforce.survey(plan.named_paths(self.policy), self.held, disk, request.ids, denied)
-        found = plan.lay_out(self.policy, self.host, disk, self.temporary)
-        pins, spines = plan.further_paths(found, self.host)
+        few = plan.with_aliases(plan.with_git_file(few, disk), present, mounts)
+        disk = enforce.survey(plan.named_paths(few), self.held, disk, request.ids, denied)  # aliases are new
+        if crowds:
+            few, crowds = plan.parted(few, crowds, disk)
+        few, found, many, disk = self._lay_out(few, crowds, disk)
+        pins, spines = plan.further_paths(found, self.host, many)
         self.disk = enforce.list_children(enforce.survey(pins, self.held, disk, request.ids), spines, request.ids)
         empty = Command(
             (),
@@ -118,13 +124,46 @@ class Prepared:
             ids=request.ids,
             observe=request.observe,
         )
-        self.walls = plan.make_walls(self.policy, self.host, self.disk, empty, found)
+        self.walls = plan.make_walls(few, self.host, self.disk, empty, found, many)
         self.head = b"".join(map(enforce.encode_step, self.walls.head))
         self.tail = b"".join(map(enforce.encode_step, self.walls.tail))
         timed = enforce.timed(mounts)
-        self._absent = enforce.Lookout(plan.absent_names(self.policy, self.disk), timed)
+        self._absent = enforce.Lookout(plan.absent_names(few, self.disk), timed)
         self._covered = _identities(self.walls, plan.covered_places(found, self.host), self.host.uid)
         self._cover = enforce.Lookout(self._covered, timed)
+        for held in many:
+            crowd, path, device = held.crowd, held.crowd.directory, held.crowd.place.device
+            inside = {f"{path}/{name}": (device, inode) for name, inode in crowd.present.items()}
+            self._covered |= inside
+            self._cover.add(path, inside, crowd.stamp)
+            if crowd.access is Access.WRITE:
+                self._absent.add(path, [f"{path}/{name}" for name in held.missing], crowd.stamp)
+        self.laid, self.policy = few, plan.unfold(few, crowds)
+
+    def _fold(self, mounts: tuple[Mount, ...]) -> tuple[Policy, tuple[Crowd, ...]]:
+        """The policy without the rules that are planned as crowds, and those crowds as they are on the disk."""
+        policy = self.policy
+        if policy.enforcement is Enforcement.OFF or not plan.has_many(policy):
+            return policy, ()
+        if not plan.can_fold(policy, enforce.probe(self.request.ids)):
+            return policy, ()
+        few, crowds = plan.fold(policy)
+        apart = plan.shown_twice([crowd.directory for crowd in crowds], mounts)
+        crowds, loose = enforce.look_at(crowds, apart, mounts, self.held, self.request.ids)
+        return plan.with_rules(few, loose), crowds
+
+    def _lay_out(
+        self, few: Policy, crowds: tuple[Crowd, ...], disk: Disk
+    ) -> tuple[Policy, list[plan.Region], plan.Homed, Disk]:
+        """The regions, and the crowds in them; the policy has those again that must be planned one by one."""
+        while True:
+            disk = enforce.survey(plan.named_paths(few), self.held, disk, self.request.ids, plan.denied_paths(few))
+            found = plan.lay_out(few, self.host, disk, self.temporary)
+            many = plan.homed(crowds, found)
+            private = plan.private(many)
+            if not private:
+                return few, found, many, disk
+            few, crowds = plan.unfold(few, private), tuple(crowd for crowd in crowds if crowd not in private)
 
     def _plan_network(self) -> None:
         """What of the network must be on the disk when it is looked at."""

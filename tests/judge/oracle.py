@@ -14,8 +14,8 @@ from tests.judge.trees import placed
 from ringfence import plan, policy
 from ringfence.enforce.links import links_on
 from ringfence.keep import Prepared
-from ringfence.model import BUILT_IN, Access, Decision, Need, Origin, Rule, StepKind, Verdict
-from ringfence.plan import allowlist
+from ringfence.model import BUILT_IN, Access, Decision, Need, Origin, Rule, Step, StepKind, Verdict
+from ringfence.plan import allowlist, view
 from ringfence.plan.regions import is_below
 from ringfence.plan.rules import PRIVATE
 
@@ -50,6 +50,15 @@ def name(path: str) -> str:
     return os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path))
 
 
+def mounted(step: Step) -> list[str]:
+    """Where a step mounts something: by ourselves, or by bubblewrap and looked at afterwards."""
+    if step.kind not in (StepKind.MOUNT, StepKind.VERIFY):
+        return []
+    target = os.fsdecode(step.strings[0])
+    each = step.kind is StepKind.MOUNT and step.numbers[0] in (view.MASK_EACH, view.BIND_EACH)
+    return [f"{target}/{os.fsdecode(one)}" for one in step.strings[1:]] if each else [target]
+
+
 class Oracle:
     """The judge's answers for one prepared run, and what its plan says it cannot hold. Asked before the run."""
 
@@ -57,9 +66,8 @@ class Oracle:
         self.policy = made.judged()
         self.viewed = plan.has_view(made.host)
         self.gaps = [gap.what for gap in made.walls.gaps]
-        regions = plan.lay_out(made.policy, made.host, made.disk, made.temporary)
-        mounting = (StepKind.MOUNT, StepKind.VERIFY)  # by ourselves, or by bubblewrap and looked at afterwards
-        self.mounts = [os.fsdecode(step.strings[0]) for step in made.walls.head if step.kind in mounting]
+        regions = plan.lay_out(made.laid, made.host, made.disk, made.temporary)
+        self.mounts = [place for step in made.walls.head for place in mounted(step)]
         self.spines: dict[Access, set[str]] = {Access.READ: set(), Access.WRITE: set()}
         if not self.viewed:
             for access, holds in ((Access.READ, allowlist.readable), (Access.WRITE, allowlist.writable)):
@@ -177,9 +185,9 @@ class Oracle:
         if self.viewed:
             across = len({self.mount_of(os.path.dirname(place)) for place in places}) > 1
             is_mount = any(place in self.mounts for place in places)
-            awaited = bool(question.other) and bool(
-                self.named_below(places[-1])
-            )  # a way to a denied name is made, not moved
+            # A way to a denied name is made, not moved there; an exchange moves both.
+            moved = places if question.access == "exchange" else places[1:]
+            awaited = any(self.named_below(place) for place in moved)
             return answer in BORDER and (across or is_mount or awaited)
         if not self.said("as a whole"):
             return False

@@ -21,6 +21,7 @@ from tests.judge.trees import PRIVATE, UNIVERSE, World, grown, worlds
 import ringfence
 from ringfence import keep
 from ringfence.model import Access, Refused
+from ringfence.plan import crowds
 from ringfence.run import make_request
 
 INSIDE = Path(__file__).with_name("inside.py").read_text()
@@ -48,7 +49,13 @@ def held(world: World, walls: Walls) -> tuple[int, list[str]]:
     """How many accesses were tried on a backend, and what was wrong."""
     owner = (walls.uid, walls.uid) if ROOT else None
     outside = bare(world, walls.uid)
-    with grown(world, owner) as base, policy_file(world, base) as file, backend(walls):
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        grown(world, owner) as base,
+        policy_file(world, base) as file,
+        backend(walls),
+    ):
+        patch.setattr(crowds, "LEAST", world.least)
         workspace = str(base / "ws")
         flags = ringfence.Flags(policy_files=(file,), cwd=workspace)
         as_root = walls.who == "root"

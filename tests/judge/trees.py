@@ -15,6 +15,8 @@ from typing import NamedTuple
 
 import hypothesis.strategies as st
 
+from ringfence.plan import crowds
+
 TOPS = ("ws", "out")
 NAMES = ("a", "A", ".e")  # a name and its other spelling are two names, as the kernel has it
 DEPTH = 3
@@ -49,6 +51,7 @@ class World(NamedTuple):
     rules: tuple[tuple[str, str], ...]  # a key of the policy and a path; an absolute one is outside the base
     pairs: tuple[tuple[str, str], ...]
     place: str = "/var/tmp"  # where the base is made
+    least: int = crowds.LEAST  # how many denied names of a directory are planned as one
 
     def policy(self, base: str) -> dict[str, object]:
         lists: dict[str, list[str]] = {key: [] for key in KEYS}
@@ -79,7 +82,8 @@ def worlds(draw: st.DrawFn, places: tuple[str, ...] = ("/var/tmp",)) -> World:
     rules += draw(st.lists(st.tuples(st.sampled_from(KEYS), st.sampled_from(PATTERNS)), max_size=2))
     rules += draw(st.sampled_from(([], [("allowRead", "")])))
     pairs = draw(st.lists(st.tuples(st.sampled_from(UNIVERSE), st.sampled_from(UNIVERSE)), max_size=40))
-    return World(tuple(nodes), tuple(rules), tuple(pairs), draw(st.sampled_from(places)))
+    least = draw(st.sampled_from((crowds.LEAST, 1)))
+    return World(tuple(nodes), tuple(rules), tuple(pairs), draw(st.sampled_from(places)), least)
 
 
 def build(world: World, base: Path) -> None:

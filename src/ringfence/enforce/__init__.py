@@ -16,6 +16,7 @@ from .wire import encode_step as encode_step
 from .wire import whole as whole
 
 if sys.platform == "linux":
+    from .crowd import look_at as look_at
     from .disk import canonical as canonical
     from .disk import list_children as list_children
     from .disk import mounts as mounts

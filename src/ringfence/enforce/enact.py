@@ -32,7 +32,7 @@ SHAPES = {
     40: (1, 0, 0, False, 20), 41: (6, 1, 65535, True, 40), 50: (0, 0, 0, False, 40), 60: (1, 0, 0, False, 0),
     65: (3, 1, 1, True, 15), 70: (1, 0, 0, False, 60), 80: (0, 0, 0, False, 0), 90: (3, 0, 0, False, 0),
     91: (3, 1, 1, True, 90), 92: (2, 0, 0, True, 90), 93: (1, 0, 0, False, 90), 94: (0, 0, 0, False, 90),
-    95: (1, 0, 0, False, 60), 96: (2, 1, 1, True, 60), 97: (2, 1, 1, True, 96), 98: (3, 0, 63, True, 60),
+    95: (1, 0, 0, False, 60), 96: (2, 1, 1, True, 60), 97: (2, 1, 65535, True, 96), 98: (3, 0, 63, True, 60),
     100: (0, 0, 0, False, 60), 110: (0, 0, 0, False, 0), 111: (1, 0, 0, False, 110), 120: (3, 0, 0, True, 0),
     130: (5, 1, 1, True, 0), 131: (0, 0, 0, False, 0), 132: (2, 1, 1, False, 0), 140: (2, 0, 0, False, 100),
     150: (0, 0, 0, False, 0), 160: (1, 1, 1, False, 0), 165: (2, 0, 0, False, 160),
@@ -96,7 +96,7 @@ def detail_fits(kind: int, numbers: tuple[int, ...], strings: list[bytes]) -> bo
     if kind == WARDEN:
         return numbers[0] <= 1
     if kind == NAME:
-        return 1 <= numbers[1] <= 3 and 0 < len(strings[0]) <= 255
+        return 1 <= numbers[1] <= 3 and all(0 < len(name) <= 255 for name in strings)
     if kind == PATTERN:
         return numbers[0] <= 1 and numbers[1] <= 2 and numbers[2] <= 255 and all(map(PART.fullmatch, strings))
     if kind == OBSERVE:

@@ -95,7 +95,7 @@ static const struct shape {
 	{RESTRICT, 0, 0, 0, 0, RULESET},
 	{OBSERVE, 1, 0, 0, 0, WARDEN},
 	{PARENT, 2, 1, 1, 1, WARDEN},
-	{NAME, 2, 1, 1, 1, PARENT},
+	{NAME, 2, 1, 65535, 1, PARENT},
 	{PATTERN, 3, 0, MOST_PARTS, 1, WARDEN},
 	{COMMAND, 0, 0, 0, 0, WARDEN},
 	{SESSION, 0, 0, 0, 0, 0},
@@ -210,8 +210,12 @@ static int detail_fits(const struct step *step)
 	if (step->kind == WARDEN)
 		return reader.numbers[0] <= 1;
 	if (step->kind == NAME) {
-		string(&reader, &length);
-		return reader.numbers[1] >= DENY && reader.numbers[1] <= PIN && length && length <= 255;
+		for (uint32_t left = step->strings; left; left--) {
+			string(&reader, &length);
+			if (!length || length > 255)
+				return 0;
+		}
+		return reader.numbers[1] >= DENY && reader.numbers[1] <= PIN;
 	}
 	if (step->kind == PATTERN)
 		return pattern_fits(step);

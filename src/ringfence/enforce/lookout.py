@@ -37,7 +37,7 @@ def is_there(path: str) -> bool:
     return True
 
 
-def _stamp(path: str) -> Stamp | None:
+def stamp_of(path: str) -> Stamp | None:
     """None when it is not there."""
     try:
         facts = os.stat(path)
@@ -53,7 +53,7 @@ def _above(directory: str) -> tuple[str, Stamp | None]:
     link that leads nowhere can come to lead somewhere."""
     while not os.path.lexists(directory) and directory != "/":
         directory = os.path.dirname(directory)
-    return directory, _stamp(directory)
+    return directory, stamp_of(directory)
 
 
 class Lookout:
@@ -67,6 +67,17 @@ class Lookout:
             self._inside.setdefault(path.rpartition("/")[0] or "/", []).append(path)
         self._seen: dict[str, tuple[str, Stamp]] = {}  # for each directory: which one says that it is as it was
 
+    def add(self, directory: str, paths: Iterable[str], stamp: Stamp | None) -> None:
+        """More paths of one directory, of which nothing was true since it had this stamp."""
+        self._inside.setdefault(directory, []).extend(paths)
+        if stamp is not None:
+            self._settle(directory, directory, stamp)
+
+    def _settle(self, directory: str, where: str, stamp: Stamp) -> None:
+        """Ask no more while the stamp of `where` stays as it is, if it says anything yet."""
+        if stamp[0] in self._timed and time.time_ns() - max(stamp[2:]) > _SETTLED:
+            self._seen[directory] = where, stamp
+
     def those(self, true: Callable[[str], bool]) -> list[str]:
         """The paths of which something has become true; it was true of none when nothing had changed."""
         found = []
@@ -75,18 +86,17 @@ class Lookout:
             where, then = self._seen.get(directory, ("", None))
             if where:
                 if where not in now:
-                    now[where] = _stamp(where)
+                    now[where] = stamp_of(where)
                 if now[where] == then:
                     continue
-            where, stamp = directory, _stamp(directory)
+            where, stamp = directory, stamp_of(directory)
             is_missing = stamp is None
             if is_missing:
                 where, stamp = _above(directory)
             # No directory, no names: what is true of one of them is true of all.
             here = (paths if true(paths[0]) else []) if is_missing else [path for path in paths if true(path)]
             found += here
-            if here or stamp is None or stamp[0] not in self._timed or time.time_ns() - max(stamp[2:]) <= _SETTLED:
-                self._seen.pop(directory, None)
-            else:
-                self._seen[directory] = where, stamp
+            self._seen.pop(directory, None)
+            if not here and stamp is not None:
+                self._settle(directory, where, stamp)
         return found

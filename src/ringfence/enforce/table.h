@@ -58,23 +58,26 @@ static long do_parent(struct reader reader)
 	return bind_row(numbers[0], numbers[1], table.count++);
 }
 
-/* NAME: what is said of a name inside an earlier row. */
+/* NAME: what is said of names inside an earlier row; a row each. */
 static long do_name(struct reader reader)
 {
 	const uint64_t *numbers = reader.numbers;
-	struct row *row = &table.rows[table.count];
-	uint32_t *bucket;
 
-	if (table.count == MOST_ROWS)
-		return -ENOSPC_;
 	if (numbers[0] >= table.count)
 		return -E_PROTO;
-	row->name = string(&reader, &row->length);
-	row->parent = (uint32_t)numbers[0];
-	row->verdict = (uint8_t)numbers[1];
-	bucket = &table.buckets[hash_of(row->name, row->length)];
-	row->next = *bucket;
-	*bucket = ++table.count;
+	for (uint32_t left = reader.step->strings; left; left--) {
+		struct row *row = &table.rows[table.count];
+		uint32_t *bucket;
+
+		if (table.count == MOST_ROWS)
+			return -ENOSPC_;
+		row->name = string(&reader, &row->length);
+		row->parent = (uint32_t)numbers[0];
+		row->verdict = (uint8_t)numbers[1];
+		bucket = &table.buckets[hash_of(row->name, row->length)];
+		row->next = *bucket;
+		*bucket = ++table.count;
+	}
 	return 0;
 }
 

@@ -197,8 +197,8 @@ static long furnish(long mount, struct reader *reader, uint32_t entries)
 	return answer;
 }
 
-enum operation { BIND = 1, TMPFS = 2, MASK_DIRECTORY = 3, MASK_FILE = 4, DEVPTS = 5, OVERLAY = 6 };
-enum { READ_ONLY = 1, DEVICES = 2 };
+enum operation { BIND = 1, TMPFS = 2, MASK_DIRECTORY = 3, MASK_FILE = 4, DEVPTS = 5, OVERLAY = 6, MASK_EACH = 7, BIND_EACH = 8 };
+enum { READ_ONLY = 1, DEVICES = 2, DIRECTORIES = 4 };
 
 static long mount_tmpfs(const uint64_t *numbers, struct reader *reader, uint32_t entries)
 {
@@ -265,6 +265,58 @@ static long mount_bind(const uint64_t *numbers, const char *source)
 	return answer;
 }
 
+/* A mask over a name in a directory of the view, whatever stands there. */
+static long mask_name(long view, const char *name, int directory)
+{
+	long answer, mount = mount_mask(directory);
+
+	if (mount < 0)
+		return mount;
+	answer = CALL(move_mount, mount, P(""), view, P(name), MOVE_MOUNT_F_EMPTY_PATH);
+	close_fd(mount);
+	return answer;
+}
+
+/* A name in a directory, bound over itself, read-only. */
+static long bind_name(long host, long view, const char *name)
+{
+	long answer, mount, fd = open_exact(host, name, O_PATH);
+
+	if (fd < 0)
+		return fd;
+	mount = CALL(open_tree, fd, P(""), AT_EMPTY_PATH | OPEN_TREE_CLONE | AT_RECURSIVE_ | OPEN_TREE_CLOEXEC_, 0, 0);
+	close_fd(fd);
+	if (mount < 0)
+		return mount;
+	answer = set_mount(mount, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_RDONLY);
+	if (!answer)
+		answer = CALL(move_mount, mount, P(""), view, P(name), MOVE_MOUNT_F_EMPTY_PATH);
+	close_fd(mount);
+	return answer;
+}
+
+/* Many names of one directory. A name that became a link meanwhile is a swap; one that another object has is covered. */
+static long mount_each(const uint64_t *numbers, const char *directory, struct reader *reader, uint32_t names)
+{
+	long view, answer, host = open_planned(AT_FDCWD, directory, O_PATH | O_DIRECTORY, numbers[4], numbers[5]);
+
+	if (host < 0)
+		return host;
+	while (*directory == '/')
+		directory++;
+	view = open_exact(state.root, directory, O_PATH | O_DIRECTORY);
+	answer = view < 0 ? view : 0;
+	while (!answer && names--) {
+		const char *name = string(reader, NULL);
+
+		answer = numbers[0] == MASK_EACH ? mask_name(view, name, numbers[1] & DIRECTORIES ? 1 : 0) : bind_name(host, view, name);
+	}
+	close_fd(host);
+	if (view >= 0)
+		close_fd(view);
+	return answer;
+}
+
 static void name_fd(char *into, long fd)
 {
 	static const char prefix[] = "/proc/self/fd/";
@@ -315,6 +367,8 @@ static long do_mount(struct reader reader)
 	uint32_t rest = reader.step->strings - 1;
 	long answer, mount = -E_PROTO;
 
+	if (numbers[0] == MASK_EACH || numbers[0] == BIND_EACH)
+		return mount_each(numbers, target, &reader, rest);
 	if (numbers[0] == BIND && rest == 1)
 		mount = mount_bind(numbers, string(&reader, NULL));
 	else if (numbers[0] == TMPFS)

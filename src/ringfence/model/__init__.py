@@ -15,6 +15,7 @@ from .errors import TenantError as TenantError
 from .errors import Unenforceable as Unenforceable
 from .errors import UsageError as UsageError
 from .errors import WorkspaceError as WorkspaceError
+from .host import Crowd as Crowd
 from .host import Disk as Disk
 from .host import Enactor as Enactor
 from .host import Host as Host

@@ -4,6 +4,8 @@ import enum
 
 import msgspec
 
+from .policy import Access, Rule
+
 
 class Enactor(enum.Enum):
     """Which program applies the plan."""
@@ -66,7 +68,7 @@ class Kind(enum.Enum):
     MISSING = "missing"
 
 
-class Place(msgspec.Struct, frozen=True):
+class Place(msgspec.Struct, frozen=True, gc=False):
     """A path as it was asked, and what the disk says of it."""
 
     asked: str
@@ -79,6 +81,27 @@ class Place(msgspec.Struct, frozen=True):
     links: tuple[str, ...] = ()  # where each symbolic link on the way stands
     names: int = 1  # how many names a file has on its file system
     closed: str = ""  # the directory on the way that lets nobody look further; what is below it is not known
+
+
+class Crowd(msgspec.Struct, frozen=True):
+    """Names in one directory that somebody denies, each by one rule, with nothing else said of them."""
+
+    place: Place  # the directory
+    access: Access
+    rules: tuple[Rule, ...]
+    present: dict[str, int] = {}  # the names that are there, each with its inode
+    directories: frozenset[str] = frozenset()  # those of them that are directories
+    stamp: tuple[int, int, int, int] | None = None  # of the directory, before it was listed
+
+    @property
+    def directory(self) -> str:
+        return self.place.path
+
+    @property
+    def said(self) -> str:
+        """Where it is written."""
+        first = str(self.rules[0].origin)
+        return first if self.rules[0].origin == self.rules[-1].origin else f"{first} to {self.rules[-1].origin}"
 
 
 class Mount(msgspec.Struct, frozen=True):

@@ -57,7 +57,7 @@ class StepKind(enum.IntEnum):
         return self.name.lower().replace("_", "-")
 
 
-class Step(msgspec.Struct, frozen=True):
+class Step(msgspec.Struct, frozen=True, gc=False):
     """One thing the enactor does. `numbers` and `strings` are its whole payload."""
 
     kind: StepKind

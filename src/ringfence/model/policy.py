@@ -11,7 +11,7 @@ import msgspec
 from .verdict import Verdict
 
 
-class Origin(msgspec.Struct, frozen=True, order=True):
+class Origin(msgspec.Struct, frozen=True, order=True, gc=False):
     """Where a rule was written: a file and its line, a flag, or the built-in policy."""
 
     source: str
@@ -46,7 +46,7 @@ class Enforcement(enum.Enum):
     OFF = "off"
 
 
-class Rule(msgspec.Struct, frozen=True):
+class Rule(msgspec.Struct, frozen=True, gc=False):
     """One line of somebody's policy about a path and everything below it."""
 
     access: Access

@@ -1,10 +1,20 @@
 """From what is wanted and what there is to what will be done. Pure: no sockets, processes or clocks."""
 
+from .aliases import shown_twice as shown_twice
 from .aliases import with_aliases as with_aliases
 from .caches import PLACES as PLACES
 from .caches import as_layered as as_layered
 from .caches import cache_paths as cache_paths
 from .caches import with_shelf as with_shelf
+from .crowds import Homed as Homed
+from .crowds import can_fold as can_fold
+from .crowds import fold as fold
+from .crowds import has_many as has_many
+from .crowds import homed as homed
+from .crowds import parted as parted
+from .crowds import private as private
+from .crowds import unfold as unfold
+from .crowds import with_rules as with_rules
 from .make import Walls as Walls
 from .make import assemble as assemble
 from .make import covered_places as covered_places
@@ -23,6 +33,7 @@ from .network import with_proxies as with_proxies
 from .network import with_resolver as with_resolver
 from .network import with_sockets as with_sockets
 from .own import given_variables as given_variables
+from .regions import Region as Region
 from .rules import absent_names as absent_names
 from .rules import denied_paths as denied_paths
 from .rules import has_view as has_view

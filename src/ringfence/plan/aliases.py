@@ -6,7 +6,7 @@ them for one path.
 """
 
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import msgspec
 
@@ -66,6 +66,15 @@ class Table:
                 return
             if root != within:
                 yield from ((mount, mount.point) for mount in self.roots[device][root])
+
+
+def shown_twice(paths: Iterable[str], mounts: tuple[Mount, ...]) -> set[str]:
+    """Those of the paths of which all or a part shows elsewhere too."""
+    devices = [mount.device for mount in mounts]
+    if len(set(devices)) == len(devices):
+        return set()
+    table = Table(mounts)
+    return {path for path in paths if table.elsewhere(path)}
 
 
 def with_aliases(policy: Policy, canonical: dict[str, str], mounts: tuple[Mount, ...]) -> Policy:

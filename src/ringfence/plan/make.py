@@ -24,7 +24,7 @@ from ..model import (
     StepKind,
     Verdict,
 )
-from . import allowlist, caches, inside, landlock, limits, patterns, table, view
+from . import allowlist, caches, crowds, inside, landlock, limits, patterns, table, view
 from .filters import filter_for
 from .gaps import glob_gaps, grant_gaps, kernel_gaps, name_gaps
 from .means import is_root_hidden, with_view, without_view
@@ -87,7 +87,7 @@ def lay_out(policy: Policy, host: Host, disk: Disk, temporary: str) -> list[Regi
     return regions(narrowed(policy, disk, temporary, host), disk)
 
 
-def further_paths(found: list[Region], host: Host) -> tuple[list[str], list[str]]:
+def further_paths(found: list[Region], host: Host, many: crowds.Homed = ()) -> tuple[list[str], list[str]]:
     """What the planner asks the disk next: the directories to pin with a view, and those to list without one."""
     if host.system == "darwin":
         return [], []
@@ -95,7 +95,7 @@ def further_paths(found: list[Region], host: Host) -> tuple[list[str], list[str]
         return [], sorted({*allowlist.spines(found), *(inside.listed(found) if inside.relies(host) else ())})
     changed = changes(found)
     pins = [path for region, above in changed for path in view.pins(region, above)]
-    return [*pins, *table.ways(changed)], []
+    return [*pins, *table.ways(changed), *crowds.ways(many)], []
 
 
 def covered_places(found: list[Region], host: Host) -> tuple[Place, ...]:
@@ -115,8 +115,10 @@ def make_plan(policy: Policy, command: Command, host: Host, disk: Disk) -> Plan:
     return assemble(make_walls(policy, host, disk, command, found), policy, command, host)[0]
 
 
-def make_walls(policy: Policy, host: Host, disk: Disk, command: Command, found: list[Region]) -> Walls:
-    """Everything but the command's own steps."""
+def make_walls(
+    policy: Policy, host: Host, disk: Disk, command: Command, found: list[Region], many: crowds.Homed = ()
+) -> Walls:
+    """Everything but the command's own steps. `many` are the crowds of names, which the policy does not have."""
     if policy.enforcement is Enforcement.OFF:
         return NO_WALLS
     if host.system == "darwin" and host.seatbelt:
@@ -128,10 +130,12 @@ def make_walls(policy: Policy, host: Host, disk: Disk, command: Command, found: 
     handled = landlock.handled(host.landlock_abi, view=has_view(host) and not is_root_hidden(found))
     if is_nesting(policy, host):
         handled = 0  # a domain that takes any right on files forbids to mount
-    build = with_view if has_view(host) else without_view
-    head, grants, gaps = build(policy, host, disk, command, found, handled)
+    if has_view(host):
+        head, grants, gaps = with_view(policy, host, disk, command, found, handled, many)
+    else:
+        head, grants, gaps = without_view(policy, host, disk, command, found, handled)
     closed = not policy.network.open
-    names, watched, judged, observe = warden_steps(policy, host, disk, command, found)
+    names, watched, judged, observe = warden_steps(policy, host, disk, command, found, many)
     head.append(Step(StepKind.NO_NEW_PRIVS, "no program can give more rights (no_new_privs)"))
     head += ruleset(host, handled, grants, closed)
     if has_warden(host):
@@ -149,7 +153,7 @@ def make_walls(policy: Policy, host: Host, disk: Disk, command: Command, found: 
     gaps += inside.outer_gaps(found, disk) if inside.relies(host) else kernel_gaps(host)
     gaps += [Gap(ask.key, ask.why, ask.need, ask.origin) for ask in policy.asks]
     held = any(map(patterns.is_late, names))
-    gaps += glob_gaps(policy, disk, held) + name_gaps(policy, disk) + grant_gaps(asked, disk)
+    gaps += glob_gaps(policy, disk, held) + name_gaps(policy, disk) + crowds.gaps(many) + grant_gaps(asked, disk)
     gaps += limits.limit_gaps(policy, host) + network_gaps(policy, host)
     layered = caches.layered(command.shelf, host, disk, found)
     gaps += caches.gaps(command.shelf, host, disk, layered)
@@ -177,13 +181,13 @@ def make_walls(policy: Policy, host: Host, disk: Disk, command: Command, found: 
 
 
 def warden_steps(
-    policy: Policy, host: Host, disk: Disk, command: Command, found: list[Region]
+    policy: Policy, host: Host, disk: Disk, command: Command, found: list[Region], many: crowds.Homed
 ) -> tuple[list[Step], tuple[str, ...], Judged, Observe]:
     """What the warden is to know: its table and its patterns, what each of their rows stands for, which calls are
     judged for them, and what is told."""
     if not has_broker(policy, host):
         return [], (), Judged.NOTHING, Observe.NOTHING
-    names, watched = table.rows(changes(found), disk)
+    names, watched = table.rows(changes(found), disk, many)
     late, judged = patterns.lower(policy)
     watched = (*watched, *("/" + b"/".join(step.strings).decode("utf-8", "surrogateescape") for step in late))
     observe = command.observe | (Observe.REFUSALS if late else Observe.NOTHING)

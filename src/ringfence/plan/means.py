@@ -6,7 +6,7 @@ Each gives the steps before the command's own process, what Landlock grants, and
 import msgspec
 
 from ..model import BUILT_IN, Access, Command, Disk, Gap, Host, Kind, Need, Policy, Step, StepKind, Verdict
-from . import allowlist, caches, landlock, limits, view
+from . import allowlist, caches, crowds, landlock, limits, view
 from .gaps import link_gaps
 from .network import doors, port_steps, wants_datagrams
 from .regions import Region, State, changes, is_below
@@ -17,12 +17,15 @@ CLONE_NEWNS, CLONE_NEWIPC, CLONE_NEWUSER, CLONE_NEWNET = 0x00020000, 0x08000000,
 Made = tuple[list[Step], list[Step], list[Gap]]
 
 
-def with_view(policy: Policy, host: Host, disk: Disk, command: Command, found: list[Region], handled: int) -> Made:
+def with_view(
+    policy: Policy, host: Host, disk: Disk, command: Command, found: list[Region], handled: int, many: crowds.Homed
+) -> Made:
     """Namespaces, the mounts, and Landlock over what they leave writable."""
     private_network = not policy.network.open
     changed = changes(found)
     layered = caches.layered(command.shelf, host, disk, found)
-    mounts, gaps = view.lower(changed, disk, limits.tmpfs_size(policy, host))
+    mounts, gaps = view.lower(changed, disk, limits.tmpfs_size(policy, host), crowds.pins(many))
+    mounts += crowds.mounts(many)
     if is_nesting(policy, host):
         why = "programs may make sandboxes of their own, and no Landlock domain around them would let them"
         gaps.append(Gap("a second lock on writing, behind the mounts", why, Need.WANTED, BUILT_IN))

@@ -20,7 +20,7 @@ class State(enum.Enum):
     PRIVATE = "private"  # empty at the start, the run's own, gone at the end
 
 
-class Region(msgspec.Struct, frozen=True):
+class Region(msgspec.Struct, frozen=True, gc=False):
     """A place where the state changes, or is pinned."""
 
     place: Place

@@ -6,10 +6,11 @@ does not exist yet is watched, so that the names inside it are known when it com
 """
 
 from ..model import Disk, Kind, Step, StepKind
+from . import crowds
 from .regions import Region, State, between
 from .view import is_creatable
 
-DENY, WATCH, PIN = 1, 2, 3  # format.h
+DENY, WATCH, PIN = crowds.DENY, 2, 3  # format.h
 
 Changed = list[tuple[Region, Region | None]]
 
@@ -24,34 +25,50 @@ def ways(changed: Changed) -> list[str]:
     ]
 
 
-def rows(changed: Changed, disk: Disk) -> tuple[list[Step], tuple[str, ...]]:
-    """The table, first the directories that exist, then the names in them; and the path that each row is about."""
-    parents: dict[str, Step] = {}
-    names: dict[str, tuple[str, int, str]] = {}  # by path: the directory it is in, what is said of it, and why
-    for region, above in changed:
-        if above is None or not is_creatable(region, above):
-            continue
+class _Table:
+    """The rows as they come together."""
+
+    def __init__(self, disk: Disk) -> None:
+        self.disk = disk
+        self.parents: dict[str, Step] = {}
+        self.names: dict[str, tuple[str, int, str]] = {}  # by path: the directory it is in, what is said of it, why
+
+    def lead(self, to: str, above: Region, what: str) -> str:
+        """Rows for the way to a path in a region; the directory that holds it."""
         here = above.path
-        if above.state is not State.PRIVATE and here not in parents:
-            parents[here] = _parent(here, above.place.device, above.place.inode)
-        for path in between(region.path, above.path):
-            if path not in names:
-                place = disk[path]
+        if above.state is not State.PRIVATE and here not in self.parents:
+            self.parents[here] = _parent(here, above.place.device, above.place.inode)
+        for path in between(to, above.path):
+            if path not in self.names:
+                place = self.disk[path]
                 exists = place.kind is Kind.DIRECTORY
                 if exists:
-                    parents[path] = _parent(path, place.device, place.inode)
+                    self.parents[path] = _parent(path, place.device, place.inode)
                 why = "stays where it is" if exists else "is watched when it comes"
-                names[path] = (here, PIN if exists else WATCH, f"{path} {why}: {region.path} must not appear")
+                self.names[path] = (here, PIN if exists else WATCH, f"{path} {why}: {what} must not appear")
             here = path
-        names[region.path] = (here, DENY, f"{region.path} must not appear ({region.rule.origin})")
-    numbers = {path: number for number, path in enumerate(parents)}
-    steps = list(parents.values())
-    ordered = sorted(names.items(), key=lambda item: item[0].split("/"))
+        return here
+
+
+def rows(changed: Changed, disk: Disk, many: crowds.Homed = ()) -> tuple[list[Step], tuple[str, ...]]:
+    """The table, first the directories that exist, then the names in them; and the path that each row is about."""
+    table = _Table(disk)
+    for region, above in changed:
+        if above is not None and is_creatable(region, above):
+            inside = table.lead(region.path, above, region.path)
+            table.names[region.path] = (inside, DENY, f"{region.path} must not appear ({region.rule.origin})")
+    for held in many:
+        if held.missing:
+            table.lead(f"{held.crowd.directory}/", held.home, f"names in {held.crowd.directory}")
+    numbers = {path: number for number, path in enumerate(table.parents)}
+    steps = list(table.parents.values())
+    ordered = sorted(table.names.items(), key=lambda item: item[0].split("/"))
     for path, (inside, verdict, text) in ordered:
         name = path.rpartition("/")[2].encode("utf-8", "surrogateescape")
         steps.append(Step(StepKind.NAME, text, (numbers[inside], verdict), (name,)))
         numbers.setdefault(path, len(steps) - 1)
-    return steps, (*parents, *(path for path, _ in ordered))
+    more, paths = crowds.rows(many, numbers)
+    return steps + more, (*table.parents, *(path for path, _ in ordered), *paths)
 
 
 def _parent(path: str, device: int, inode: int) -> Step:

@@ -6,11 +6,13 @@ can simply come first. What stands inside a hidden directory and is shown all th
 the file system that hides it.
 """
 
+from collections.abc import Iterable
+
 from ..model import Disk, Gap, Kind, Need, Origin, Place, Step, StepKind
 from .regions import Region, State, between, enclosed, is_below, parts
 
-BIND, TMPFS, MASK_DIRECTORY, MASK_FILE, DEVPTS, OVERLAY = 1, 2, 3, 4, 5, 6  # view.h, enum operation
-READ_ONLY, DEVICES = 1, 2  # view.h
+BIND, TMPFS, MASK_DIRECTORY, MASK_FILE, DEVPTS, OVERLAY, MASK_EACH, BIND_EACH = 1, 2, 3, 4, 5, 6, 7, 8  # view.h
+READ_ONLY, DEVICES, DIRECTORIES = 1, 2, 4  # view.h
 
 # What programs expect of /dev. The nodes are the host's own, bound one by one: nobody can make nodes in a namespace.
 NODES = ("null", "zero", "full", "random", "urandom", "tty")
@@ -98,32 +100,37 @@ def cover(region: Region, shown: list[Region], size: int) -> Step:
     return mount(TMPFS, text, path, *entries, flags=READ_ONLY, mode=0o755, place=region.place)
 
 
-def lower(changed: list[tuple[Region, Region | None]], disk: Disk, size: int = 0) -> tuple[list[Step], list[Gap]]:
+def lower(
+    changed: list[tuple[Region, Region | None]], disk: Disk, size: int = 0, more_pins: Iterable[str] = ()
+) -> tuple[list[Step], list[Gap]]:
     """The mounts that make the regions true, parents first, and what they cannot make true. `size` is the most that a
-    private directory may hold."""
-    steps = dev(disk)
+    private directory may hold; `more_pins` are directories to pin besides."""
     gaps: list[Gap] = []
     shown: dict[str, list[Region]] = {}
     present = [pair for pair in with_private_pins(changed) if is_present(*pair)]
     for region, above in present:
         if above is not None and above.state in (State.HIDDEN, State.PRIVATE):
             shown.setdefault(above.path, []).append(region)
-    pinned: set[str] = set()
-    for region, _ in present:
-        gaps += unfit(region)
+    made: dict[str, Step] = {}
     for region, above in present:
+        gaps += unfit(region)
         if above is None or is_device(region.path):
             continue  # the root is the tree itself; /dev is made already
         for path in pins(region, above):
-            if path not in pinned:
-                pinned.add(path)
-                steps.append(bind(disk[path], False, f"{path} pinned, so that it cannot be renamed"))
+            made[path] = pin(disk[path])
         if region.state in (State.HIDDEN, State.PRIVATE):
-            steps.append(cover(region, shown.get(region.path, []), size))
+            made[region.path] = cover(region, shown.get(region.path, []), size)
         else:
             text = f"{region.path} {region.state.value} ({region.rule.origin})"
-            steps.append(bind(region.place, region.state is State.READ, text))
-    return steps, gaps
+            made[region.path] = bind(region.place, region.state is State.READ, text)
+    for path in more_pins:
+        made[path] = pin(disk[path])
+    # A pin comes before all that stands in it, whatever made it needed: it would cover that.
+    return [*dev(disk), *(made[path] for path in sorted(made, key=parts))], gaps
+
+
+def pin(place: Place) -> Step:
+    return bind(place, False, f"{place.path} pinned, so that it cannot be renamed")
 
 
 def is_present(region: Region, above: Region | None) -> bool:

@@ -6,7 +6,7 @@ import msgspec
 
 from ..model import Access, Enforcement, Injection, Origin, PolicyError, Rule, Verdict
 from .layer import Layer, Setting, Tier
-from .paths import Base, PathError, rule_paths
+from .paths import Base, PathError, are_plain, rule_paths
 from .words import found, shown
 
 
@@ -48,6 +48,12 @@ def flags_layer(flags: Flags, base: Base) -> Layer:
         ("--deny-read", flags.deny_read, Access.READ, Verdict.DENY),
         ("--deny-write", flags.deny_write, Access.WRITE, Verdict.DENY),
     ):
+        if are_plain(paths):
+            origin = Origin(flag)
+            rules += [Rule(access, verdict, text, origin) for text in paths]
+            if (access, verdict) == (Access.WRITE, Verdict.ALLOW):
+                rules += [Rule(Access.READ, verdict, text, origin, implied=True) for text in paths]
+            continue
         for text in paths:
             try:
                 rules += path_rules(text, base, access, verdict, Origin(flag))

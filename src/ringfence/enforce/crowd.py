@@ -1,0 +1,78 @@
+"""Looking at many names of one directory by listing it once: which are there, and what must be planned by itself."""
+
+import os
+from collections.abc import Collection, Iterable
+
+import msgspec
+
+from ..model import Crowd, Kind, Mount, PlanError, Rule
+from .disk import look
+from .lookout import stamp_of
+
+MOST_ENTRIES = 50_000  # a directory with more is asked about each name
+
+
+def look_at(
+    crowds: Iterable[Crowd],
+    apart: Collection[str],
+    mounts: Iterable[Mount],
+    held: list[int],
+    ids: tuple[int, int] | None,
+) -> tuple[tuple[Crowd, ...], list[Rule]]:
+    """The crowds with what is there of them; and the rules that are to be planned one by one: in directories that are
+    not what their path says, or are shown twice (`apart`), and about links and what is mounted."""
+    points: dict[str, set[str]] = {}
+    for mount in mounts:
+        above, _, name = mount.point.rpartition("/")
+        points.setdefault(above, set()).add(name)
+    found: list[Crowd] = []
+    loose: list[Rule] = []
+    for crowd in crowds:
+        seen = _seen(crowd, held, ids, points.get(crowd.directory, set())) if crowd.directory not in apart else None
+        if seen is None:
+            loose += crowd.rules
+            continue
+        made, odd = seen
+        if odd:
+            start = len(crowd.directory) + 1
+            loose += [rule for rule in crowd.rules if rule.path[start:] in odd]
+            kept = tuple([rule for rule in crowd.rules if rule.path[start:] not in odd])
+            made = msgspec.structs.replace(made, rules=kept)
+        if made.rules:
+            found.append(made)
+    return tuple(found), loose
+
+
+def _seen(
+    crowd: Crowd, held: list[int], ids: tuple[int, int] | None, points: set[str]
+) -> tuple[Crowd, set[str]] | None:
+    """The crowd with its directory and names as they are, and those that are links or mount points; None where the
+    directory is not one, or has too much in it."""
+    path, start = crowd.directory, len(crowd.directory) + 1
+    stamp = stamp_of(path)  # before anything is looked at
+    try:
+        place = look(path, held, ids)
+    except PlanError:
+        return None
+    if place.kind is not Kind.DIRECTORY or place.path != path:
+        return None
+    names = {rule.path[start:] for rule in crowd.rules}
+    present: dict[str, int] = {}
+    directories, odd = set(), names & points
+    try:
+        with os.scandir(path) as entries:
+            for count, entry in enumerate(entries):
+                if count == MOST_ENTRIES:
+                    return None
+                name = entry.name
+                if name in names and name not in odd:
+                    if entry.is_symlink():
+                        odd.add(name)
+                        continue
+                    present[name] = entry.inode()
+                    if entry.is_dir(follow_symlinks=False):
+                        directories.add(name)
+    except OSError:
+        return None
+    made = Crowd(place, crowd.access, crowd.rules, present, frozenset(directories), stamp)
+    return made, odd

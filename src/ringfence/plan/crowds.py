@@ -1,0 +1,212 @@
+"""Many denied names of one directory, planned as one.
+
+Pure. A policy of thousands of rules is long lists of names to deny, and to plan each by itself takes longer than all of
+the run. Of a name that one rule speaks of, with nothing said below it, only two things matter: what its directory is to
+the command, and whether it is there. So such names go through the planner as crowds; every other rule by itself.
+"""
+
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from ..model import BUILT_IN, Access, Crowd, Disk, Gap, Host, Kind, Need, Place, Policy, Rule, Step, StepKind, Verdict
+from . import view
+from .regions import Region, State, between, changes
+from .rules import has_broker
+
+DENY = 1  # format.h
+LEAST = 16  # names of one directory: with fewer there is nothing to save
+APART = ("/dev", "/proc")  # made by the view
+
+
+class Held(msgspec.Struct, frozen=True):
+    """A crowd that the plan must hold, with the region that it lies in, and the names that could still be made."""
+
+    crowd: Crowd
+    home: Region
+    missing: tuple[str, ...]
+
+    @property
+    def way(self) -> list[str]:
+        """The directories on the way to what is denied: renaming one would carry it away."""
+        return between(f"{self.crowd.directory}/", self.home.path) if self.home.state is State.WRITE else []
+
+
+Homed = Sequence[Held]
+
+
+def has_many(policy: Policy) -> bool:
+    """Whether there is anything to fold, maybe."""
+    return sum(rule.origin is not BUILT_IN for rule in policy.rules) >= LEAST
+
+
+def can_fold(policy: Policy, host: Host) -> bool:
+    """Whether a view of our own and a warden hold the rules: whoever else holds them is told of each."""
+    return host.namespaces and has_broker(policy, host)
+
+
+def fold(policy: Policy) -> tuple[Policy, tuple[Crowd, ...]]:
+    """The policy without the rules that can go as crowds, and those."""
+    groups: dict[str, dict[str, list[Rule]]] = {access.value: {} for access in Access}
+    others: list[Rule] = []
+    for rule in policy.rules:
+        if rule.verdict is Verdict.DENY and rule.origin is not BUILT_IN and not rule.glob:
+            group = groups["read" if rule.access is Access.READ else "write"]  # an enumeration's own hash is slow
+            group.setdefault(rule.path.rpartition("/")[0], []).append(rule)
+        else:
+            others.append(rule)
+    large: list[tuple[str, Access, list[Rule]]] = []
+    for access in Access:
+        for directory, rules in groups[access.value].items():
+            if len(rules) >= LEAST and not _is_apart(directory):
+                large.append((directory, access, rules))
+            else:
+                others += rules
+    if not large:
+        return policy, ()
+    named = {rule.path for rule in others}
+    named.update(path for injection in policy.injections for path in (injection.source, injection.target))
+    spoken = _twice(large) | named | _above(named | {f"{directory}/" for directory, _, _ in large})
+    crowds = []
+    for directory, access, rules in large:
+        alone = {rule.path: rule for rule in rules if rule.path not in spoken}
+        others += [rule for rule in rules if rule.path in spoken] if len(alone) < len(rules) else []
+        crowds.append(Crowd(Place(directory, directory, Kind.MISSING), access, tuple(alone.values())))
+    return msgspec.structs.replace(policy, rules=tuple(others)), tuple(crowds)
+
+
+def _is_apart(directory: str) -> bool:
+    return not directory or any(directory == path or directory.startswith(f"{path}/") for path in APART)
+
+
+def _twice(large: list[tuple[str, Access, list[Rule]]]) -> set[str]:
+    """What is denied both ways, maybe: one rule is not all that is said of it."""
+    both = {directory for directory, access, _ in large if access is Access.READ}
+    return {
+        rule.path
+        for directory, access, rules in large
+        if access is Access.WRITE and directory in both
+        for rule in rules
+    }
+
+
+def _above(paths: Iterable[str]) -> set[str]:
+    """The directories above these paths."""
+    found: set[str] = set()
+    for path in paths:
+        above = path.rpartition("/")[0]
+        while above and above not in found:
+            found.add(above)
+            above = above.rpartition("/")[0]
+    return found
+
+
+def parted(policy: Policy, crowds: Iterable[Crowd], disk: Disk) -> tuple[Policy, tuple[Crowd, ...]]:
+    """The policy with those rules of the crowds again that are not alone after all: another rule's path leads there, or
+    below, by a link or by another mount."""
+    led = {disk[rule.path].path for rule in policy.rules if not rule.glob and disk[rule.path].path != rule.path}
+    spoken = led | _above(led)
+    spoken.update(rule.path for rule in policy.rules)
+    met = [rule for crowd in crowds for rule in crowd.rules if rule.path in spoken]
+    if not met:
+        return policy, tuple(crowds)
+    alone = [_without(crowd, spoken) for crowd in crowds]
+    return with_rules(policy, met), tuple(crowd for crowd in alone if crowd.rules)
+
+
+def _without(crowd: Crowd, spoken: set[str]) -> Crowd:
+    rules = tuple([rule for rule in crowd.rules if rule.path not in spoken])
+    present = {name: inode for name, inode in crowd.present.items() if f"{crowd.directory}/{name}" not in spoken}
+    return msgspec.structs.replace(
+        crowd, rules=rules, present=present, directories=crowd.directories.intersection(present)
+    )
+
+
+def unfold(policy: Policy, crowds: Iterable[Crowd]) -> Policy:
+    """The policy with the rules of these crowds again."""
+    return with_rules(policy, [rule for crowd in crowds for rule in crowd.rules])
+
+
+def with_rules(policy: Policy, added: list[Rule]) -> Policy:
+    return msgspec.structs.replace(policy, rules=(*policy.rules, *added)) if added else policy
+
+
+def homed(crowds: Iterable[Crowd], found: list[Region]) -> list[Held]:
+    """Each crowd with the region it lies in, but for those that need nothing: what is hidden hides them too, and what
+    cannot be written need not be denied."""
+    regions = {region.path: region for region, _ in changes(found)} if crowds else {}
+    homes = []
+    for crowd in crowds:
+        path = crowd.directory
+        while path not in regions and path != "/":
+            path = path.rpartition("/")[0] or "/"
+        home = regions.get(path)
+        if home is None or home.state is State.HIDDEN:
+            continue
+        if home.state is not State.READ or crowd.access is Access.READ:
+            homes.append(Held(crowd, home, _missing(crowd) if home.state is State.WRITE else ()))
+    return homes
+
+
+def _missing(crowd: Crowd) -> tuple[str, ...]:
+    start = len(crowd.directory) + 1
+    if not crowd.present:
+        return tuple([rule.path[start:] for rule in crowd.rules])
+    return tuple([name for rule in crowd.rules if (name := rule.path[start:]) not in crowd.present])
+
+
+def private(found: Homed) -> tuple[Crowd, ...]:
+    """Those in directories of the run's own: there nothing of the host's shows, and each name is made or held."""
+    return tuple(held.crowd for held in found if held.home.state is State.PRIVATE)
+
+
+def ways(found: Homed) -> list[str]:
+    """The directories on the way to all of them."""
+    return [path for held in found for path in held.way]
+
+
+def pins(found: Homed) -> list[str]:
+    """Those of them that must be mount points; on the way to names that are not there the warden holds them."""
+    return [path for held in found if held.crowd.present for path in held.way]
+
+
+def mounts(found: Homed) -> list[Step]:
+    """What covers the names that are there."""
+    return [step for held in found for step in _mounts(held.crowd)]
+
+
+def _mounts(crowd: Crowd) -> list[Step]:
+    hides = crowd.access is Access.READ
+    operation, word = (view.MASK_EACH, "hidden") if hides else (view.BIND_EACH, "read-only")
+    steps = []
+    for flag in (0, view.DIRECTORIES):
+        names = [name for name in crowd.present if (name in crowd.directories) is bool(flag)]
+        if names:
+            text = f"{len(names)} names in {crowd.directory} {word} ({crowd.said})"
+            steps.append(view.mount(operation, text, crowd.directory, *names, flags=flag, place=crowd.place))
+    return steps
+
+
+def rows(found: Homed, numbers: dict[str, int]) -> tuple[list[Step], list[str]]:
+    """The names that must not appear, as rows of the warden's table; `numbers` are those of their directories."""
+    steps: list[Step] = []
+    paths: list[str] = []
+    for held in found:
+        path, names = held.crowd.directory, held.missing
+        if names:
+            text = f"{len(names)} names in {path} must not appear ({held.crowd.said})"
+            strings = tuple([name.encode("utf-8", "surrogateescape") for name in names])
+            steps.append(Step(StepKind.NAME, text, (numbers[path], DENY), strings))
+            paths += [f"{path}/{name}" for name in names]
+    return steps, paths
+
+
+def gaps(found: Homed) -> list[Gap]:
+    """Files have other names, maybe; nobody looks at each of so many."""
+    count = sum(len(held.crowd.present) - len(held.crowd.directories) for held in found)
+    if count <= 0:
+        return []
+    why = "a file may have several, rules are about paths, and so many are not looked at one by one"
+    way_out = "deny the other names as well: find -links +1 shows such files"
+    origin = found[0].crowd.rules[0].origin
+    return [Gap(f"{count} denied files kept by their other names too", why, Need.WANTED, origin, way_out)]

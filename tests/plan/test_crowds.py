@@ -1,0 +1,102 @@
+"""Denied names of one directory, planned as one: the same mounts and the same rows as if each had been by itself."""
+
+import os
+from collections import Counter
+from pathlib import Path
+
+import hypothesis
+import pytest
+from tests.attacks.conftest import ROOT
+from tests.judge.test_judge_is_kernel import policy_file
+from tests.judge.trees import World, grown, worlds
+
+import ringfence
+from ringfence import keep
+from ringfence.model import Step, StepKind
+from ringfence.plan import crowds, view
+from ringfence.run import make_request
+
+pytestmark = pytest.mark.needs_userns
+
+
+def held(step: Step) -> list[tuple[str, str]]:
+    """What a mount does, a pair for each place."""
+    operation, flags = step.numbers[:2]
+    target = os.fsdecode(step.strings[0])
+    if operation in (view.MASK_EACH, view.BIND_EACH):
+        word = "hidden" if operation == view.MASK_EACH else "read-only"
+        return [(word, f"{target}/{os.fsdecode(name)}") for name in step.strings[1:]]
+    if operation in (view.MASK_FILE, view.MASK_DIRECTORY):
+        return [("hidden", target)]
+    if operation == view.BIND:
+        return [("read-only" if flags & view.READ_ONLY else "writable", target)]
+    return [(f"{operation} {step.strings[1:]!r}", target)]
+
+
+def rows(made: keep.Prepared) -> Counter[tuple[str, int]]:
+    """What the warden's table says of each path."""
+    verdicts = [
+        step.numbers[1] if step.kind is StepKind.NAME else 0
+        for step in made.walls.head
+        if step.kind in (StepKind.PARENT, StepKind.NAME)
+        for _ in step.strings
+    ]
+    return Counter(zip(made.walls.watched, verdicts, strict=True))
+
+
+def planned(world: World, base: Path, file: str, least: int) -> tuple[list[tuple[str, str]], object, set[str]]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(crowds, "LEAST", least)
+        keep.forget_all()
+        flags = ringfence.Flags(policy_files=(file,), cwd=str(base / "ws"))
+        made = keep.prepare(make_request(str(base / "ws"), flags=flags, as_root=ROOT))
+        steps = [step for step in made.walls.head if step.kind is StepKind.MOUNT and step.numbers[0] != view.OVERLAY]
+        mounts = [pair for step in steps for pair in held(step)]
+        assert len({place for _, place in mounts}) == len(mounts), "nothing is mounted twice on one place"
+        return mounts, rows(made), {rule.path for rule in made.policy.rules}
+
+
+@pytest.mark.timeout(120)
+@hypothesis.settings(
+    max_examples=150, deadline=None, suppress_health_check=list(hypothesis.HealthCheck), database=None,
+    phases=[hypothesis.Phase.generate],
+)  # fmt: skip
+@hypothesis.given(worlds(("/var/tmp", "/opt") if os.access("/opt", os.W_OK) else ("/var/tmp",)))
+def test_a_crowd_is_held_as_its_names_would_be(world: World) -> None:
+    with grown(world, None) as base, policy_file(world, base) as file:
+        one_by_one, table, rules = planned(world, base, file, 1 << 30)
+        together, same_table, same_rules = planned(world, base, file, 1)
+
+        assert sorted(together) == sorted(one_by_one)
+        assert same_table == table
+        assert same_rules == rules
+        for number, (_, place) in enumerate(together):
+            above = [other for _, other in together[number + 1 :] if place.startswith(f"{other}/")]
+            assert not above, f"{place} is covered again"
+
+
+def test_thousands_of_names_are_a_handful_of_steps(tmp_path: Path) -> None:
+    workspace = tmp_path / "ws"
+    workspace.mkdir()
+    for name in ("there", "dir"):
+        (workspace / name).mkdir() if name == "dir" else (workspace / name).touch()
+    (workspace / "link").symlink_to("there")
+    names = [f"{workspace}/{name}" for name in ("there", "dir", "link", *map(str, range(2000)))]
+    keep.forget_all()
+    flags = ringfence.Flags(deny_read=tuple(names))
+    made = keep.prepare(make_request(str(workspace), flags=flags, as_root=ROOT))
+
+    assert len(made.walls.head) < 250
+    assert f"{workspace}/1999" in made.walls.watched
+    places = [
+        place
+        for step in made.walls.head
+        if step.kind is StepKind.MOUNT
+        for word, place in held(step)
+        if word == "hidden"
+    ]
+    assert {f"{workspace}/there", f"{workspace}/dir"} <= {*places}
+    tries = "; ".join(f"cat {name} 2>&1; echo > {name}; ls {name}" for name in ("there", "dir/x", "1999", "link"))
+    outcome = ringfence.run(["sh", "-c", tries], workspace=str(workspace), flags=flags, capture=True, as_root=ROOT)
+    assert sorted(os.listdir(workspace)) == ["dir", "link", "there"], outcome
+    assert b"ermission denied" in (outcome.stdout or b""), outcome
