@@ -41,7 +41,7 @@ def rows(made: keep.Prepared) -> Counter[tuple[str, int]]:
         if step.kind in (StepKind.PARENT, StepKind.NAME)
         for _ in step.strings
     ]
-    return Counter(zip(made.walls.watched, verdicts, strict=True))
+    return Counter(zip(made.walls.watched, verdicts, strict=False))  # patterns come behind the names
 
 
 def planned(world: World, base: Path, file: str, least: int) -> tuple[list[tuple[str, str]], object, set[str]]:
