@@ -455,3 +455,42 @@ def _heard(server: socket.socket) -> bool:
             continue
         return True
     return False
+
+
+@pytest.mark.parametrize("number", [9, 50, 150])
+@pytest.mark.parametrize("waits", [False, True])
+def test_a_socket_that_is_in_an_epoll_set_before_it_connects_is_waited_for(
+    world: World, echo: Echo, waits: bool, number: int
+) -> None:
+    """As Boost.Asio, nginx and Netty do it: edge-triggered, in two sets, changed and removed afterwards."""
+    said = world.python(
+        f"""
+sets = [select.epoll(), select.epoll()]
+sock = socket.socket()
+os.dup2(sock.fileno(), {number})
+sock = socket.socket(fileno={number})
+sock.setblocking({waits})
+every = select.EPOLLIN | select.EPOLLOUT | select.EPOLLERR | select.EPOLLHUP
+sets[0].register(sock, every | select.EPOLLET)
+sets[1].register(sock, select.EPOLLIN)
+print(sock.connect_ex((socket.gethostbyname("good.test"), {echo.port})) in (0, errno.EINPROGRESS))
+def events(one):
+    found = one.poll(5)
+    return [(fd == sock.fileno(), event) for fd, event in found]
+print(events(sets[0]))
+sock.setblocking(True)
+sock.sendall(b"hello")
+print(events(sets[0]), events(sets[1]), sock.recv(9))
+sets[0].modify(sock, select.EPOLLOUT)
+print(events(sets[0]))
+sets[0].unregister(sock)
+sets[1].unregister(sock)
+print(sets[0].poll(0.1), sets[1].poll(0.1))
+""",
+        "good.test",
+        f"127.0.0.1:{echo.port}",
+    )
+
+    assert said.splitlines() == [
+        "True", "[(True, 4)]", "[(True, 5)] [(True, 1)] b'hello'", "[(True, 4)]", "[] []",
+    ]  # fmt: skip

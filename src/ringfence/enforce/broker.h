@@ -284,7 +284,8 @@ static int is_refusal(long answer)
 	return answer == -EACCES_ || answer == -E_PERM || answer == -EROFS_ || answer == -E_NOENT || answer == -EBUSY_ || answer == -ECONNREFUSED_;
 }
 
-/* Take one call from the listener and answer it. Only umask() goes on by itself: nothing of it can change meanwhile. */
+/* Take one call from the listener and answer it. umask() and epoll_create() alone go on by themselves: nothing of
+ * them can change meanwhile. */
 static void serve(void)
 {
 	static struct seccomp_notif notice;
@@ -299,6 +300,11 @@ static void serve(void)
 	if (notice.data.nr == __NR_umask) {
 		born.changed |= (notice.data.args[0] & 0777) != born.umask;
 		born.known = 0;
+		answer_by(&asked, 0, SECCOMP_USER_NOTIF_FLAG_CONTINUE);
+		return;
+	}
+	if (is_new_set(&notice)) {
+		ready.used = 1;
 		answer_by(&asked, 0, SECCOMP_USER_NOTIF_FLAG_CONTINUE);
 		return;
 	}

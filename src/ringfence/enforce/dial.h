@@ -8,7 +8,7 @@
 #ifndef RINGFENCE_DIAL_H
 #define RINGFENCE_DIAL_H
 
-#include "reach.h"
+#include "ready.h"
 
 /* ---- Outside ---- */
 
@@ -111,6 +111,9 @@ static long hand_in(struct asked *asked, const struct reply *reply, long fd)
 	answer = CALL(fcntl, fd, F_SETFL, reply->flags & NONBLOCK ? O_NONBLOCK : 0, 0, 0);
 	if (!answer)
 		answer = CALL(ioctl, LISTENER, SECCOMP_IOCTL_NOTIF_ADDFD, P(&given), 0, 0);
+	if (answer >= 0)
+		wait_again(asked, (uint64_t)reply->fd, old, fd);
+	close_fd(old); /* the last of it: before its owner goes on, it is in no set any more */
 	return answer < 0 ? answer : reply->flags & NONBLOCK ? -EINPROGRESS_ : 0;
 }
 

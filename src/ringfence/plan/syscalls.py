@@ -351,6 +351,9 @@ WATCHED = (
         Answer.NOTIFY,
         "a socket of the host's could be reached by its path, and one that was handed in could be made to listen",
     ),
+    _row(
+        "epoll_create epoll_create1", Answer.NOTIFY, "a socket that is handed in is waited for as the one before it was"
+    ),
     _row("umask", Answer.NOTIFY, "the warden makes files with the caller's mask, and must hear of a change"),
 )
 
