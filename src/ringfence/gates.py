@@ -36,7 +36,7 @@ class Passage:
         self._proxies = proxies
         self._gate = _gate(ids)
         self._number = 0
-        self._refused: tuple[Denial, ...] = ()
+        self._told: tuple[tuple[Denial, ...], tuple[str, ...]] = ((), ())
         self._listeners = {port: _listen(port) for port in dict.fromkeys(policy.network.forwards)}
 
     def open(self, launched: Launch) -> None:
@@ -64,15 +64,19 @@ class Passage:
         """The run is over, or did not come so far."""
         while self._listeners:
             os.close(self._listeners.popitem()[1])
-        self.refusals()
+        self.told()
 
-    def refusals(self) -> tuple[Denial, ...]:
-        """What was refused to the run, which is over."""
+    def told(self) -> tuple[tuple[Denial, ...], tuple[str, ...]]:
+        """What was refused to the run, which is over, and what was signed for it."""
         number, self._number = self._number, 0
         if number:
-            said = [one for one in self._gate.stop(number) if not one.allowed]
-            self._refused = tuple(Denial("connect", one.target, one.reason, one.grant, True) for one in said)
-        return self._refused
+            said = self._gate.stop(number)
+            refused = [one for one in said if not one.allowed]
+            self._told = (
+                tuple(Denial("connect", one.target, one.reason, one.grant, True) for one in refused),
+                tuple(one.reason for one in said if one.allowed),
+            )
+        return self._told
 
 
 def with_parent(network: Network, environ: Mapping[str, str]) -> Network:

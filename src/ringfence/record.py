@@ -109,7 +109,7 @@ class Record:
 
     def _events(self, outcome: Outcome | None, error: str) -> list["AnyEvent"]:
         from .audit.log import now
-        from .model.event import Denied, Escaped, Granted, Ran
+        from .model.event import Denied, Escaped, Granted, Ran, Signed
 
         request, common = self._request, {**(self._common or {}), "at": now()}
         ran_as = request.ids[0] if request.ids else os.geteuid()
@@ -131,6 +131,7 @@ class Record:
         )
         events += [*_changes(request.workspace, policies, common), ran]
         events += [Denied(**common, denial=shortened(denial)) for denial in outcome.denials]  # type: ignore[arg-type]
+        events += [Signed(**common, what=outcome.signed)] if outcome.signed else []  # type: ignore[arg-type]
         escaped = escapes(outcome)
         return [*events, Escaped(**common, what=escaped)] if escaped else events  # type: ignore[arg-type]
 

@@ -377,6 +377,7 @@ class Living:
                 for one in seen
             ]
         self.renew(is_over=True)
+        refused, signed = self._passage.told() if self._passage else ((), ())
         found = Outcome(
             ending,
             made.walls.in_force,
@@ -384,10 +385,11 @@ class Living:
             time.monotonic() - self._started,
             out,
             err,
-            (*denials, *(self._passage.refusals() if self._passage else ())),
+            (*denials, *refused),
             ignored=made.policy.ignored,
             planted=made.appeared(),
             policies=made.policy.sources,
+            signed=signed,
         )
         explain, off = self._job.explain, made.policy.enforcement is Enforcement.OFF
         if off or explain is Explain.NOTHING or (found.ok and explain is not Explain.OUTPUT):

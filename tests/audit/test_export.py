@@ -9,7 +9,7 @@ import pytest
 from ringfence.audit import otel
 from ringfence.audit.ocsf import document
 from ringfence.model import Denial, Exited
-from ringfence.model.event import AnyEvent, Changed, Denied, Escaped, Granted, Noted, Ran
+from ringfence.model.event import AnyEvent, Changed, Denied, Escaped, Granted, Noted, Ran, Signed
 
 AT = "2026-05-01T12:00:00.250000Z"
 EVENTS: dict[str, AnyEvent] = {
@@ -18,12 +18,14 @@ EVENTS: dict[str, AnyEvent] = {
     "connect": Denied(at=AT, run="r", denial=Denial("connect", "example.org:443", "no rule")),
     "grant": Granted(at=AT, workspace="/ws", grants=("--allow-read /x",)),
     "escape": Escaped(at=AT, run="r", what=("nothing was enforced",)),
+    "signature": Signed(at=AT, run="r", what=("signature 1 by the ssh agent, with SHA256:x",)),
     "policy": Changed(at=AT, workspace="/ws", what="trusted", policies=("/ws/p 00",)),
     "log": Noted(at=AT, what="the log begins"),
 }
 # Required of every class by the schema, and the class of each.
 REQUIRED = {"class_uid", "category_uid", "activity_id", "type_uid", "severity_id", "time", "metadata"}
 CLASSES = {"run": 1007, "read": 1001, "connect": 4001, "grant": 3004, "escape": 2004, "policy": 3004, "log": 0}
+CLASSES["signature"] = 0
 OWN = {"run": "process", "read": "file", "connect": "dst_endpoint", "grant": "entity", "escape": "finding_info"}
 
 

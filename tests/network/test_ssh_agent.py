@@ -76,12 +76,16 @@ def test_it_is_found_inside_when_the_policy_allows_it(world: World, agent: Path)
     policy = world.base / "policy.json"
     policy.write_text('{"network": {"allowSshAgent": true}}')
     policy.chmod(0o600)
-    words = world.words(["sh", "-c", "ssh-add -l; ssh-add -D"], (), "--policy", str(policy))
+    (world.workspace / "key.pub").write_text((agent.parent / "key.pub").read_text())
+    script = "ssh-add -l; ssh-add -D; echo x | ssh-keygen -q -Y sign -n file -f key.pub"
+    words = world.words(["sh", "-c", script], (), "--policy", str(policy))
     environ = world.environ() | {"SSH_AUTH_SOCK": str(agent)}
     done = subprocess.run(words, cwd=world.workspace, env=environ, capture_output=True, text=True, timeout=30)
     without = world.words(["sh", "-c", "ssh-add -l"], ())
     closed = subprocess.run(without, cwd=world.workspace, env=environ, capture_output=True, text=True, timeout=30)
 
-    assert "ED25519" in done.stdout
+    assert ("ED25519" in done.stdout, "BEGIN SSH SIGNATURE" in done.stdout) == (True, True)
+    print_of_key = done.stdout.split()[1]
+    assert f"ringfence: signature 1 by the ssh agent, with {print_of_key}\n" in done.stderr
     assert "lists and signs alone" in done.stderr
     assert closed.returncode == 2

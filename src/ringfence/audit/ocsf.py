@@ -8,7 +8,7 @@ import datetime
 
 import msgspec
 
-from ..model.event import AnyEvent, Changed, Denied, Escaped, Granted, Noted, Ran
+from ..model.event import AnyEvent, Changed, Denied, Escaped, Granted, Noted, Ran, Signed
 
 VERSION = "1.3.0"
 SYSTEM, FINDINGS, IDENTITY, NETWORK = 1, 2, 3, 4
@@ -44,8 +44,8 @@ def document(event: AnyEvent, number: int, hostname: str, version: str) -> Docum
     return {**_base(event, 0, 0, 0, number, hostname, version), "message": _said(event)}
 
 
-def _said(event: Noted) -> str:
-    return event.what
+def _said(event: Noted | Signed) -> str:
+    return "; ".join(event.what) if isinstance(event, Signed) else event.what
 
 
 def _base(

@@ -137,7 +137,7 @@ def _new(directory: str, ends: dict[int, int]) -> Iterator[bytes]:
 
 def rendered(event: "AnyEvent") -> str:
     """An event as a person reads it."""
-    from ..model.event import Changed, Denied, Escaped, Granted, Ran
+    from ..model.event import Changed, Denied, Escaped, Granted, Ran, Signed
 
     if isinstance(event, Ran):
         import shlex
@@ -152,6 +152,8 @@ def rendered(event: "AnyEvent") -> str:
         said = f"granted {'; '.join(event.grants)}"
     elif isinstance(event, Escaped):
         said = f"escape  {'; '.join(event.what)}"
+    elif isinstance(event, Signed):
+        said = f"signed  {'; '.join(event.what)}"
     elif isinstance(event, Changed):
         said = f"policy  {event.what}: {', '.join(event.policies) or 'none'}"
     else:

@@ -49,6 +49,7 @@ def outcome_document(outcome: Outcome) -> str:
             "ignored": outcome.ignored,
             "planted": outcome.planted,
             "quarantined": outcome.quarantined,
+            "signed": outcome.signed,
             "truncated": outcome.is_truncated,
             **_captured("stdout", outcome.stdout),
             **_captured("stderr", outcome.stderr),

@@ -109,6 +109,8 @@ def tell(outcome: Outcome) -> None:
             say(f"ringfence: not given: {gap.what}: {gap.why} ({gap.origin})")
     for path in outcome.planted:
         say(f"ringfence: {path} appeared during the run, and such a file runs code later: look at it before you use it")
+    for sentence in outcome.signed:
+        say(f"ringfence: {sentence}")
     for path in outcome.quarantined:
         say(f"ringfence: moved out of the way: {path}")
     if not isinstance(outcome.ending, Exited):

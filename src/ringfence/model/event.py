@@ -54,6 +54,12 @@ class Escaped(Event, frozen=True, kw_only=True, rename="camel", tag="escape"):
     what: tuple[str, ...]
 
 
+class Signed(Event, frozen=True, kw_only=True, rename="camel", tag="signature"):
+    """The ssh agent was asked to sign for a run; each line is one signature, with the key's fingerprint."""
+
+    what: tuple[str, ...]
+
+
 class Changed(Event, frozen=True, kw_only=True, rename="camel", tag="policy"):
     """What is allowed is no longer what it was: a policy file changed, or is trusted, or no longer."""
 
@@ -67,4 +73,4 @@ class Noted(Event, frozen=True, kw_only=True, rename="camel", tag="log"):
     what: str
 
 
-AnyEvent = Ran | Denied | Granted | Escaped | Changed | Noted
+AnyEvent = Ran | Denied | Granted | Escaped | Signed | Changed | Noted

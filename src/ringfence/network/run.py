@@ -47,6 +47,7 @@ class Run:
         self._listeners: list[socket.socket] = []
         self._held: list[socket.socket] = []
         self._tasks: set[asyncio.Task[None]] = set()
+        self.signatures = 0
         self.resolver = Resolver(judge, self.names, self.denied)
         self.start(self._sweep())
 

@@ -3,6 +3,8 @@
 A signature is what the agent is for, and it cannot be told here what is signed for whom; so each is told of.
 """
 
+import base64
+import hashlib
 import socket
 
 from ..model import Decision, Verdict
@@ -64,10 +66,18 @@ class Session:
     def _message(self, message: bytes) -> None:
         kind = message[4]
         if kind == _SIGN:
-            self.run.denied("ssh-agent", Decision(Verdict.ALLOW, "the ssh agent was asked to sign"))
+            self.run.signatures += 1
+            said = f"signature {self.run.signatures} by the ssh agent, with {fingerprint(message)}"
+            self.run.denied("ssh-agent", Decision(Verdict.ALLOW, said))
         if kind in (_LIST, _SIGN) and self.agent is not None:
             self.agent.write(message)
         else:
             reason = f"the ssh agent lists and signs alone; it was asked for message {kind}"
             self.run.denied("ssh-agent", Decision(Verdict.DENY, reason))
             self.client.write(_FAILURE)
+
+
+def fingerprint(message: bytes) -> str:
+    """The key that is to sign, as ssh-keygen shows it."""
+    end = 9 + int.from_bytes(message[5:9], "big")
+    return f"SHA256:{base64.b64encode(hashlib.sha256(message[9:end]).digest()).decode().rstrip('=')}"
