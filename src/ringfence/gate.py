@@ -9,6 +9,7 @@ import os
 
 from .model import Decision, Network
 from .policy import decide_address, decide_host, decide_name
+from .policy.hosts import HostError, canonical_host
 
 _MOST_KEPT = 4096
 
@@ -20,6 +21,19 @@ class PolicyJudge:
         self._network = network
         self._own = own
         self._kept: dict[tuple[str, int], Decision] = {}
+        self._forms: dict[str, str] = {}
+
+    def canonical(self, host: str) -> str:
+        known = self._forms.get(host)
+        if known is None:
+            if len(self._forms) >= _MOST_KEPT:
+                self._forms.clear()
+            try:
+                known = canonical_host(host)
+            except HostError:
+                known = host
+            self._forms[host] = known
+        return known
 
     def host(self, host: str, port: int) -> Decision:
         known = self._kept.get((host, port))

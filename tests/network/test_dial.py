@@ -92,6 +92,22 @@ def test_an_address_that_does_not_answer_is_not_the_last(echo: Echo) -> None:
     assert with_dialler(network, reach, [["127.0.0.2", "127.0.0.1"]]) == "127.0.0.1"
 
 
+@pytest.mark.parametrize(
+    ("asked", "dialled"),
+    [
+        ("stra\xdfe.test", "xn--strae-oqa.test"),  # an older reader makes strasse.test of it
+        ("GOOD.Test.", "good.test"),
+        ("[2001:DB8::1]", "2001:db8::1"),
+        ("::ffff:1.2.3.4", "1.2.3.4"),
+    ],
+)
+def test_what_was_judged_is_what_is_dialled(asked: str, dialled: str) -> None:
+    async def target(dialler: Dialler) -> str:
+        return dialler.target(asked, 443)
+
+    assert with_dialler(allowing("stra\xdfe.test", "good.test", "[2001:db8::1]", "1.2.3.4"), target, []) == dialled
+
+
 def test_a_name_that_nobody_knows_is_unreachable() -> None:
     async def reach(dialler: Dialler) -> object:
         try:

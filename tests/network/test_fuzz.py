@@ -1,7 +1,9 @@
 """Whatever clients and servers say, the doors go on: no error is left unhandled, and others are served."""
 
 import asyncio
+import functools
 import random
+import resource
 import socket
 import threading
 from collections.abc import Callable
@@ -123,3 +125,33 @@ def test_a_client_that_says_a_byte_now_and_then_is_hung_up_on(monkeypatch: pytes
         return said
 
     assert asyncio.run(main()) < 60
+
+
+def test_one_run_does_not_take_every_descriptor_of_the_gate() -> None:
+    """Two runs at one gate with few descriptors: a hundred clients of the one do not keep the other's out."""
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+
+    async def main() -> tuple[int, bytes]:
+        runs = [Run(PolicyJudge(allowing("a.test"), frozenset()), "/ws", ParentProxy()) for _ in range(2)]
+        doors = [socket.create_server(("127.0.0.1", 0), backlog=200) for _ in runs]
+        for run, door in zip(runs, doors, strict=True):
+            run.listen(door, functools.partial(http_proxy.Session, run))
+        greedy = [socket.create_connection(doors[0].getsockname()) for _ in range(100)]
+        await asyncio.sleep(0.05)
+        reader, writer = await asyncio.open_connection(*doors[1].getsockname())
+        writer.write(b"GET http://evil.test/ HTTP/1.1\r\nHost: evil.test\r\n\r\n")
+        said = await asyncio.wait_for(reader.read(12), 5)
+        writer.close()
+        await writer.wait_closed()
+        held = len(runs[0].links)
+        for sock in greedy:
+            sock.close()
+        for run in runs:
+            run.close()
+        return held, said
+
+    resource.setrlimit(resource.RLIMIT_NOFILE, (200, limits[1]))
+    try:
+        assert asyncio.run(main()) == (50, b"HTTP/1.1 403")
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)

@@ -42,6 +42,7 @@ def test_a_plain_head_is_read() -> None:
         b"GET /\x00 HTTP/1.1\r\nHost: a\r\n",
         b"GET / x HTTP/1.1\r\nHost: a\r\n",
         b"GET / HTTP/1.1\r\nHost: a\r\nUpgrade: h2c\r\n",
+        b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close, content-length\r\n",
         b"GET / HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\n",
         b"GET / HTTP/1.1\r\nHost: a\r\nX: \r\n",
         b"GET / HTTP/1.1\r\nHost: a",
@@ -63,6 +64,7 @@ def test_what_could_be_read_in_two_ways_is_not_read_here(head: bytes) -> None:
         b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n",
         b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nContent-Length: 5\r\n",
         b"HTTP/1.1 200 OK\r\nContent-Length: -5\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nConnection: content-length\r\n",
     ],
 )
 def test_a_response_without_a_plain_length_is_not_read_here(head: bytes) -> None:

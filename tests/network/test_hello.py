@@ -28,6 +28,11 @@ def test_a_hello_in_several_records_is_one_hello() -> None:
     assert server_name(records) == "good.test"
 
 
+def test_a_hello_in_a_record_for_each_byte_is_none() -> None:
+    with pytest.raises(NotHello):
+        server_name(b"".join(HELLO[:3] + b"\0\1" + HELLO[at : at + 1] for at in range(5, 205)))
+
+
 def test_two_names_are_none() -> None:
     name = b"\x00\x00\x09good.test"
     listed = len(name + name).to_bytes(2, "big") + name + name

@@ -126,6 +126,15 @@ HOSTILE = {
         b"POST http://ALLOWED/ HTTP/1.1\r\nHost: ALLOWED\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\nabcdef",
         400,
     ),
+    "a length that is left out on the way": (
+        (b"POST http://ALLOWED/ HTTP/1.1\r\nHost: ALLOWED\r\nConnection: content-length\r\nContent-Length: 37\r\n\r\n"
+        b"GET / HTTP/1.1\r\nHost: evil.test\r\n\r\n\r\n"),
+        400,
+    ),
+    "a host that is left out on the way": (
+        b"GET http://ALLOWED/ HTTP/1.1\r\nHost: ALLOWED\r\nConnection: close, Host\r\n\r\n",
+        400,
+    ),
     "a strange coding": (b"POST http://ALLOWED/ HTTP/1.1\r\nHost: ALLOWED\r\nTransfer-Encoding: x\r\n\r\n", 501),
     "a folded header": (b"GET http://ALLOWED/ HTTP/1.1\r\nHost: ALLOWED\r\nX: a\r\n b: c\r\n\r\n", 200),
     "another scheme": (b"GET ftp://ALLOWED/ HTTP/1.1\r\nHost: ALLOWED\r\n\r\n", 400),
@@ -179,6 +188,7 @@ def test_a_smuggled_request_is_a_request_of_its_own(serve: Serve, web: Web) -> N
         b"nonsense\r\n\r\n",
         b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\n",
         b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nConnection: Content-Length\r\n\r\nhello",
         b"HTTP/1.1 200 OK\r\nX: " + b"a" * 70000,
         b"",
     ],

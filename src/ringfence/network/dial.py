@@ -35,7 +35,9 @@ class Dialler:
         self._resolved: dict[tuple[str, int], tuple[float, list[Place]]] = {}
 
     def target(self, host: str, port: int) -> str:
-        """The host that is meant: the name, where an address stands for one. Raises Denied."""
+        """The host that is meant, in the form in which it is judged: the name, where an address stands for one. This is
+        dialled and nothing else, for two readers may make two names of one spelling. Raises Denied."""
+        host = self.judge.canonical(host)
         if is_stand_in(host):
             host = self.names.name_of(host) or host
         decision = self.judge.host(host, port)

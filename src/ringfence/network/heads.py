@@ -16,6 +16,7 @@ _LINE = re.compile(rb"([^:\r\n]++): ?+([^\r\n]++)\r\n")
 # Who has one of these, or one of the others twice, has something to say about how it is to be read.
 _RARE = frozenset((b"transfer-encoding", b"upgrade", b"te", b"trailer", b"expect"))
 _ONCE = (b"host", b"content-length")
+_PLAIN_CONNECTION = (b"keep-alive", b"close")  # anything else names headers that are taken out
 
 
 class Request(NamedTuple):
@@ -43,6 +44,8 @@ def _headers(lines: bytes) -> Headers | None:
         return None
     for name, value in found:
         if name == b"content-length" and not (value.isdigit() and len(value) <= 18):
+            return None
+        if name == b"connection" and value.lower() not in _PLAIN_CONNECTION:
             return None
     return found
 

@@ -1,6 +1,7 @@
 """The server name in the first bytes of a TLS connection. Pure; it looks, and changes nothing."""
 
-MOST = 1 << 16
+MOST = 1 << 14
+_MOST_RECORDS = 64  # of a byte each they would be read again and again
 _HANDSHAKE, _CLIENT_HELLO, _SERVER_NAME = 22, 1, 0
 # A fatal alert, unrecognized_name: what a client expects when its server name is refused.
 ALERT = bytes((21, 3, 3, 0, 2, 2, 112))
@@ -29,7 +30,7 @@ def _handshake(data: bytes) -> bytes | None:
     """The ClientHello, which may be spread over several records."""
     message = b""
     at = 0
-    while True:
+    for _ in range(_MOST_RECORDS):
         if len(data) - at < 5:
             return None
         if data[at] != _HANDSHAKE or data[at + 1] != 3:
@@ -49,6 +50,7 @@ def _handshake(data: bytes) -> bytes | None:
                 return message[4:wanted]
         if at > len(data):
             return None
+    raise NotHello
 
 
 def _take(data: bytes, at: int, width: int) -> tuple[bytes, int]:

@@ -24,6 +24,8 @@ _EARLY = 65536  # how much may come before its turn
 _HOP = frozenset(
     (b"connection", b"proxy-connection", b"proxy-authorization", b"keep-alive", b"te", b"upgrade", b"transfer-encoding")
 )
+# Who names one of these in Connection has it taken out on the way, and the rest of the message is read as another.
+_ENDS = frozenset((b"content-length", b"host"))
 _PHRASES = {400: "Bad Request", 403: "Forbidden", 407: "Proxy Authentication Required", 421: "Misdirected Request",
             431: "Request Header Fields Too Large", 501: "Not Implemented", 502: "Bad Gateway"}  # fmt: skip
 
@@ -167,6 +169,8 @@ class Session:
         if self.run.has_credential and not self.run.is_known(_credential_of(request)):
             self._refuse(407, "this proxy is another run's", 'Proxy-Authenticate: Basic realm="ringfence"\r\n')
             return
+        if not _ENDS.isdisjoint(_connection_words(request.headers)):
+            raise BadRequest("the length and the host of a request are no matter of the connection")
         names = [name for name, _ in request.headers]
         if b"transfer-encoding" in names and b"content-length" in names:
             raise BadRequest("a body has one length, not two")
@@ -331,6 +335,8 @@ class Session:
     def _answer(self, parser: h11.Connection, response: h11.Response, rest: bytes) -> bool:
         """Send a response's head; True when its body has a known length, and passes as it is."""
         words = _connection_words(list(response.headers))
+        if not _ENDS.isdisjoint(words):
+            raise h11.RemoteProtocolError("the length of an answer is no matter of the connection")
         self._keeps = response.http_version == b"1.1" and b"close" not in words
         headers = [(name, value) for name, value in response.headers if name not in _HOP | words]
         chunked = any(name == b"transfer-encoding" for name, _ in response.headers)

@@ -8,6 +8,10 @@ from ..model import Decision
 class Judge(Protocol):
     """May a host, an address it leads to, or a name at any port be reached?"""
 
+    def canonical(
+        self, host: str
+    ) -> str: ...  # the form in which a host is judged and dialled; itself when there is none
+
     def host(self, host: str, port: int) -> Decision: ...
 
     def address(self, host: str, port: int, address: str) -> Decision: ...

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import resource
 import secrets
 import socket
 from collections.abc import Callable, Coroutine
@@ -18,6 +19,7 @@ MOST_CONNECTIONS = 10_000
 HEAD_SECONDS = 30.0  # from a connection's beginning to the end of what it asks for
 IDLE_SECONDS = 3600.0  # a tunnel in which nothing moves
 _SWEEP_SECONDS = 5.0
+_REST_SECONDS = 0.1
 _BACKLOG_TURN = 64  # connections accepted before others are served
 
 
@@ -48,6 +50,8 @@ class Run:
         self._held: list[socket.socket] = []
         self._tasks: set[asyncio.Task[None]] = set()
         self.signatures = 0
+        # One run does not take every descriptor of a gate that serves others too.
+        self._most = min(MOST_CONNECTIONS, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 4)
         self.resolver = Resolver(judge, self.names, self.denied)
         self.start(self._sweep())
 
@@ -74,14 +78,23 @@ class Run:
                 sock, _ = listener.accept()
             except BlockingIOError:
                 return
-            except OSError:  # out of descriptors, or it is gone already: the next turn says
+            except OSError:  # out of descriptors: looked at again in a moment, and not without end
+                self._rest(listener, serve)
                 return
-            if len(self.links) >= MOST_CONNECTIONS:
+            if len(self.links) >= self._most:
                 sock.close()
                 continue
             link = self.keep(sock, HEAD_SECONDS)
             self.hurry(link)
             serve(link)
+
+    def _rest(self, listener: socket.socket, serve: Callable[[Link], object]) -> None:
+        def again() -> None:
+            if listener in self._listeners:
+                self.loop.add_reader(listener.fileno(), self._accept, listener, serve)
+
+        self.loop.remove_reader(listener.fileno())
+        self.loop.call_later(_REST_SECONDS, again)
 
     def keep(self, sock: socket.socket, seconds: float) -> Link:
         """A link of this run, closed when nothing moves for so long."""
