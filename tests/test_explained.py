@@ -1,0 +1,245 @@
+"""Ordinary failures, each with its true cause: ours, with the grant that makes it pass, or not ours.
+
+Every row is a command that fails inside. For one of ours the named access and target are right, and the grant, applied
+as printed, makes the command pass; where there is none, none is printed. For all others nobody blames the sandbox.
+"""
+
+import http.server
+import os
+import pwd
+import shlex
+import shutil
+import socket
+import tempfile
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from tests.attacks.conftest import PATH, ROOT, WALLS, Walls, backend
+
+import ringfence
+
+PYTHON = "/usr/bin/python3"
+
+
+class World:
+    """A workspace, a home and things around them, of one owner; and somebody who listens on the host."""
+
+    def __init__(self, walls: Walls) -> None:
+        self.walls = walls
+        self.base = Path(tempfile.mkdtemp(prefix="rf-why-", dir=Path(__file__).parent.parent))
+        self.ws, self.home, self.out = self.base / "ws", self.base / "home", self.base / "out"
+        self.tmp = Path(tempfile.mkdtemp(prefix="rf-why-", dir="/tmp")) / "data"
+        for name, text in FILES.items():
+            path = self.base / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+        self.tmp.write_text("of the host\n")
+        (self.home / "bin/tool").chmod(0o755)
+        (self.ws / "locked").chmod(0)
+        self.base.chmod(0o755)
+        self.tmp.parent.chmod(0o755)
+        if ROOT:
+            for path in (self.base, *self.base.rglob("*"), self.tmp.parent, self.tmp):
+                os.chown(path, walls.uid, walls.uid)
+        (self.out / "closed").chmod(0o700)
+        if ROOT:
+            os.chown(self.out / "closed", 0, 0)
+        self.server = http.server.HTTPServer(("127.0.0.1", 0), http.server.BaseHTTPRequestHandler)
+        self.port = self.server.server_port
+        self.socket = socket.socket(socket.AF_UNIX)
+        self.socket.bind(str(self.base / "d.sock"))
+        os.chmod(self.base / "d.sock", 0o777)
+        self.socket.listen()
+        self.thread = threading.Thread(target=self.server.serve_forever)
+        self.thread.start()
+
+    def close(self) -> None:
+        self.server.shutdown()
+        self.thread.join()
+        self.server.server_close()
+        self.socket.close()
+        shutil.rmtree(self.base)
+        shutil.rmtree(self.tmp.parent)
+
+    def run(self, words: list[str], flags: dict[str, tuple[str, ...]]) -> ringfence.Outcome:
+        environ = {"PATH": f"{self.home}/bin:{PATH}", "HOME": str(self.home), "LANG": "C.UTF-8", "MY_TOKEN": "12345678"}
+        with backend(self.walls):
+            return ringfence.run(
+                words,
+                workspace=str(self.ws),
+                flags=ringfence.Flags(cwd=str(self.ws), **flags),  # type: ignore[arg-type]
+                env=environ,
+                capture=True,
+                input=b"",
+                timeout=20,
+                as_root=self.walls.who == "root",
+            )
+
+
+FILES = {
+    "ws/.env": "KEY=1\n",
+    "ws/locked": "x\n",
+    "ws/script": "#!/bin/sh\n",
+    "ws/src/main.c": "int main;\n",
+    "home/.ssh/id_ed25519": "key\n",
+    "home/.npmrc": "token\n",
+    "home/.aws/credentials": "key\n",
+    "home/.config/foo/settings": "a = 1\n",
+    "home/.gitconfig": "[user]\n\tname = somebody\n",
+    "home/.cache/foo/x": "x\n",
+    "home/notes.txt": "x\n",
+    "home/bin/tool": "#!/bin/sh\nexit 0\n",
+    "out/file": "x\n",
+    "out/dir/inner": "x\n",
+    "out/closed/inner": "x\n",
+}
+
+
+class Row(NamedTuple):
+    """A command, and its cause; without an access there is nothing to say."""
+
+    name: str
+    script: str  # by sh; {ws}, {home}, {out}, {base}, {tmp}, {port} stand for themselves
+    access: str = ""
+    target: str = ""
+    ours: bool = True
+    grant: bool = True  # whether there is one
+    passes: bool = True  # whether the command passes with it: not where a real network would be needed
+    flags: tuple[tuple[str, str], ...] = ()
+    root: str = ""  # for root, which has no capabilities inside: "ours" where it would pass outside, "skip"
+
+
+def py(text: str) -> str:
+    return f"{PYTHON} -c {shlex.quote(text)}"
+
+
+ROWS = (
+    # Files that the policy closes.
+    Row("ssh key", "cat {home}/.ssh/id_ed25519", "read", "{home}/.ssh/id_ed25519"),
+    Row("ssh directory", "ls {home}/.ssh", "read", "{home}/.ssh"),
+    Row("npm token", "cat ~/.npmrc", "read", "{home}/.npmrc"),
+    Row("aws key", py("open('{home}/.aws/credentials')"), "read", "{home}/.aws/credentials"),
+    Row("settings in the home", "grep a {home}/.config/foo/settings", "read", "{home}/.config/foo/settings"),
+    Row("file in the home", "cp {home}/notes.txt .", "read", "{home}/notes.txt"),
+    Row("by node", "node -e \"require('fs').readFileSync('{home}/.npmrc')\"", "read", "{home}/.npmrc"),
+    Row(".env that a flag closes", "cat .env", "read", "{ws}/.env", flags=(("deny_read", "{ws}/.env"),)),
+    Row("shell reads", ". {home}/.config/foo/settings", "read", "{home}/.config/foo/settings"),
+    Row("file in the host's /tmp", "cat {tmp}", "read", "{tmp}"),
+    Row("program in the home", "tool", "run", "{home}/bin/tool"),
+    Row("/etc/shadow", "cat /etc/shadow", "read", "/etc/shadow", ours=False, root="ours"),
+    # Files that it keeps from being written.
+    Row("touch outside", "touch {out}/new", "write", "{out}/new"),
+    Row("mkdir outside", "mkdir {out}/new", "write", "{out}/new"),
+    Row("file outside", "echo x > {out}/file", "write", "{out}/file"),
+    Row("file outside, by Python", py("open('{out}/file', 'w')"), "write", "{out}/file"),
+    Row("remove outside", "rm {out}/dir/inner", "write", "{out}/dir/inner"),
+    Row("rename outside", "mv {out}/dir/inner {out}/dir/other", "write", "{out}/dir/inner"),
+    Row("cache in the home", "mkdir -p {home}/.cache/foo/deep", "write", "{home}/.cache/foo/deep"),
+    Row("git's settings", "git config --global user.name x", "write", "{home}/.gitconfig", grant=False),
+    Row("protected name", "mkdir .vscode", "write", "{ws}/.vscode", grant=False),
+    Row("flag keeps it", "echo x > src/main.c", "write", "{ws}/src/main.c", grant=False,
+        flags=(("deny_write", "{ws}/src"),)),
+    # The network.
+    Row("port 443", "curl -sS https://example.org/", "connect", "example.org:443", passes=False),
+    Row("port 80", "curl -sS http://example.org/", "connect", "example.org:80", passes=False),
+    Row("git clone", "git clone https://github.com/a/b", "connect", "github.com:443", passes=False),
+    Row("ssh", "ssh -F none -o BatchMode=yes git@github.com", "connect", "github.com:22", passes=False),
+    Row("by Python", py("import urllib.request as u; u.urlopen('https://pypi.org/')"), "connect", "pypi.org:443",
+        passes=False),
+    Row("by node", "node -e \"fetch('https://registry.npmjs.org/').catch(e => {{console.error(e); process.exit(1)}})\"",
+        "connect", "registry.npmjs.org:443", passes=False),
+    Row("service on the host", "curl -sS http://127.0.0.1:{port}/", "connect", "127.0.0.1:{port}"),
+    Row("docker's socket", py("import socket, sys\ntry: socket.socket(socket.AF_UNIX).connect('{base}/d.sock')\n"
+        "except OSError as e: sys.exit(f'{{e.strerror.lower()}} while trying to connect to the docker API at "
+        "unix://{base}/d.sock')"), "connect", "{base}/d.sock"),
+    # Variables.
+    Row("variable, by Python", py("import os; os.environ['MY_TOKEN']"), "variable", "MY_TOKEN"),
+    Row("variable, by the shell", "set -u; echo $MY_TOKEN", "variable", "MY_TOKEN"),
+    # Not ours.
+    Row("no such file", "cat nope", "read", "{ws}/nope", ours=False),
+    Row("no such file outside", "cat {out}/nope", "read", "{out}/nope", ours=False),
+    Row("missing ssh key", "cat {home}/.ssh/id_rsa", "read", "{home}/.ssh/id_rsa", ours=False),
+    Row("no such file, by Python", py("open('nope.txt')"), "read", "{ws}/nope.txt", ours=False),
+    Row("no such directory", "touch no/such/file", "write", "{ws}/no/such/file", ours=False),
+    Row("mode of a file", "cat locked", "read", "{ws}/locked", ours=False, root="ours"),
+    Row("mode of a directory", "cat {out}/closed/inner", "read", "{out}/closed/inner", ours=False, root="skip"),
+    Row("no such program", "no-such-program", "run", "no-such-program", ours=False),
+    Row("not executable", "./script", "run", "{ws}/script", ours=False, root="skip"),
+    Row("name that does not exist", "curl -sS https://no-such-name.invalid/", "connect", "no-such-name.invalid:443",
+        ours=False, flags=(("allow_host", "no-such-name.invalid"),)),
+    Row("nobody listens", "curl -sS http://127.0.0.1:9/", "connect", "127.0.0.1:9", ours=False),
+    Row("port below 1024", py("import socket; socket.socket().bind(('127.0.0.1', 81))"), "bind", "81", ours=False,
+        root="ours"),
+    Row("variable that is not set", py("import os; os.environ['NOBODY_SET_IT']"), "variable", "NOBODY_SET_IT",
+        ours=False),
+    # Nothing to say.
+    Row("is a directory", "cat src"),
+    Row("no match", "grep nothing src/main.c"),
+    Row("a test fails", py("assert 1 == 2")),
+    Row("a syntax error", py("def :")),
+    Row("usage", "ls --no-such-option"),
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module", params=WALLS)
+def world(request: pytest.FixtureRequest) -> Iterator[World]:
+    made = World(request.param)
+    yield made
+    made.close()
+
+
+@pytest.fixture(autouse=True)
+def _home(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(world.home))
+    look_up = pwd.getpwuid
+
+    def getpwuid(uid: int) -> object:
+        entry = look_up(uid)
+        return pwd.struct_passwd((*entry[:5], str(world.home), *entry[6:])) if uid == world.walls.uid else entry
+
+    monkeypatch.setattr(pwd, "getpwuid", getpwuid)
+
+
+def filled(world: World, text: str) -> str:
+    values = {name: getattr(world, name) for name in ("ws", "home", "out", "base", "tmp", "port")}
+    return text.format(**values)
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
+def test_the_cause_is_named_and_the_grant_makes_it_pass(world: World, row: Row) -> None:
+    is_root = world.walls.who == "root"
+    if is_root and row.root == "skip":
+        return  # root outside passes; inside it is the modes that hold, and there is nothing of ours to name
+    words = ["sh", "-c", filled(world, row.script)]
+    flags: dict[str, tuple[str, ...]] = {name: (filled(world, value),) for name, value in row.flags}
+    before = world.run(words, flags)
+    said = [(denial.access, denial.target) for denial in before.denials]
+    others = [(cause.access, cause.target) for cause in before.not_ours]
+    expected = [(row.access, filled(world, row.target))] if row.access else []
+    is_ours = row.ours or (is_root and row.root == "ours")
+    told = f"{before.ending} {before.stderr!r} {before.denials} {before.not_ours}"
+
+    assert not before.ok, told
+    assert said == (expected if is_ours else []), told
+    assert others == ([] if is_ours else expected), told
+    if not is_ours or not row.access or (is_root and row.root):
+        return
+    (denial,) = before.denials
+    assert bool(denial.grant) == row.grant, told
+    if row.grant:
+        after = world.run(words, flags | _granted(denial.grant, flags))
+        assert after.denials == (), after
+        assert after.ok or not row.passes, f"{denial.grant}: {after.ending} {after.stderr!r}"
+
+
+def _granted(grant: str, flags: dict[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
+    """The flags that a grant's words are."""
+    found: dict[str, tuple[str, ...]] = {}
+    words = iter(shlex.split(grant))
+    for word in words:
+        name = word.removeprefix("--").replace("-", "_")
+        found[name] = (*found.get(name, flags.get(name, ())), next(words))
+    return found
