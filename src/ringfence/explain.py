@@ -12,13 +12,16 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from . import enforce, policy
+from . import enforce, plan, policy
 from .enforce import modes
 from .keep import Prepared, Request, prepare
 from .model import Access, Cause, Decision, Denial, Outcome, Refused, Verdict
-from .policy.clues import MOST_TEXT, Clue, clues, urls_of
+from .policy.clues import ANYWHERE, MOST_TEXT, Clue, clues, urls_of
 
 Found = Denial | Cause | None
+BUILT_IN = "built-in"
+OPEN = "--allow-network"
+PRIVATE = ("/tmp", "/var/tmp", "/dev/shm")
 LOOPBACK = ("localhost", "127.0.0.1", "::1", "0.0.0.0")
 
 
@@ -48,10 +51,18 @@ def explained(
 def _with(outcome: Outcome, found: list[Found]) -> Outcome:
     """What was seen stays; what is concluded comes after it, each once."""
     seen = {denial.target for denial in outcome.denials}
-    denials = dict.fromkeys(one for one in found if isinstance(one, Denial) and one.target not in seen)
+    denials: list[Denial] = []
+    for one in found:
+        if isinstance(one, Denial) and one.target not in seen and not _covers(denials, one):
+            denials.append(one)
     blamed = seen | {denial.target for denial in denials}
     others = dict.fromkeys(one for one in found if isinstance(one, Cause) and one.target not in blamed)
     return msgspec.structs.replace(outcome, denials=(*outcome.denials, *denials), not_ours=(*outcome.not_ours, *others))
+
+
+def _covers(known: list[Denial], one: Denial) -> bool:
+    """Whether a grant that is named already gives this too."""
+    return any((one.access, one.grant or one.target) == (other.access, other.grant or other.target) for other in known)
 
 
 class _Asked:
@@ -83,11 +94,12 @@ class _Asked:
             return self.bind(int(clue.target))
         if clue.access == "connect" and not clue.target.startswith("/"):
             return self.connect(clue)
-        if clue.access == "run" and "/" not in clue.target:
-            return self.program(clue.target)
         if "\0" in clue.target:
             return None
         path = os.path.join(self.request.cwd, expanded(self.request, clue.target))
+        is_name = "/" not in clue.target and not os.path.lexists(path)
+        if is_name and (clue.access == "run" or (clue.access == "use" and clue.error == errno.EACCES)):
+            return self.program(clue.target)
         try:
             real = enforce.canonical(path)
         except OSError:
@@ -103,55 +115,67 @@ class _Asked:
 
     def path(self, path: str, clue: Clue) -> Found:
         is_there = os.path.lexists(path)
-        if clue.access == "write" or (clue.access == "use" and not is_there and clue.error != errno.ENOENT):
+        if clue.access in ("write", "make") or (clue.access == "use" and not is_there and clue.error != errno.ENOENT):
             return self.write(path, clue)
         reading = self.decide(Access.READ, path)
-        host = modes.refusal(self.who, path, os.R_OK)
         if reading.verdict is not Verdict.ALLOW:
-            return self.blame(reading, "read", path, host, clue)
+            return self.blame(reading, "read", path, os.R_OK, clue)
         if is_there and self.is_private(path):
-            return self.private(path, host)
-        if host:
-            return Cause("read", path, host) if clue.error else None
+            return self.private(path)
+        if modes.refusal(self.who, path, os.R_OK):
+            return self.host("read", path, os.R_OK) if clue.error else None
         if clue.error == errno.ENOENT:
             return None  # it is there, and may be read
-        return self.write(path, clue) if clue.access == "use" else self.execute(path, clue)
+        written = self.write(path, clue) if clue.access == "use" else None
+        return written or self.execute(path, clue)
 
     def write(self, path: str, clue: Clue) -> Found:
+        """To be written; or made or removed, and for that its directory must be."""
         writing = self.decide(Access.WRITE, path)
-        host = modes.refusal(self.who, path, os.W_OK)
-        if writing.verdict is Verdict.ALLOW and not self.is_private(path):
-            return Cause("write", path, host) if host and clue.error else None
-        return self.blame(writing, "write", path, host, clue) if writing.verdict is not Verdict.ALLOW else None
+        if writing.verdict is Verdict.ALLOW:
+            refused = not self.is_private(path) and modes.refusal(self.who, path, os.W_OK)
+            return self.host("write", path, os.W_OK) if refused and clue.error else None
+        if writing.grant and (clue.access == "make" or not os.path.lexists(path)) and not os.path.isdir(path):
+            around = self.decide(Access.WRITE, os.path.dirname(path))
+            writing = msgspec.structs.replace(writing, grant=around.grant)
+        return self.blame(writing, "write", path, os.W_OK, clue)
 
     def execute(self, path: str, clue: Clue) -> Found:
         if clue.error in (errno.EACCES, errno.EPERM) and os.path.isfile(path):
-            host = modes.refusal(self.who, path, os.X_OK)
-            return Cause("run", path, f"{host}: it is not executable") if host else None
+            return self.host("run", path, os.X_OK) if modes.refusal(self.who, path, os.X_OK) else None
         return None
 
-    def blame(self, decision: Decision, access: str, path: str, host: str, clue: Clue) -> Found:
+    def blame(self, decision: Decision, access: str, path: str, wanted: int, clue: Clue) -> Found:
         """The policy refuses: ours, unless the host would have refused all the same."""
-        if not host:
+        if not modes.refusal(self.who, path, wanted):
             return denial_of(decision, access, path)
-        return Cause(access, path, f"{host}; the policy closes it besides") if clue.error else None
+        return self.host(access, path, wanted, "; the policy closes it besides") if clue.error else None
+
+    def host(self, access: str, path: str, wanted: int, more: str = "") -> Found:
+        """The host refuses. To root it would not: then it is the capabilities that the command does not have."""
+        why = modes.refusal(self.who, path, wanted)
+        if self.who.uid == 0 and os.access(path, wanted):
+            return Denial(
+                access, path, f"{why}, and the command has no capabilities, though it is root", origin=BUILT_IN
+            )
+        return Cause(access, path, why + more)
 
     def is_private(self, path: str) -> bool:
         """Whether the command has something of its own at a place where the host may have something else."""
-        return any(path.startswith(f"{place}/") for place in ("/tmp", "/var/tmp", "/dev/shm")) and not any(
+        return any(path.startswith(f"{place}/") for place in PRIVATE) and not any(
             path == granted or path.startswith(f"{granted}/")
             for granted in (self.made.policy.workspace, self.made.temporary or "/nonexistent")
         )
 
-    def private(self, path: str, host: str) -> Found:
-        if host:
-            return Cause("read", path, host)
-        place = next(place for place in ("/var/tmp", "/tmp", "/dev/shm") if path.startswith(f"{place}/"))
+    def private(self, path: str) -> Found:
+        place = next(place for place in PRIVATE if path.startswith(f"{place}/"))
         rule = self.decide(Access.READ, path).rule
         if rule is None or rule.path != place:
             return None  # somebody granted the host's own
+        if modes.refusal(self.who, path, os.R_OK):
+            return self.host("read", path, os.R_OK)
         reason = f"{path} is the host's, and the command has a {place} of its own"
-        return Denial("read", path, reason, f"--allow-read {policy.quoted(path)}", origin="built-in")
+        return Denial("read", path, reason, f"--allow-read {policy.quoted(path)}", origin=BUILT_IN)
 
     def program(self, name: str) -> Found:
         """A program that was not found on the path it has."""
@@ -173,16 +197,24 @@ class _Asked:
         if host:
             return Cause("connect", path, host)
         reason = f"no rule lets anyone reach the socket {path}"
-        return Denial("connect", path, reason, f"--allow-socket {policy.quoted(path)}", origin="built-in")
+        if not plan.has_view(self.made.host):  # a gap, which is listed
+            return Denial("connect", path, f"{reason}, and none can be opened here by name", origin=BUILT_IN)
+        return Denial("connect", path, reason, f"--allow-socket {policy.quoted(path)}", origin=BUILT_IN)
 
     def connect(self, clue: Clue) -> Found:
+        if clue.target == ANYWHERE:
+            return self.anywhere(clue)
         host, _, port = clue.target.rpartition(":")
         number = int(port) if port.isdigit() else 443
         network = self.judged.network
         decision = policy.decide_host(network, host, number)
         if host in LOOPBACK and not modes.listens(number):
             return Cause("connect", clue.target, f"nobody listens at port {number} of the host") if clue.error else None
-        if decision.verdict is not Verdict.ALLOW:
+        is_refused = decision.verdict is not Verdict.ALLOW
+        if not network.open and not plan.has_own_network(self.made.host) and (decision.grant or not is_refused):
+            reason = f"{decision.reason}, but no host can be opened here by name"
+            return denial_of(msgspec.structs.replace(decision, reason=reason, grant=OPEN), "connect", clue.target)
+        if is_refused:
             return denial_of(decision, "connect", clue.target)
         if not clue.error:
             return None
@@ -190,12 +222,23 @@ class _Asked:
         why = "the name is not known" if is_name else "it may be reached, and nobody answers there"
         return Cause("connect", clue.target, why)
 
+    def anywhere(self, clue: Clue) -> Found:
+        """Nobody said where to. Without a network of its own the command can make no socket at all."""
+        if clue.error != errno.EAFNOSUPPORT or self.judged.network.open or plan.has_view(self.made.host):
+            return None
+        for path in (word.target for word in self.words() if word.access != "connect"):
+            if modes.is_socket(path):
+                return self.socket(path)
+        return Denial(
+            "connect", ANYWHERE, "the network is closed, so the command can make no socket", OPEN, origin=BUILT_IN
+        )
+
     def bind(self, port: int) -> Found:
         if port >= modes.lowest_free_port():
             return None
         if self.who.uid != 0:
             return Cause("bind", str(port), f"only root may listen at ports below {modes.lowest_free_port()}")
-        return Denial("bind", str(port), "the command has no capabilities, though it is root", origin="built-in")
+        return Denial("bind", str(port), "the command has no capabilities, though it is root", origin=BUILT_IN)
 
     def variable(self, name: str) -> Found:
         if name not in self.environ:
@@ -204,7 +247,7 @@ class _Asked:
         if any(one.startswith(f"{name}=".encode()) for one in given):
             return None
         reason = f"{name} is set, and does not reach the command: no rule lets it"
-        return Denial("variable", name, reason, f"--allow-env {name}", origin="built-in")
+        return Denial("variable", name, reason, f"--allow-env {name}", origin=BUILT_IN)
 
 
 # ---- One question ----

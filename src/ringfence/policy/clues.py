@@ -15,7 +15,8 @@ MOST_CLUES = 32
 
 
 class Clue(msgspec.Struct, frozen=True):
-    """Something that failed: `read`, `write`, `use` (either of them), `run`, `connect`, `bind` or `variable`."""
+    """Something that failed: `read`, `write`, `make` (or remove), `use` (any of them), `run`, `connect`, `bind` or
+    `variable`."""
 
     access: str
     target: str  # a path as it was said, host:port, a port, a name
@@ -31,6 +32,7 @@ _ERRORS = {
     "couldn't connect to server": errno.ECONNREFUSED,
     "network is unreachable": errno.ENETUNREACH,
     "no route to host": errno.EHOSTUNREACH,
+    "address family not supported": errno.EAFNOSUPPORT,
     "could not resolve host": errno.EADDRNOTAVAIL,
     "name or service not known": errno.EADDRNOTAVAIL,
     "temporary failure in name resolution": errno.EADDRNOTAVAIL,
@@ -43,10 +45,14 @@ _ERRORS = {
 }
 _NAMES = {name: getattr(errno, name) for name in ("EACCES", "EPERM", "EROFS", "ENOENT", "ECONNREFUSED", "ENETUNREACH")}
 _ERRNO = re.compile(r"\b(?:\[Errno (\d{1,3})\]|os error (\d{1,3})\b|(" + "|".join(_NAMES) + r")\b)")
+_CANNOT = r"(?i)\b(?:cannot|can't|could not|couldn't|unable to|failed to) "
+_MAKES = re.compile(
+    _CANNOT + r"(?:create|touch|make|mkdir|remove|rename|move|lock|unlink|delete|link)|\bmkdir\b|\bunlink\b|"
+    r"\brename\b|\brm:|\bmv:"
+)
 _WRITES = re.compile(
-    r"(?i)\b(?:cannot|can't|could not|couldn't|unable to|failed to) (?:create|touch|make|mkdir|write|remove|rename|"
-    r"move|lock|save|append|truncate|unlink|delete|overwrite)|\bmkdir\b|\bunlink\b|\brename\b|\btouch:|\btee:|\brm:|\bmv:|"
-    r"\bfor writing\b|\bcannot create\b|setting permissions|changing (?:permissions|ownership)"
+    _CANNOT + r"(?:write|save|append|truncate|overwrite)|\btee:|\bfor writing\b|setting permissions|"
+    r"changing (?:permissions|ownership)"
 )
 _READS = re.compile(
     r"(?i)^(?:\S*/)?(?:cat|head|tail|less|more|wc|sort|diff|cmp|stat|file|source|grep|xxd|od|ls|find|readlink|du):|"
@@ -55,7 +61,10 @@ _READS = re.compile(
 _QUOTED = re.compile(
     r"'([^'\n]{1,4096})'|\"([^\"\n]{1,4096})\"|`([^`'\n]{1,4096})['`]|\u2018([^\u2019\n]{1,4096})\u2019"
 )
-_PLAIN = re.compile(r"(?:unix://)?((?:~|\.{1,2})?/[^\s'\"`:,;()<>|\u2018\u2019]*[^\s'\"`:,;()<>|.\u2018\u2019])")
+_PLAIN = re.compile(
+    r"(?:unix://|(?<![\w.~/-]))((?:~|\.{1,2})?/[^\s'\"`:,;()<>|\u2018\u2019]*[^\s'\"`:,;()<>|.\u2018\u2019])"
+)
+_NO_PATH = re.compile(r"://|^\[|^E[A-Z]{3,}$|^[^/]* [^/]*$")  # an address, the name of an error, a sentence
 _VERBS = re.compile(
     r"(?i)^(?:(?:cannot|can't|could not|unable to|failed to) (?:open|create|access|stat|read|execute|load|touch|"
     r"make directory|remove)|open|mkdir|stat|lstat|unlink|rename|fork/exec|exec|cannot)\s+(?:file|directory)?\s*"
@@ -86,7 +95,10 @@ _UNSET = (
 _NOT_FOUND = re.compile(r"(?:^|: )([^\s:'\"]+): (?:command )?not found\b|\bcommand not found: (\S+)")
 _BINDS = re.compile(r"(?i)\bbind\b|listen(?:ing)? on|address already in use")
 _PORT = re.compile(r"(?<![\w.])(\d{1,5})(?![\w.])")
-_NETWORK = frozenset((errno.ECONNREFUSED, errno.ENETUNREACH, errno.EHOSTUNREACH, errno.EADDRNOTAVAIL))
+_NETWORK = frozenset(
+    (errno.ECONNREFUSED, errno.ENETUNREACH, errno.EHOSTUNREACH, errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT)
+)
+ANYWHERE = "*"  # no host was named
 
 
 def clues(said: str, words: tuple[str, ...] = ()) -> list[Clue]:
@@ -120,12 +132,15 @@ def _of_line(line: str, words: tuple[str, ...], text: str) -> list[Clue]:
         program = _NOT_FOUND.search(line)
         return [Clue("run", program[1] or program[2], errno.ENOENT)] if program else []
     if error in _NETWORK:
-        return _hosts(line, words, error) or [Clue("connect", path, error) for path in _paths(line) if "/" in path]
+        reached = _hosts(line, words, error) or [Clue("connect", path, error) for path in _paths(line) if "/" in path]
+        return reached or [Clue("connect", ANYWHERE, error)]
     paths = _paths(line)
-    if not paths and _BINDS.search(text):
+    if not paths and _BINDS.search(" ".join((text, *words))):
         ports = [port for word in words for port in _PORT.findall(word) if 0 < int(port) < 65536]
         return [Clue("bind", ports[0], error)] if ports else []
-    access = "write" if error == errno.EROFS or _WRITES.search(line) else "read" if _READS.search(line) else "use"
+    shapes = (("make", _MAKES), ("write", _WRITES), ("read", _READS))
+    usual = "write" if error == errno.EROFS else "use"
+    access = next((access for access, shape in shapes if shape.search(line)), usual)
     return [Clue(access, path, error) for path in paths]
 
 
@@ -133,7 +148,7 @@ def _paths(line: str) -> list[str]:
     """What of a line may be a path: what is quoted, what begins like one, or what stands before the error's words."""
     quoted = [next(filter(None, found)) for found in _QUOTED.findall(line)]
     plain = [found for found in _PLAIN.findall(_QUOTED.sub(" ", line)) if not found.startswith("//")]
-    named = [path for path in (*quoted, *plain) if "://" not in path and not path.startswith("[")]
+    named = [path for path in (*quoted, *plain) if not _NO_PATH.search(path)]
     return list(dict.fromkeys(named)) or _before(line)
 
 
@@ -154,12 +169,12 @@ def _hosts(line: str, words: tuple[str, ...], error: int) -> list[Clue]:
     if found:
         host, port = found[0][1], found[0][2] if found[0].re.groups > 1 else None
         known = next((number for name, number in urls if name == host), 0)
-        return [Clue("connect", f"{host}:{port or known or _usual(words)}", error)]
+        return [Clue("connect", f"{host}:{port or known or _usual(line)}", error)]
     return [Clue("connect", f"{host}:{port}", error) for host, port in urls[:1]]
 
 
-def _usual(words: tuple[str, ...]) -> int:
-    return 22 if words and words[0].rpartition("/")[2] in ("ssh", "scp", "sftp", "rsync") else 443
+def _usual(line: str) -> int:
+    return 22 if line.startswith(("ssh:", "scp:", "sftp:", "rsync:")) else 443
 
 
 def urls_of(text: str) -> list[tuple[str, int]]:
