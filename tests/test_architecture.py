@@ -21,17 +21,19 @@ ROOMS = VALUES | PURE | WORLD
 ARROWS = (
     {"model": set[str]()}
     | dict.fromkeys(PURE | WORLD, VALUES)
-    | {"run": ROOMS | {"keep", "where", "gates", "record", "explain"}, "keep": ROOMS, "gates": ROOMS}
+    | {"run": ROOMS | {"keep", "where", "gates", "record", "explain"}, "keep": ROOMS | {"approvals"}, "gates": ROOMS}
     | {"start": ROOMS | {"run", "keep", "record"}, "record": ROOMS | {"keep"}}
     | {
         "session": ROOMS | {"run"},
         "explain": ROOMS | {"keep"},
         "why": ROOMS | {"keep", "explain"},
         "where": set(),
-        "judging": ROOMS | {"where"},
+        "judging": ROOMS | {"where", "approvals"},
+        "approvals": ROOMS,
     }
     | {
-        door: ROOMS | {"run", "start", "keep", "why", "judging", "where", "session", "record", "explain", "__init__"}
+        door: ROOMS
+        | {"run", "start", "keep", "why", "judging", "where", "session", "record", "explain", "approvals", "__init__"}
         for door in DOORS
     }
     | {"__init__": ROOMS | {"run", "start", "session", "entrances", "_doorstep"}, "__main__": {"cli"}}

@@ -12,6 +12,7 @@ import pytest
 
 from ringfence.cli import (
     VERBS,
+    approvals,
     hook,
     install,
     judge,
@@ -19,6 +20,7 @@ from ringfence.cli import (
     mcp,
     plan,
     policy,
+    profile,
     run,
     service,
     session,
@@ -49,6 +51,8 @@ TABLES: dict[str, tuple[Option, ...]] = {
     "uninstall": install.TABLE,
     "status": install.TABLE,
     "mcp": mcp.TABLE,
+    "profile": profile.TABLE,
+    "approvals": approvals.TABLE,
     "session": session.TABLE,
     "tenant": tenant.TABLE,
     "service": service.TABLE,

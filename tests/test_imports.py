@@ -31,6 +31,7 @@ FORBIDDEN = {
     "pathlib": "3.7 ms; posixpath is there already",
     "random": "0.8 ms, and hashlib with it",
     "shutil": "2.1 ms, with every archive format",
+    "sqlite3": "2 ms; only where somebody approved something",
     "ssl": "8 ms; nothing here speaks TLS",
     "tempfile": "3.8 ms, through random and shutil",
     "tomllib": "2.1 ms; only when a policy is TOML",

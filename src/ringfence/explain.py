@@ -270,5 +270,4 @@ def why_connect(request: Request, target: str) -> tuple[Decision, str]:
     from .policy.hosts import port_number, split_port
 
     host, port = split_port(target)
-    network = prepare(request).policy.network
-    return policy.decide_host(network, host, port_number(port) if port else 443), target
+    return policy.decide_connect(prepare(request).policy, host, port_number(port) if port else 443), target

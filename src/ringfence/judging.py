@@ -9,6 +9,7 @@ import os
 from collections.abc import Callable, Mapping
 
 from . import policy
+from .approvals import standing
 from .guard import Bounds
 from .model import Access, Decision, Origin, Policy, Rule, UsageError, Verdict
 from .where import chosen_root
@@ -53,7 +54,8 @@ def bounds_for_agent(cwd: str, workspace: str, environ: Mapping[str, str]) -> Bo
         raise UsageError(root, "the workspace is not a directory")
     here = os.path.realpath(cwd)
     start = here if here == root or here.startswith(root.rstrip("/") + "/") else root
-    return bounds_of(root, policy.load(root, environ=environ), start, environ.get("HOME", ""))
+    found = policy.load(root, environ=environ, standing=standing(root, environ))
+    return bounds_of(root, found, start, environ.get("HOME", ""))
 
 
 def plain_policy(root: str) -> Policy:

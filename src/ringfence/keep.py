@@ -18,6 +18,7 @@ from collections.abc import Iterable, Mapping
 import msgspec
 
 from . import enforce, plan, policy
+from .approvals import standing
 from .model import (
     Access,
     Command,
@@ -36,6 +37,7 @@ from .model import (
     Shelf,
     StepKind,
 )
+from .model.grant import NOTHING
 
 FRESH_SECONDS = 5.0
 KEPT = 8
@@ -412,7 +414,9 @@ _environment: tuple[dict[bytes, bytes], dict[str, str]] = ({}, {})
 def load_policy(request: Request) -> Policy:
     """The policy of all layers for a request: the caller's own settings, and the command's home."""
     home = request.home if request.ids else ""
-    return policy.load(request.workspace, request.flags, home=home, environ=environment(), own=OWN)
+    environ = environment()
+    approved = NOTHING if request.ids else standing(request.workspace, environ)  # a person's yes is for their own
+    return policy.load(request.workspace, request.flags, home=home, environ=environ, own=OWN, standing=approved)
 
 
 def prepare(request: Request) -> Prepared:

@@ -175,12 +175,25 @@ _WIDENING = (
 )
 
 
+def approved(workspace: str, words: Sequence[str], revoked: bool = False) -> str:
+    """A person approved something, or took it back: written through to the disk."""
+    from .audit.log import now
+    from .model.event import Changed, Granted
+
+    common = {"at": now(), "workspace": workspace, "uid": os.getuid(), "pid": os.getpid()}
+    events: list[AnyEvent] = [Granted(**common, grants=tuple(words))]  # type: ignore[arg-type]
+    if revoked:
+        events = [Changed(**common, what=f"revoked: {word}") for word in words]  # type: ignore[arg-type]
+    return write(events, durable=True)
+
+
 @functools.lru_cache(maxsize=8)
 def granted(flags: Flags) -> tuple[str, ...]:
     """What somebody gave beyond the policy files, in the words that give it."""
     words = [f"{flag} {given}" for flag, name in _WIDENING for given in getattr(flags, name)]
     words += [f"--inject {source} {target}" for source, target in flags.inject]
     words += ["a policy in the call"] * len(flags.inline)
+    words += [f"--profile {flags.profile}"] if flags.profile else []
     words += ["--allow-network"] if flags.network is Reach.OPEN else []
     words += [f"--enforcement {flags.enforcement.value}"] if flags.enforcement else []
     return tuple(words)

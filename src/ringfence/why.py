@@ -47,7 +47,7 @@ def reached(judged: Policy, question: Question) -> Decision:
 
     host, port = split_port(question.target)
     number = question.port or (port_number(port) if port else HTTPS)
-    decision = policy.decide_host(network, host, number)
+    decision = policy.decide_connect(judged, host, number)
     if decision.verdict is Verdict.ALLOW and not network.open and is_address(host):
         from .policy import decide_address
 

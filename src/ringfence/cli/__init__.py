@@ -19,6 +19,8 @@ VERBS = {
     "status": "say which agents have our hook",
     "mcp": "serve tools that act inside the workspace, over MCP",
     "trust": "let this project's policy widen what is allowed",
+    "profile": "list the boundaries that have a name, or show one",
+    "approvals": "say yes to one thing more, for a while; show, take back, export or import what was approved",
     "session": "give an agent a worktree and a branch of its own",
     "tenant": "give each of many people on one host a user and a tree",
     "service": "serve tenants' workspaces over HTTP",
@@ -111,6 +113,10 @@ def _dispatch(words: list[str]) -> int:
         from .hook import main as act
     elif verb == "trust":
         from .trust import main as act
+    elif verb == "profile":
+        from .profile import main as act
+    elif verb == "approvals":
+        from .approvals import main as act
     elif verb == "session":
         from .session import main as act
     elif verb == "tenant":

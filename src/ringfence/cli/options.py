@@ -28,6 +28,7 @@ WORKSPACE = (
     Option("--as-root", "", "stay root in a workspace that belongs to root"),
 )
 POLICY = (
+    Option("--profile", "NAME", "a boundary with a name: see `ringfence profile list`"),
     Option("--policy", "FILE", "one more policy file, JSON or TOML", many=True),
     Option("--allow-read", "PATH", "also readable", many=True),
     Option("--allow-write", "PATH", "also writable", many=True),
@@ -128,6 +129,7 @@ def flags_of(values: Values) -> Flags:
         network=Reach.OPEN if "--allow-network" in values else Reach.AS_POLICY,
         enforcement=enforcement,
         policy_files=tuple(values.get("--policy", ())),
+        profile=one(values, "--profile") or "",
         limits=limits_of(values),
         inject=tuple(zip(values.get("--inject", [])[::2], values.get("--inject", [])[1::2], strict=True)),
     )

@@ -3,3 +3,6 @@
 SESSION_PREFIX = "ringfence@"
 BRANCH_PREFIX = "ringfence/"
 """How the git directory and the branch of a session begin."""
+
+GRANTED = "somebody approved it"
+"""Why a rule holds that a person added by hand; no link may stand on the way to its path."""

@@ -59,6 +59,7 @@ class Rule(msgspec.Struct, frozen=True, gc=False):
     need: Need = Need.REQUIRED  # built-in protections that cannot be held are said, not fatal
     implied: bool = False  # a read that comes with allowWrite: it yields to a denial of the same place
     why: str = ""  # what a built-in rule is for, in a few words
+    asks: bool = False  # a denial that is a question where the boundary is one that asks
 
 
 class Ask(msgspec.Struct, frozen=True):
@@ -191,6 +192,7 @@ class Policy(msgspec.Struct, frozen=True):
     ignored: tuple[str, ...] = ()  # what an untrusted layer asked for and did not get, as sentences
     sources: tuple[str, ...] = ()  # the files that were read, in order
     nested: bool = False  # allowNestedSandbox: programs may make sandboxes of their own
+    escape: Verdict = Verdict.DENY  # what is said of a way out that no rule speaks of: ask, or deny
 
 
 class Decision(msgspec.Struct, frozen=True):

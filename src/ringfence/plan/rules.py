@@ -5,7 +5,7 @@ Pure. Each function gives a policy that asks for no more than the one it was giv
 
 import msgspec
 
-from ..model import BUILT_IN, SESSION_PREFIX, Access, Disk, Enactor, Host, Kind, Need, Policy, Rule, Verdict
+from ..model import BUILT_IN, GRANTED, SESSION_PREFIX, Access, Disk, Enactor, Host, Kind, Need, Policy, Rule, Verdict
 from . import landlock, view
 from .regions import is_below
 from .session import session_rows
@@ -58,12 +58,13 @@ def has_unix_sockets(policy: Policy, host: Host) -> bool:
 
 def swayed(policy: Policy, disk: Disk) -> tuple[Rule, ...]:
     """Grants whose path runs through a symbolic link that a command may replace: it would choose what is granted at the
-    next run. The repository of a linked worktree is another workspace's to write, so no link counts there at all."""
+    next run. The repository of a linked worktree is another workspace's to write, so no link counts there at all; nor
+    on the way to what a person approved, who saw another path."""
     roots = {disk[rule.path].path for rule in policy.rules if is_allow_write(rule) and not disk[rule.path].links}
 
     def is_swayed(rule: Rule) -> bool:
         links = disk[rule.path].links
-        return bool(links) and (rule.why == REPOSITORY or is_any_below(links, roots))
+        return bool(links) and (rule.why in (REPOSITORY, GRANTED) or is_any_below(links, roots))
 
     return tuple(rule for rule in policy.rules if rule.verdict is Verdict.ALLOW and not rule.glob and is_swayed(rule))
 

@@ -17,12 +17,13 @@ from .words import quoted as quoted
 
 if TYPE_CHECKING:
     from .connect import decide_address as decide_address
+    from .connect import decide_connect as decide_connect
     from .connect import decide_host as decide_host
     from .connect import decide_name as decide_name
 
 
 def __getattr__(name: str) -> object:
-    if name not in ("decide_address", "decide_host", "decide_name"):
+    if name not in ("decide_address", "decide_connect", "decide_host", "decide_name"):
         raise AttributeError(name)
     from . import connect
 

@@ -8,7 +8,9 @@ themselves. What was judged is what is to be dialled: never resolve a second tim
 Pure: resolving is the caller's, and the machine's own addresses are handed in.
 """
 
-from ..model import Decision, HostRule, Network, Verdict
+import msgspec
+
+from ..model import Decision, HostRule, Network, Policy, Verdict
 from .hosts import HostError, canonical_address, canonical_host, is_address, is_within, joined, special
 from .words import named, quoted, shown
 
@@ -38,6 +40,14 @@ def decide_host(network: Network, host: str, port: int) -> Decision:
         if rule.verdict is Verdict.ALLOW and matches(rule, name, port):
             return Decision(Verdict.ALLOW, f"{target} may be reached: {rule.origin} allows {_entry(rule)}", host=rule)
     return Decision(Verdict.DENY, f"no rule lets anyone reach {target}", grant=_grant(target))
+
+
+def decide_connect(policy: Policy, host: str, port: int) -> Decision:
+    """The same of a policy, where what nobody spoke of may be asked."""
+    answer = decide_host(policy.network, host, port)
+    if answer.verdict is Verdict.DENY and answer.host is None and answer.grant:
+        return msgspec.structs.replace(answer, verdict=max(policy.escape, Verdict.ASK))
+    return answer
 
 
 def decide_name(network: Network, host: str) -> Decision:

@@ -11,7 +11,7 @@ Pure, over a canonical absolute path and a policy with canonical paths (`canonic
 their names: a rule is looked up under each ancestor, so `/work` never speaks for `/workshop`.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import msgspec
 
@@ -40,10 +40,16 @@ def is_canonical(path: str) -> bool:
     return path.startswith("/") and "\0" not in path and not {"", ".", ".."}.intersection(names)
 
 
+def strictest(answers: Iterable[Decision]) -> Decision:
+    """Of several answers the one that stands for all of them."""
+    return max(answers, key=lambda answer: answer.verdict)
+
+
 class _Judge:
     """A policy's rules, arranged for looking up a path's ancestors."""
 
     def __init__(self, policy: Policy) -> None:
+        self.outside = max(policy.escape, Verdict.ASK)  # what is said of what no rule speaks of
         self.exact: dict[tuple[Access, str], list[Rule]] = {}
         self.globs: dict[Access, list[_Glob]] = {Access.READ: [], Access.WRITE: []}
         for rule in policy.rules:
@@ -78,11 +84,12 @@ class _Judge:
         if private is not None:
             return Decision(Verdict.ALLOW, _sentence(path, private), private)
         if not matching:
-            return Decision(Verdict.DENY, f"no rule lets anyone read {shown(path)}", None, _grant(path, "read"))
+            return Decision(self.outside, f"no rule lets anyone read {shown(path)}", None, _grant(path, "read"))
         rule = matching[0][1]
         if rule.verdict is Verdict.ALLOW:
             return Decision(Verdict.ALLOW, _sentence(path, rule), rule)
-        return Decision(rule.verdict, _sentence(path, rule), rule, _grant(path, "read"))
+        verdict = self.outside if rule.asks else rule.verdict
+        return Decision(verdict, _sentence(path, rule), rule, _grant(path, "read"))
 
     def write(self, path: str) -> Decision:
         matching = self.matching(Access.WRITE, path)
@@ -95,7 +102,8 @@ class _Judge:
         allowing = _of_the_host(matching)
         if not allowing:
             reason = f"no rule lets the command write {shown(path)}"
-            return Decision(Verdict.DENY, reason, None, _write_grant(path, reading))
+            verdict = reading.verdict if reading.verdict is Verdict.DENY else self.outside
+            return Decision(verdict, reason, None, _write_grant(path, reading))
         if reading.verdict is not Verdict.ALLOW:
             reason = f"{shown(path)} is hidden, so it cannot be written: {reading.reason}"
             return Decision(reading.verdict, reason, reading.rule, reading.grant)

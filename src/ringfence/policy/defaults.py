@@ -28,7 +28,7 @@ DEVICES = (
 )
 
 _SYSTEM = ("/bin", "/boot", "/dev", "/etc", "/lib", "/lib32", "/lib64", "/proc", "/sbin", "/sys", "/usr")
-_SHARED = ("/", "/home", "/media", "/mnt", "/opt", "/root", "/run", "/srv", "/tmp", "/var", "/var/tmp", *_SYSTEM)
+SHARED = ("/", "/home", "/media", "/mnt", "/opt", "/root", "/run", "/srv", "/tmp", "/var", "/var/tmp", *_SYSTEM)
 _KERNEL = ("/dev", "/proc", "/sys")
 _ELSEWHERE = "start ringfence in the project's directory, or name one with --workspace"
 
@@ -39,30 +39,32 @@ def built_in(
     own: tuple[str, ...] = (),
     missing: tuple[str, ...] = (),
     audit: str = "",
+    approvals: str = "",
 ) -> Layer:
     """The built-in layer. `homes`: the one in use first, then any other of the same person; `own`: our program;
     `missing`: homes that do not exist, as of users who do not log in, so that nothing in them needs a name; `audit`:
-    the log of what was run."""
+    the log of what was run; `approvals`: what a person said yes to."""
     check_workspace(workspace, homes)
-    rules = (*_reads(workspace, homes, missing), *_writes(workspace, homes, own, missing), *_kept_from(audit))
+    kept = (*_kept_from(audit, "the audit log"), *_kept_from(approvals, "what was approved"))
+    rules = (*_reads(workspace, homes, missing), *_writes(workspace, homes, own, missing), *kept)
     return Layer(Tier.BUILT_IN, rules=rules)
 
 
 def check_workspace(workspace: str, homes: tuple[str, ...]) -> None:
     """Refuse a workspace that would give a command the machine, a whole home, or a store of secrets."""
     place = "workspace"
-    if workspace in _SHARED or (_inside(workspace, _KERNEL) and not _inside(workspace, ("/dev/shm/",))):
+    if workspace in SHARED or (is_inside(workspace, _KERNEL) and not is_inside(workspace, ("/dev/shm/",))):
         raise PolicyError(place, f"{shown(workspace)} belongs to the whole system", _ELSEWHERE)
     for home in homes:
-        if _inside(home, (workspace,)):
+        if is_inside(home, (workspace,)):
             what = "is a home directory" if home == workspace else f"holds the home directory {shown(home)}"
             raise PolicyError(place, f"{shown(workspace)} {what}", _ELSEWHERE)
         for name, why in SECRETS:
-            if _inside(workspace, (_below(home, name),)):
+            if is_inside(workspace, (_below(home, name),)):
                 raise PolicyError(place, f"{shown(workspace)} lies in a store of secrets ({why})", _ELSEWHERE)
 
 
-def _inside(path: str, places: tuple[str, ...]) -> bool:
+def is_inside(path: str, places: tuple[str, ...]) -> bool:
     return any(path == place or path.startswith(place.rstrip("/") + "/") for place in places)
 
 
@@ -72,12 +74,12 @@ def _below(home: str, name: str) -> str:
 
 def _reads(workspace: str, homes: tuple[str, ...], missing: tuple[str, ...]) -> list[Rule]:
     rules = [_rule(Access.READ, Verdict.ALLOW, "/", "the system")]
-    rules += [_rule(Access.READ, Verdict.DENY, path, why) for path, why in CLOSED]
+    rules += [_closed(path, why) for path, why in CLOSED]
     rules += [_rule(Access.READ, Verdict.ALLOW, path, why) for path, why in OPENED]
     rules += [_rule(Access.READ, Verdict.DENY, path, why) for path, why in SYSTEM_SECRETS]
     for home in homes:
-        if home != "/" and not _inside(home, _SYSTEM):  # a service's home may be /usr/sbin, which stays the system's
-            rules.append(_rule(Access.READ, Verdict.DENY, home, "a home"))
+        if home != "/" and not is_inside(home, _SYSTEM):  # a service's home may be /usr/sbin, which stays the system's
+            rules.append(_closed(home, "a home"))
         if home not in missing:
             rules += [_rule(Access.READ, Verdict.DENY, _below(home, name), why) for name, why in SECRETS]
     if homes and homes[0] not in missing:
@@ -98,18 +100,22 @@ def _writes(workspace: str, homes: tuple[str, ...], own: tuple[str, ...], missin
             continue
         rules += [_rule(Access.WRITE, Verdict.DENY, _below(home, name), why, Need.WANTED) for name, why in STARTUP]
     rules += [
-        _rule(Access.WRITE, Verdict.DENY, path, "ringfence itself") for path in own if _inside(path, (workspace,))
+        _rule(Access.WRITE, Verdict.DENY, path, "ringfence itself") for path in own if is_inside(path, (workspace,))
     ]
     return rules
 
 
-def _kept_from(audit: str) -> list[Rule]:
+def _kept_from(path: str, why: str) -> list[Rule]:
     """What no command may see or change, whatever else is granted."""
-    if not audit:
+    if not path:
         return []
-    why = "the audit log"
-    hidden = Rule(Access.READ, Verdict.DENY, audit, BUILT_IN, always=True, why=why)
-    return [hidden, _rule(Access.WRITE, Verdict.DENY, audit, why)]
+    hidden = Rule(Access.READ, Verdict.DENY, path, BUILT_IN, always=True, why=why)
+    return [hidden, _rule(Access.WRITE, Verdict.DENY, path, why)]
+
+
+def _closed(path: str, why: str) -> Rule:
+    """What is somebody's, and may be asked for."""
+    return Rule(Access.READ, Verdict.DENY, path, BUILT_IN, why=why, asks=True)
 
 
 def _rule(access: Access, verdict: Verdict, path: str, why: str, need: Need = Need.REQUIRED) -> Rule:

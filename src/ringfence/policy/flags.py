@@ -37,6 +37,7 @@ class Flags(msgspec.Struct, frozen=True, cache_hash=True):
     cwd: str = ""
     inject: tuple[tuple[str, str], ...] = ()  # (source, target): shown read-only at another place
     limits: tuple[tuple[str, float | str], ...] = ()  # ("memory", "2G"): by the names of the policy's limits
+    profile: str = ""  # a boundary with a name: one of ours, or of the user's own
 
 
 def flags_layer(flags: Flags, base: Base) -> Layer:

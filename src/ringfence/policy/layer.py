@@ -1,6 +1,6 @@
 """Layers, and how they become one policy: who may narrow, who may widen.
 
-    built-in < managed < user < project < --policy files < flags
+    built-in < managed < --profile < user < project < what was approved < --policy files < flags
 
 Lists unite, and of single values the later wins. A managed layer is a floor besides: its read denials hold always,
 and what it sets to false or to a stricter enforcement stays so. The project's own layer can only narrow until
@@ -48,10 +48,12 @@ class Tier(enum.IntEnum):
 
     BUILT_IN = 0
     MANAGED = 1
-    USER = 2
-    PROJECT = 3
-    EXPLICIT = 4
-    FLAGS = 5
+    PROFILE = 2
+    USER = 3
+    PROJECT = 4
+    GRANTS = 5
+    EXPLICIT = 6
+    FLAGS = 7
 
 
 _MAY_DISABLE = (Tier.USER, Tier.EXPLICIT, Tier.FLAGS)
@@ -74,11 +76,13 @@ class Layer(msgspec.Struct, frozen=True):
     rules: tuple[Rule, ...] = ()
     injections: tuple[Injection, ...] = ()
     settings: tuple[Setting, ...] = ()
+    escape: Verdict = Verdict.DENY  # of a profile
+    notes: tuple[str, ...] = ()  # what did not count, as sentences
 
 
 def merge(workspace: str, layers: tuple[Layer, ...], guarded: tuple[str, ...] = ()) -> Policy:
     """One policy out of all layers. `guarded` are our own files, unwritable even where path rules are switched off."""
-    notes: list[str] = []
+    notes = [note for layer in layers for note in layer.notes]
     counted = [_as_trusted(layer, notes) for layer in sorted(layers, key=lambda layer: layer.tier)]
     switches = {key: _switch(key, counted, notes) for key in _SWITCHES}
     network = _network(counted, _switched(switches))
@@ -94,6 +98,7 @@ def merge(workspace: str, layers: tuple[Layer, ...], guarded: tuple[str, ...] = 
         ignored=tuple(notes),
         sources=tuple(layer.source for layer in counted if layer.source),
         nested=switches["allowNestedSandbox"] is not None,
+        escape=next((layer.escape for layer in reversed(counted) if layer.tier is Tier.PROFILE), Verdict.DENY),
     )
 
 

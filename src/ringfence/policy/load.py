@@ -12,12 +12,14 @@ from collections.abc import Mapping
 import msgspec
 
 from ..model import Access, Policy, PolicyError, Verdict
+from ..model.grant import NOTHING, Standing
 from .decide import canonical_policy, writer
 from .defaults import built_in
 from .flags import Flags, flags_layer
 from .layer import Layer, Tier, merge
 from .paths import Base
 from .trust import (
+    approvals_of,
     audit_of,
     candidates,
     digest_of,
@@ -31,6 +33,7 @@ from .trust import (
 )
 
 MANAGED = "/etc/ringfence/policy.d"
+PROFILES = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "profiles")
 INLINE = "inline policy"
 _REMEMBERED = 64
 _SETTLED = 50_000_000  # ns. A file changed twice within one tick of the kernel's clock looks unchanged the second time.
@@ -68,22 +71,23 @@ def load(
     managed: str = MANAGED,
     managed_owner: int = 0,
     own: tuple[str, ...] = (),
+    standing: Standing = NOTHING,
 ) -> Policy:
     """The policy for a workspace: all layers, merged and checked.
 
     `home` is the command's home, where it runs as somebody else than the caller; `environ` says where the caller's
-    own files are; `own` are our program's directories.
+    own files are; `own` are our program's directories; `standing` is what a person approved.
     """
     environ = os.environ if environ is None else environ
     chosen = {name: environ.get(name, "") for name in ("HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME")}
-    key = (workspace, flags, *chosen.values(), home, managed, managed_owner, own, os.getuid())
+    key = (workspace, flags, *chosen.values(), home, managed, managed_owner, own, standing, os.getuid())
     known = _memory.get(key)
     if known is not None and _is_as_stamped(workspace, known[0], known[1]):
         return known[2]
     sources = Sources(_directory(workspace), chosen, home, managed, managed_owner, own)
     watched = _watched(sources, flags)
     stamp = _stamp(workspace, watched)
-    policy = _load(sources, flags)
+    policy = _load(sources, flags, standing)
     if _is_settled(stamp):
         if len(_memory) >= _REMEMBERED:
             _memory.clear()
@@ -91,14 +95,16 @@ def load(
     return policy
 
 
-def _load(sources: Sources, flags: Flags) -> Policy:
+def _load(sources: Sources, flags: Flags, standing: Standing) -> Policy:
     homes = _homes(sources)
     base = Base(sources.workspace, homes[0] if homes else "")
     layers = (
-        built_in(sources.workspace, homes, sources.own, _missing(homes), audit_of(sources.environ)),
+        built_in(sources.workspace, homes, sources.own, _missing(homes), *_kept(sources.environ)),
         *_managed_layers(sources, base),
+        *_profile_layers(sources, flags, base, homes),
         *_user_layer(sources, base),
         *_project_layer(sources, base),
+        *_grants_layer(standing),
         *_explicit_layers(flags, base),
         flags_layer(flags, msgspec.structs.replace(base, directory=flags.cwd or base.directory)),
     )
@@ -106,6 +112,10 @@ def _load(sources: Sources, flags: Flags) -> Policy:
     policy = merge(sources.workspace, layers, guarded)
     _refuse_exposed(policy, guarded)
     return policy
+
+
+def _kept(environ: Mapping[str, str]) -> tuple[str, str]:
+    return audit_of(environ), approvals_of(environ)
 
 
 def _directory(workspace: str) -> str:
@@ -138,6 +148,7 @@ def _watched(sources: Sources, flags: Flags) -> tuple[str, ...]:
     watched += [sources.managed, *_managed_files(sources.managed)]
     watched += _missing(_homes(sources))
     watched += [_explicit_path(name, flags, sources.workspace) for name in flags.policy_files]
+    watched += _profile_files(sources) if flags.profile else ()
     store = store_of(sources.environ)
     return (*watched, store) if store else tuple(watched)
 
@@ -269,6 +280,67 @@ def _project_layer(sources: Sources, base: Base) -> list[Layer]:
     return [_layer(path, base, Tier.PROJECT, content, trusted)]
 
 
+def _grants_layer(standing: Standing) -> list[Layer]:
+    if standing == NOTHING:
+        return []
+    from .grants import grants_layer
+
+    return [grants_layer(standing)]
+
+
+def profile_directory(environ: Mapping[str, str]) -> str:
+    """Where the user's own profiles are; empty without a home."""
+    directory = directory_of(environ, "XDG_CONFIG_HOME", ".config")
+    return f"{directory}/profiles" if directory else ""
+
+
+def _profile_files(sources: Sources) -> list[str]:
+    """The directory of the user's own profiles, and those in it."""
+    directory = profile_directory(sources.environ)
+    if not directory or not os.path.isdir(directory):
+        return [directory] if directory else []
+    return [directory, *(f"{directory}/{name}" for name in sorted(os.listdir(directory)) if name.endswith(".toml"))]
+
+
+def read_profile(name: str, environ: Mapping[str, str]) -> tuple[bytes, str]:
+    """The text of a profile and where it is from: ours, or the user's own."""
+    from .profiles import check_name, unknown
+
+    check_name(name)
+    ours = f"{PROFILES}/{name}.toml"
+    directory = profile_directory(environ)
+    theirs = f"{directory}/{name}.toml" if directory else ""
+    if os.path.isfile(ours):
+        if theirs and os.path.lexists(theirs):
+            raise PolicyError(theirs, f"there is a profile {name} of ringfence's own", "give it another name")
+        return read_regular(ours)[0], ours
+    if not theirs or not os.path.lexists(theirs):
+        raise unknown(name, profile_names(environ))
+    content, facts = read_regular(theirs)
+    if facts.st_mode & 0o022:
+        raise PolicyError(theirs, "can be written by others", f"chmod go-w {theirs}")
+    return content, theirs
+
+
+def profile_names(environ: Mapping[str, str]) -> list[str]:
+    """Every profile there is, ours first."""
+    directory = profile_directory(environ)
+    own = sorted(os.listdir(directory)) if directory and os.path.isdir(directory) else []
+    names = [*sorted(os.listdir(PROFILES)), *own]
+    return [name.removesuffix(".toml") for name in names if name.endswith(".toml")]
+
+
+def _profile_layers(sources: Sources, flags: Flags, base: Base, homes: tuple[str, ...]) -> tuple[Layer, ...]:
+    if not flags.profile:
+        return ()
+    from .profiles import layers_of, load_chain
+
+    chain = load_chain(flags.profile, lambda name: read_profile(name, sources.environ), base)
+    state = os.path.dirname(store_of(sources.environ))
+    own = tuple(place for place in (*sources.own, sources.user, state) if place)
+    return layers_of(chain, sources.workspace, homes, own)
+
+
 def _explicit_layers(flags: Flags, base: Base) -> list[Layer]:
     layers = []
     for name in flags.policy_files:
@@ -290,8 +362,8 @@ def _explicit_path(name: str, flags: Flags, workspace: str) -> str:
 def _guarded(sources: Sources, layers: tuple[Layer, ...]) -> tuple[str, ...]:
     """Every place whose content can widen a policy, as it is reached and as it really is."""
     places = [sources.managed, *(candidates(sources.user) if sources.user else ())]
-    store = store_of(sources.environ)
-    places += [store] if store else []
+    further = (store_of(sources.environ), approvals_of(sources.environ), profile_directory(sources.environ))
+    places += [place for place in further if place]
     places += [layer.source for layer in layers if layer.source not in ("", INLINE) and layer.trusted]
     reached = [f"{os.path.realpath(os.path.dirname(place))}/{os.path.basename(place)}" for place in places]
     return tuple(dict.fromkeys([*reached, *(os.path.realpath(place) for place in places)]))

@@ -26,13 +26,21 @@ _EACH = frozenset(
 )
 
 
-def parse(content: bytes, name: str, base: Base, tier: Tier = Tier.EXPLICIT, trusted: bool = True) -> Layer:
-    """The layer that a file's content says; TOML when its name ends so, JSON otherwise."""
+def parse(
+    content: bytes,
+    name: str,
+    base: Base,
+    tier: Tier = Tier.EXPLICIT,
+    trusted: bool = True,
+    besides: frozenset[str] = frozenset(),
+) -> Layer:
+    """The layer that a file's content says; TOML when its name ends so, JSON otherwise. `besides` are tables in it that
+    somebody else reads."""
     text = _decoded(content, name)
     data, places = (_toml if name.endswith(".toml") else _json)(text, name)
     if not isinstance(data, dict):
         raise PolicyError(places.origin(()), f"the policy is {found(data)}", "it takes an object")
-    values = _values(data, Spot(places))
+    values = _values({key: value for key, value in data.items() if key not in besides}, Spot(places))
     return _Reader(base).layer(values, Layer(tier, name, trusted))
 
 

@@ -53,6 +53,7 @@ def make_network(settings: Iterable[tuple[str, object, Origin]], switches: Netwo
     denied: list[HostRule] = []
     sockets: list[SocketRule] = []
     reasons: dict[str, str] = {}
+    forwards: list[int] = []
     single: dict[str, object] = {}
     for key, value, origin in settings:
         if key in _VERDICTS and isinstance(value, tuple):
@@ -65,8 +66,8 @@ def make_network(settings: Iterable[tuple[str, object, Origin]], switches: Netwo
             reasons |= value
         elif key == "network.parentProxy" and isinstance(value, dict):
             single["parent"] = _parent(value, origin)
-        elif key == "network.forward":
-            single["forwards"] = value
+        elif key == "network.forward" and isinstance(value, tuple):
+            forwards += value
         elif key in _SINGLE:
             single[_SINGLE[key]] = value
     if len(hosts) > MOST_HOSTS:
@@ -78,7 +79,12 @@ def make_network(settings: Iterable[tuple[str, object, Origin]], switches: Netwo
         for rule in hosts
     )
     return msgspec.structs.replace(
-        switches, hosts=explained, denied_addresses=tuple(denied), sockets=tuple(sockets), **single
+        switches,
+        hosts=explained,
+        denied_addresses=tuple(denied),
+        sockets=tuple(sockets),
+        forwards=tuple(dict.fromkeys(forwards)),
+        **single,
     )
 
 

@@ -83,6 +83,12 @@ def audit_of(environ: Mapping[str, str]) -> str:
     return f"{directory}/audit" if directory else ""
 
 
+def approvals_of(environ: Mapping[str, str]) -> str:
+    """Where approvals are kept; empty when there is no home to keep them in."""
+    directory = directory_of(environ, "XDG_STATE_HOME", ".local/state")
+    return f"{directory}/approvals" if directory else ""
+
+
 def policy_file(directory: str) -> str:
     """The policy file in a directory, or empty; two of them are one too many."""
     found = [path for path in candidates(directory) if os.path.lexists(path)]

@@ -1,0 +1,3 @@
+"""What a person approved, and how it is remembered."""
+
+from .store import Store as Store

@@ -1,0 +1,185 @@
+"""Joins the memory of approvals with the judge: what counts now, what may be added, and what is shown before it is.
+
+A grant is checked when it is stored and whenever it is read back: its path must be absolute, be there, and lead where
+it says, without a link. The planner drops it besides when a link has come on the way since.
+"""
+
+import os
+import time
+from collections.abc import Mapping
+
+import msgspec
+
+from .model import PolicyError
+from .model.grant import NOTHING, Answer, Grant, Operation, Standing
+from .policy.trust import approvals_of, directory_of, home_of, passwd_home
+
+FILE = "approvals.db"  # as airlock.store has it, which need not be imported where there is none
+SESSION_SECONDS = 12 * 3600
+DOCUMENT = "ringfence/approvals@1"
+
+_known: dict[str, tuple[object, list[Grant]]] = {}
+
+
+def standing(workspace: str, environ: Mapping[str, str]) -> Standing:
+    """The grants that count in a workspace now. Where nobody approved anything this is one question to the disk."""
+    directory = approvals_of(environ)
+    if not directory or not os.access(f"{directory}/{FILE}", os.F_OK, follow_symlinks=False):
+        return NOTHING
+    root, now, boot = os.path.realpath(workspace), int(time.time()), boot_id()
+    homes, own = _homes(environ), _own(environ)
+    kept, notes = [], []
+    for grant in _grants(directory):
+        if grant.workspace not in ("", root) or _is_over(grant, now, boot):
+            continue
+        why = fault_of(grant, homes, own)
+        if why:
+            notes.append(f"grant {grant.id} has no effect: {why}")
+        else:
+            kept.append(grant)
+    return Standing(tuple(kept), tuple(notes))
+
+
+def _grants(directory: str) -> list[Grant]:
+    """All in the store, read again when it has changed."""
+    stamp = tuple(_identity(f"{directory}/{FILE}{end}") for end in ("", "-wal"))
+    known = _known.get(directory)
+    if known is not None and known[0] == stamp:
+        return known[1]
+    from .airlock import Store
+
+    found = Store(directory).grants()
+    _known[directory] = stamp, found
+    return found
+
+
+def _identity(path: str) -> tuple[int, ...]:
+    try:
+        facts = os.lstat(path)
+    except OSError:
+        return ()
+    return facts.st_ino, facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns
+
+
+def _is_over(grant: Grant, now: int, boot: str) -> bool:
+    return (grant.until != 0 and grant.until <= now) or (grant.answer is Answer.SESSION and grant.boot != boot)
+
+
+def boot_id() -> str:
+    """Which start of the machine this is; empty where nobody says."""
+    try:
+        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+            return file.read().strip()
+    except OSError:
+        return ""
+
+
+def _homes(environ: Mapping[str, str]) -> tuple[str, ...]:
+    homes = (home_of(environ), passwd_home())
+    return tuple(dict.fromkeys(os.path.realpath(home) for home in homes if home.startswith("/")))
+
+
+def _own(environ: Mapping[str, str]) -> tuple[str, ...]:
+    places = (
+        directory_of(environ, "XDG_CONFIG_HOME", ".config"),
+        directory_of(environ, "XDG_STATE_HOME", ".local/state"),
+    )
+    return ("/etc/ringfence", *(os.path.realpath(place) for place in places if place))
+
+
+def fault_of(grant: Grant, homes: tuple[str, ...], own: tuple[str, ...], never: tuple[str, ...] = ()) -> str:
+    """Why a grant does not count, or "": of its own, or because of what stands there now."""
+    from .policy.grants import refusal, target_of
+
+    try:
+        if target_of(grant.operation, grant.target) != grant.target:
+            return f"{grant.target!r} is not as it is stored"
+    except ValueError as error:
+        return str(error)
+    if grant.operation not in (Operation.CONNECT, Operation.BIND):
+        if not os.path.lexists(grant.target):
+            return f"{grant.target} is not there"
+        real = os.path.realpath(grant.target)
+        if real != grant.target:
+            return f"{grant.target} leads to {real} now"
+    return refusal(grant, homes, own, never)
+
+
+def make(
+    operation: Operation,
+    target: str,
+    answer: Answer,
+    workspace: str,
+    *,
+    seconds: int = 0,
+    reason: str = "",
+    environ: Mapping[str, str],
+    never: tuple[str, ...] = (),
+) -> Grant:
+    """The grant that a yes would be, to be shown before it is stored; PolicyError says why there can be none."""
+    from .policy.grants import target_of
+
+    if not answer.is_kept:
+        raise PolicyError("approval", f"`{answer.value}` is not remembered", "session, project or always")
+    is_path = operation not in (Operation.CONNECT, Operation.BIND)
+    text = os.path.realpath(target) if is_path else target
+    try:
+        stored = target_of(operation, text)
+    except ValueError as error:
+        raise PolicyError("approval", str(error)) from None
+    now = int(time.time())
+    if answer is Answer.SESSION:
+        seconds = min(seconds or SESSION_SECONDS, SESSION_SECONDS)
+    grant = Grant(
+        id=os.urandom(4).hex(),
+        operation=Operation(operation.kind),
+        target=stored,
+        answer=answer,
+        workspace="" if answer is Answer.ALWAYS else os.path.realpath(workspace),
+        made=now,
+        until=now + seconds if seconds else 0,
+        boot=boot_id() if answer is Answer.SESSION else "",
+        reason=reason,
+    )
+    why = fault_of(grant, _homes(environ), _own(environ), never)
+    if why:
+        raise PolicyError("approval", why)
+    return grant
+
+
+def export(grants: list[Grant]) -> bytes:
+    """Grants as a document that `read_document` takes; those of a session end with it, so they stay here."""
+    kept = [grant for grant in grants if grant.answer is not Answer.SESSION]
+    document = {"schema": DOCUMENT, "grants": msgspec.to_builtins(kept)}
+    return msgspec.json.format(msgspec.json.encode(document), indent=2) + b"\n"
+
+
+class _Document(msgspec.Struct, forbid_unknown_fields=True):
+    schema: str
+    grants: list[Grant]
+
+
+def read_document(content: bytes, environ: Mapping[str, str]) -> tuple[list[Grant], list[str]]:
+    """The grants of a document that may be stored here, and what is wrong with the others, as sentences."""
+    try:
+        document = msgspec.json.decode(content, type=_Document)
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+        raise PolicyError("approvals", f"not a document of approvals: {error}") from None
+    if document.schema != DOCUMENT:
+        raise PolicyError("approvals", f"the document is {document.schema!r}", f"it takes {DOCUMENT}")
+    homes, own, good, bad = _homes(environ), _own(environ), [], []
+    for grant in document.grants:
+        why = fault_of(grant, homes, own)
+        if (
+            not grant.answer.is_kept
+            or grant.answer is Answer.SESSION
+            or Operation(grant.operation.kind) != grant.operation
+        ):
+            why = f"{grant.operation.value} {grant.answer.value} is not what is stored"
+        elif (grant.workspace == "") != (grant.answer is Answer.ALWAYS) or not grant.id.isalnum():
+            why = "its place or its id is not one"
+        if why:
+            bad.append(f"{grant.operation.value} {grant.target}: {why}")
+        else:
+            good.append(grant)
+    return good, bad

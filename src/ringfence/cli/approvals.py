@@ -1,0 +1,218 @@
+"""`ringfence approvals`: say yes to one thing more, see what was said, and take it back."""
+
+import os
+import sys
+
+import msgspec
+
+from .. import approvals, record
+from ..airlock import Store
+from ..model import PolicyError, UsageError
+from ..model.grant import Answer, Grant, Operation
+from ..policy.grants import ending, rule_text
+from ..policy.limits import read_amount
+from ..policy.trust import approvals_of
+from ..where import find_workspace
+from .options import OUTPUT, WORKSPACE, Option, Values, one, parse, printable, render_help, say
+
+TABLE = (
+    WORKSPACE[0],
+    Option("--scope", "WHERE", "grant: session (this workspace, 12 hours), project (this workspace; default), always"),
+    Option("--for", "TIME", "grant: how long: 30m, 8h"),
+    Option("--reason", "TEXT", "grant: why, for whoever reads it later"),
+    Option("--yes", "", "grant: store it without asking back"),
+    Option("--dry-run", "", "grant: only show the rule"),
+    *OUTPUT,
+)
+EXAMPLES = (
+    "ringfence approvals grant read ../shared --for 8h",
+    "ringfence approvals grant connect api.example.com:443 --scope always",
+    "ringfence approvals list",
+    "ringfence approvals revoke 1f2e3d4c",
+    "ringfence approvals export > approvals.json",
+)
+VERBS = ("grant", "list", "show", "revoke", "export", "import")
+
+
+def main(words: list[str]) -> int:
+    """One of the verbs."""
+    values, rest = parse(words, TABLE)
+    verb, rest = (rest[0], rest[1:]) if rest else ("", [])
+    names: list[str] = []
+    while rest and (not rest[0].startswith("-") or rest[0] == "-"):
+        names.append(rest.pop(0))
+    more, tail = parse(rest, TABLE)
+    values |= more
+    if "--help" in values:
+        usage = "approvals grant OPERATION TARGET | list | show ID | revoke ID... | export | import FILE [options]"
+        print(render_help(usage, "Says yes to one thing more, and takes it back.", TABLE, EXAMPLES))
+        return 0
+    acts = {"grant": _grant, "list": _list, "show": _show, "revoke": _revoke, "export": _export, "import": _import}
+    if verb not in acts or tail:
+        raise UsageError("approvals", f"needs one of: {', '.join(VERBS)}", hint="ringfence approvals list")
+    return acts[verb](names, values)
+
+
+def _store() -> Store:
+    if "RINGFENCE" in os.environ:
+        raise PolicyError("approvals", "are a person's, and this runs inside a sandbox", "say it outside")
+    directory = approvals_of(os.environ)
+    if not directory:
+        raise PolicyError("approvals", "there is no home directory to keep them in", "set HOME or XDG_STATE_HOME")
+    return Store(directory)
+
+
+def _workspace(values: Values) -> str:
+    return os.path.realpath(one(values, "--workspace") or find_workspace(os.getcwd()))
+
+
+def _document(grant: Grant) -> dict[str, object]:
+    found = msgspec.to_builtins(grant)
+    assert isinstance(found, dict)
+    return {**found, "rule": rule_text(grant), "ends": ending(grant)}
+
+
+def _print(values: Values, document: object, *lines: str) -> None:
+    if "--json" in values:
+        from .render import dump
+
+        print(dump(document))
+    elif lines:
+        print(printable(*lines))
+
+
+def _told(why: str) -> None:
+    if why:
+        say(f"ringfence: audit log: not written: {why}")
+
+
+def _grant(names: list[str], values: Values) -> int:
+    if len(names) != 2 or names[0] not in {operation.value for operation in Operation}:
+        words = ", ".join(operation.value for operation in Operation)
+        raise UsageError("approvals grant", "needs an operation and a target", hint=f"one of: {words}")
+    store, workspace = _store(), _workspace(values)
+    target = os.path.expanduser(names[1]) if names[0] not in ("connect", "bind") else names[1]
+    grant = approvals.make(
+        Operation(names[0]),
+        os.path.abspath(target) if names[0] not in ("connect", "bind") else target,
+        _scope(values),
+        workspace,
+        seconds=_seconds(values),
+        reason=one(values, "--reason") or "",
+        environ=os.environ,
+    )
+    if "--dry-run" in values:
+        _print(values, {"schema": "ringfence/approval@1", **_document(grant)}, rule_text(grant))
+        return 0
+    if not _is_confirmed(grant, values):
+        say("ringfence: nothing was stored")
+        return 1
+    store.add([grant])
+    _told(record.approved(workspace, [f"{rule_text(grant)} (grant {grant.id})"]))
+    _print(values, {"schema": "ringfence/approval@1", **_document(grant)}, f"grant {grant.id}: {rule_text(grant)}")
+    return 0
+
+
+def _is_confirmed(grant: Grant, values: Values) -> bool:
+    """A person sees the exact rule before it is stored; where nobody is there, it takes --yes."""
+    if "--yes" in values:
+        return True
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        raise UsageError(
+            "approvals grant", "nobody is there to be asked", hint="a person adds --yes, or uses a terminal"
+        )
+    say(f"this will be stored: {rule_text(grant)}")
+    sys.stderr.write("yes? [y/N] ")
+    sys.stderr.flush()
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
+
+
+def _scope(values: Values) -> Answer:
+    word = one(values, "--scope") or "project"
+    if word not in ("session", "project", "always"):
+        raise UsageError("--scope", f"does not know {word!r}", "one of: session, project, always")
+    return Answer(word)
+
+
+def _seconds(values: Values) -> int:
+    text = one(values, "--for")
+    if text is None:
+        return 0
+    try:
+        amount = int(read_amount("timeout", text))
+    except ValueError:
+        amount = 0
+    if amount < 1:
+        raise UsageError("--for", f"does not understand {text!r}", "a length of time like 30m or 8h")
+    return amount
+
+
+def _list(names: list[str], values: Values) -> int:
+    _none(names, "list")
+    found = _store().grants()
+    counted = {grant.id for grant in approvals.standing(_workspace(values), os.environ).grants}
+    documents = [{**_document(grant), "countsHere": grant.id in counted} for grant in found]
+    lines = [
+        f"{grant.id}  {'' if grant.id in counted else '(not here or not now) '}{rule_text(grant)}" for grant in found
+    ]
+    _print(values, {"schema": approvals.DOCUMENT, "grants": documents}, *lines)
+    return 0
+
+
+def _none(names: list[str], verb: str) -> None:
+    if names:
+        raise UsageError(names[0], "is one word too many", hint=f"ringfence approvals {verb}")
+
+
+def _show(names: list[str], values: Values) -> int:
+    if len(names) != 1:
+        raise UsageError("approvals show", "needs an id", hint="ringfence approvals list")
+    found = next((grant for grant in _store().grants() if grant.id == names[0]), None)
+    if found is None:
+        raise PolicyError(names[0], "there is no such grant", "ringfence approvals list")
+    document = _document(found)
+    rows = [f"{key:10} {value}" for key, value in document.items() if value not in ("", 0)]
+    _print(values, {"schema": "ringfence/approval@1", **document}, *rows)
+    return 0
+
+
+def _revoke(names: list[str], values: Values) -> int:
+    if not names:
+        raise UsageError("approvals revoke", "needs an id", hint="ringfence approvals list")
+    gone = _store().remove(names)
+    if gone:
+        _told(record.approved(_workspace(values), [rule_text(grant) for grant in gone], revoked=True))
+    lines = [f"revoked {grant.id}: {rule_text(grant)}" for grant in gone]
+    _print(values, {"schema": "ringfence/approvals-revoked@1", "grants": [_document(grant) for grant in gone]}, *lines)
+    missing = set(names) - {grant.id for grant in gone}
+    if missing:
+        raise PolicyError(", ".join(sorted(missing)), "there is no such grant", "ringfence approvals list")
+    return 0
+
+
+def _export(names: list[str], _values: Values) -> int:
+    _none(names, "export")
+    sys.stdout.write(approvals.export(_store().grants()).decode())
+    return 0
+
+
+def _import(names: list[str], values: Values) -> int:
+    if len(names) != 1:
+        raise UsageError("approvals import", "needs a file, or - for standard input")
+    store = _store()
+    if names[0] == "-":
+        content = sys.stdin.buffer.read(1 << 22)
+    else:
+        with open(names[0], "rb") as file:
+            content = file.read(1 << 22)
+    good, bad = approvals.read_document(content, os.environ)
+    if good:
+        store.add(good)
+        _told(
+            record.approved(_workspace(values), [f"{rule_text(grant)} (grant {grant.id}, imported)" for grant in good])
+        )
+    for sentence in bad:
+        say(f"ringfence: not imported: {sentence}")
+    document = {"schema": "ringfence/approvals-import@1", "imported": [grant.id for grant in good], "refused": bad}
+    _print(values, document, *(f"grant {grant.id}: {rule_text(grant)}" for grant in good))
+    return 1 if bad else 0

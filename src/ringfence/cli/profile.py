@@ -1,0 +1,88 @@
+"""`ringfence profile`: the boundaries that have a name, and what each of them comes to."""
+
+import os
+
+from ..model import UsageError
+from ..policy.load import profile_names, read_profile
+from ..policy.paths import Base
+from ..policy.profiles import ALIASES, layers_of, load_chain, never_of
+from ..policy.trust import home_of
+from .options import OUTPUT, parse, printable, render_help
+
+TABLE = OUTPUT
+EXAMPLES = ("ringfence profile list", "ringfence profile show claude", "ringfence run --profile ci -- make test")
+
+
+def main(words: list[str]) -> int:
+    """list or show."""
+    values, rest = parse(words, TABLE)
+    if rest and "--help" not in values:
+        verb, tail = rest[0], rest[1:]
+        name, tail = (tail[0], tail[1:]) if tail and not tail[0].startswith("-") else ("", tail)
+        more, left = parse(tail, TABLE)
+        values, rest = values | more, [verb, *([name] if name else []), *left]
+    if "--help" in values:
+        print(render_help("profile list | show NAME [options]", "Lists and shows profiles.", TABLE, EXAMPLES))
+        return 0
+    if rest[:1] == ["list"] and len(rest) == 1:
+        return _list("--json" in values)
+    if rest[:1] == ["show"] and len(rest) == 2:
+        return _show(rest[1], "--json" in values)
+    raise UsageError("profile", "needs one of: list, show NAME", hint="ringfence profile list")
+
+
+def _base() -> Base:
+    return Base(os.getcwd(), home_of(os.environ))
+
+
+def _list(as_json: bool) -> int:
+    rows = [(name, load_chain(name, lambda one: read_profile(one, os.environ), _base())[-1]) for name in _names()]
+    documents = [{"name": name, "about": found.about, "file": found.layer.source} for name, found in rows]
+    if as_json:
+        from .render import dump
+
+        print(dump({"schema": "ringfence/profiles@1", "profiles": documents, "aliases": ALIASES}))
+    else:
+        print(printable(*(f"{name:12} {found.about}" for name, found in rows)))
+    return 0
+
+
+def _names() -> list[str]:
+    return profile_names(os.environ)
+
+
+def _show(name: str, as_json: bool) -> int:
+    chain = load_chain(name, lambda one: read_profile(one, os.environ), _base())
+    layers = layers_of(chain, os.getcwd(), (home_of(os.environ),))
+    rules = [rule for layer in layers for rule in layer.rules if not rule.implied]
+    settings = [setting for layer in layers for setting in layer.settings]
+    document = {
+        "schema": "ringfence/profile@1",
+        "name": chain[-1].name,
+        "about": chain[-1].about,
+        "inherits": [one.name for one in reversed(chain[:-1])],
+        "mode": next((one.mode for one in reversed(chain) if one.mode), "guided"),
+        "escape": next((one.escape for one in reversed(chain) if one.escape), "ask"),
+        "neverAllow": list(never_of(chain)),
+        "files": [one.layer.source for one in chain],
+        "rules": [{"verdict": one.verdict.word, "access": one.access.value, "path": one.path} for one in rules],
+        "settings": [{"key": one.key, "value": one.value} for one in settings],
+        "examples": [{"verdict": verdict.word, "line": line} for verdict, line in chain[-1].examples],
+    }
+    if as_json:
+        from .render import dump
+
+        print(dump(document))
+        return 0
+    lines = [f"{key:12} {document[key]}" for key in ("name", "about", "mode", "escape")]
+    lines += [f"never        {path}" for path in never_of(chain)]
+    lines += [f"{one.verdict.word:6}{one.access.value:7}{one.path}" for one in rules]
+    lines += [f"{one.key:12} {_words(one.value)}" for one in settings]
+    lines += [f"example      {verdict.word}: {line}" for verdict, line in chain[-1].examples]
+    lines += [f"from         {one.layer.source}" for one in chain]
+    print(printable(*lines))
+    return 0
+
+
+def _words(value: object) -> str:
+    return " ".join(map(str, value)) if isinstance(value, tuple | list) else str(value)

@@ -1,0 +1,114 @@
+"""What a person may approve, as which rule it is remembered, and how that rule reaches the judge.
+
+Pure: where a path leads and whether it is there is found out by the caller. A grant never opens a store of secrets, our
+own files, or what a boundary says is never allowed; a wider one leaves them closed, for they are denied by name.
+"""
+
+from ..model import GRANTED, Access, Origin, Rule, Verdict
+from ..model.grant import Answer, EscapeRequest, Grant, Operation, Standing
+from .decide import is_canonical
+from .defaults import SHARED, is_inside
+from .hosts import HostError, canonical_host, is_address, joined, port_number, split_port
+from .layer import Layer, Setting, Tier
+from .stores import SECRETS, SYSTEM_SECRETS
+from .tables import STARTUP
+from .words import quoted, shown
+
+
+def target_of(operation: Operation, text: str) -> str:
+    """The one form in which a target is remembered; ValueError says why it has none. Paths come canonical."""
+    if operation is Operation.BIND:
+        if not port_number(text):
+            raise ValueError(f"{shown(text)} is not a port")
+        return str(port_number(text))
+    if operation is Operation.CONNECT:
+        host, port = split_port(text)
+        if port and not port_number(port):
+            raise ValueError(f"{shown(text)} has no port that can be dialled")
+        wild = host.startswith("*.")
+        try:
+            name = canonical_host(host.removeprefix("*."))
+        except HostError as error:
+            raise ValueError(f"{shown(text)} is not a host: {error}") from None
+        if wild and (is_address(name) or "." not in name):
+            raise ValueError(f"{shown(text)} would be half of the internet")
+        return joined(f"*.{name}" if wild else name, port_number(port))
+    if not is_canonical(text):
+        raise ValueError(f"{shown(text)} is not an absolute path")
+    return text
+
+
+def refusal(grant: Grant, homes: tuple[str, ...] = (), own: tuple[str, ...] = (), never: tuple[str, ...] = ()) -> str:
+    """Why a grant may not be given, or "". `own` are our files, `never` what the boundary never allows."""
+    if grant.operation in (Operation.CONNECT, Operation.BIND):
+        return ""
+    path, writes = grant.target, grant.operation.kind == "write"
+    if path in SHARED or any(is_inside(home, (path,)) for home in homes):
+        return f"{shown(path)} is too much at once: name what is needed in it"
+    stores = [(f"{home.rstrip('/')}/{name}", why) for home in homes for name, why in SECRETS]
+    for place, why in (*SYSTEM_SECRETS, *stores):
+        if is_inside(path, (place,)):
+            return f"{shown(path)} is kept closed ({why}); only a policy file can open it"
+    for place in own:
+        if is_inside(path, (place,)) or (writes and is_inside(place, (path,))):
+            return f"{shown(place)} is ringfence's own"
+    for place in never:
+        if is_inside(path, (place,)):
+            return f"{shown(place)} is never allowed by the boundary"
+    for home in homes if writes else ():
+        for name, why in STARTUP:
+            if is_inside(path, (f"{home.rstrip('/')}/{name}",)):
+                return f"{shown(path)} runs code later ({why}), and no grant lifts that"
+    return ""
+
+
+def choices(request: EscapeRequest, homes: tuple[str, ...] = ()) -> list[str]:
+    """Targets that would answer a question, from the narrowest: a person chooses, or names another."""
+    if request.operation is Operation.BIND:
+        return [request.target]
+    if request.operation is Operation.CONNECT:
+        host, port = split_port(request.target)
+        found = [request.target, *([host] if port else [])]
+        labels = host.split(".")
+        return found + ([f"*.{'.'.join(labels[1:])}"] if len(labels) > 2 and not is_address(host) else [])
+    found, path = [], request.target
+    while path not in SHARED and path not in homes and len(found) < 4:
+        found.append(path)
+        path = path.rpartition("/")[0] or "/"
+    return found or [request.target]
+
+
+def rule_text(grant: Grant) -> str:
+    """Exactly what is remembered, in the words of the policy, where, and until when."""
+    verbs = {"read": "--allow-read", "write": "--allow-write", "connect": "--allow-host", "bind": "--forward"}
+    where = f"in {shown(grant.workspace)}" if grant.workspace else "in every workspace"
+    return f"{verbs[grant.operation.kind]} {quoted(grant.target)} {where}, {ending(grant)}"
+
+
+def ending(grant: Grant) -> str:
+    """When a grant ends, for people."""
+    if not grant.until:
+        return "until it is revoked"
+    from datetime import UTC, datetime
+
+    stamp = f"{datetime.fromtimestamp(grant.until, UTC):%Y-%m-%d %H:%M} UTC"
+    return f"until {stamp}" + (" or a restart" if grant.answer is Answer.SESSION else "")
+
+
+def grants_layer(standing: Standing) -> Layer:
+    """What was approved as a layer; every rule's origin names the grant and its end."""
+    rules: list[Rule] = []
+    settings: list[Setting] = []
+    for grant in standing.grants:
+        origin = Origin(f"grant {grant.id} ({ending(grant)})")
+        kind, target = grant.operation.kind, grant.target
+        if kind == "connect":
+            settings.append(Setting("network.allowedDomains", (target,), origin))
+        elif kind == "bind":
+            settings.append(Setting("network.forward", (int(target),), origin))
+        else:
+            access = Access.WRITE if kind == "write" else Access.READ
+            rules.append(Rule(access, Verdict.ALLOW, target, origin, why=GRANTED))
+            if access is Access.WRITE:
+                rules.append(Rule(Access.READ, Verdict.ALLOW, target, origin, implied=True, why=GRANTED))
+    return Layer(Tier.GRANTS, rules=tuple(rules), settings=tuple(settings), notes=standing.notes)

@@ -1,0 +1,313 @@
+"""A person's yes: narrow, shown before it is stored, in force at the next run, and taken back."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ringfence import Flags, PolicyError, approvals, run
+from ringfence.airlock import Store
+from ringfence.cli import call
+from ringfence.explain import why, why_connect
+from ringfence.judging import bounds_for_agent
+from ringfence.model import GRANTED, Access, Disk, Kind, Origin, Place, Policy, Rule, Verdict
+from ringfence.model.grant import NOTHING, Answer, EscapeRequest, Grant, Operation, Standing
+from ringfence.plan.rules import swayed
+from ringfence.policy.grants import choices, grants_layer, refusal, rule_text, target_of
+from ringfence.policy.trust import approvals_of
+from ringfence.run import make_request
+
+AS_ROOT = os.geteuid() == 0
+
+
+def add(
+    target: object, workspace: Path, operation: str = "read", answer: Answer = Answer.PROJECT, **more: int
+) -> Grant:
+    made = approvals.make(Operation(operation), str(target), answer, str(workspace), environ=os.environ, **more)  # type: ignore[arg-type]
+    store().add([made])
+    return made
+
+
+def store() -> Store:
+    return Store(approvals_of(os.environ))
+
+
+def said(workspace: Path, *argv: str) -> tuple[int, str]:
+    outcome = run(list(argv), workspace=str(workspace), as_root=AS_ROOT, capture=True)
+    return outcome.exit_code, (outcome.stdout or b"").decode()
+
+
+def verdict(workspace: Path, access: str, path: object) -> tuple[Verdict, str]:
+    request = make_request(str(workspace), str(workspace), Flags(), AS_ROOT)
+    decision, _ = why_connect(request, str(path)) if access == "connect" else why(request, access, str(path))
+    return decision.verdict, decision.reason
+
+
+# ---- In force ----
+
+
+def test_a_yes_reaches_the_next_run_the_judge_and_the_guard_and_is_taken_back(home: Path, workspace: Path) -> None:
+    assert said(workspace, "cat", f"{home}/data/f") == (1, "")
+    grant = add(home / "data", workspace, seconds=3600)
+    assert said(workspace, "cat", f"{home}/data/f") == (0, "data")
+    word, reason = verdict(workspace, "read", home / "data" / "f")
+    assert word is Verdict.ALLOW
+    stamp = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(grant.until))
+    assert f"grant {grant.id} (until {stamp})" in reason
+    guard = bounds_for_agent(str(workspace), "", os.environ)
+    assert guard.decide(Access.READ, f"{home}/data/f").verdict is Verdict.ALLOW
+    assert guard.decide(Access.WRITE, f"{home}/data/f").verdict is Verdict.DENY
+    store().remove([grant.id])
+    assert said(workspace, "cat", f"{home}/data/f") == (1, "")
+    assert verdict(workspace, "read", home / "data" / "f")[0] is Verdict.DENY
+
+
+def test_a_write_and_a_host(home: Path, workspace: Path) -> None:
+    add(home / "data", workspace, "create")
+    add("API.Example.com.:443", workspace, "connect")
+    assert said(workspace, "sh", "-c", f"echo new > {home}/data/new && cat {home}/data/f")[0] == 0
+    assert (home / "data" / "new").read_text() == "new\n"
+    assert verdict(workspace, "connect", "api.example.com:443")[0] is Verdict.ALLOW
+    assert "grant" in verdict(workspace, "connect", "api.example.com:443")[1]
+    assert verdict(workspace, "connect", "api.example.com:80")[0] is Verdict.DENY
+    assert verdict(workspace, "connect", "evilapi.example.com:443")[0] is Verdict.DENY
+
+
+def test_a_grant_holds_where_and_as_long_as_it_says(
+    home: Path, workspace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = workspace.parent / "other"
+    other.mkdir()
+    add(home / "data", workspace)
+    assert approvals.standing(str(other), os.environ) == NOTHING
+    always = add(home / "notes", workspace, answer=Answer.ALWAYS)
+    assert approvals.standing(str(other), os.environ).grants == (always,)
+    session = add(home / ".cargo", workspace, answer=Answer.SESSION, seconds=10**9)
+    assert session.until - session.made == approvals.SESSION_SECONDS
+    assert session in approvals.standing(str(workspace), os.environ).grants
+    monkeypatch.setattr(approvals, "boot_id", lambda: "another start")
+    assert session not in approvals.standing(str(workspace), os.environ).grants
+    later = time.time() + 7200
+    short = add(home / "data", workspace, seconds=3600)
+    assert short in approvals.standing(str(workspace), os.environ).grants
+    monkeypatch.setattr(time, "time", lambda: later)
+    assert short not in approvals.standing(str(workspace), os.environ).grants
+
+
+# ---- What it never covers ----
+
+
+def test_a_grant_for_a_toolchain_does_not_open_its_token(home: Path, workspace: Path) -> None:
+    add(home / ".cargo", workspace, "write")
+    assert said(workspace, "cat", f"{home}/.cargo/bin/cargo") == (0, "tool")
+    assert said(workspace, "cat", f"{home}/.cargo/credentials.toml")[0] != 0
+    assert said(workspace, "sh", "-c", f"echo x > {home}/.cargo/credentials.toml")[0] != 0
+    assert (home / ".cargo" / "credentials.toml").read_text() == "token"
+
+
+def test_a_path_that_became_a_link_opens_nothing(home: Path, workspace: Path) -> None:
+    add(home / "data", workspace)
+    (home / "data").rename(home / "moved")
+    (home / "data").symlink_to(home / ".ssh")
+    assert said(workspace, "cat", f"{home}/data/id")[0] != 0
+    found = approvals.standing(str(workspace), os.environ)
+    assert (found.grants, len(found.notes)) == ((), 1)
+    (home / "data").unlink()
+    (home / "data").symlink_to(home / "moved")
+    assert said(workspace, "cat", f"{home}/data/f")[0] != 0
+    (home / "data").unlink()
+    assert "is not there" in approvals.standing(str(workspace), os.environ).notes[0]
+    (home / "moved").rename(home / "data")
+    assert said(workspace, "cat", f"{home}/data/f") == (0, "data")
+
+
+def test_a_link_that_comes_after_the_store_was_read_opens_nothing() -> None:
+    """The planner does not follow it either, wherever it stands: it was the path that was approved."""
+    approved = Rule(Access.READ, Verdict.ALLOW, "/data/x", Origin("grant 1"), why=GRANTED)
+    written = Rule(Access.READ, Verdict.ALLOW, "/data/x", Origin("--allow-read"))
+    disk = Disk({"/data/x": Place("/data/x", "/home/me/.ssh", Kind.DIRECTORY, links=("/data/x",))})
+    assert swayed(Policy("/ws", (approved, written)), disk) == (approved,)
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        *("~/.ssh", "~/.ssh/id", "~/.cargo/credentials.toml", "~", "/", "/etc/shadow", "/home", "/var/lib/docker/x"),
+        *("~/.local/state/ringfence", "~/.local/state/ringfence/approvals", "~/.config/ringfence/policy.toml"),
+        *("~/nowhere", "~/data/nowhere", "/etc/ringfence/policy.d", "~/link", "~/data/../.ssh"),
+    ],
+)
+def test_what_no_grant_covers(home: Path, workspace: Path, target: str) -> None:
+    (home / "link").symlink_to(".ssh")
+    with pytest.raises(PolicyError):
+        add(target.replace("~", str(home)), workspace)
+    assert store().grants() == []
+
+
+@pytest.mark.parametrize("target", ["~/.bashrc", "~/.config", "~/.config/git", "~/.local/state"])
+def test_what_no_grant_lets_be_written(home: Path, workspace: Path, target: str) -> None:
+    for name in (".bashrc", ".config/git/x", ".local/state/x", ".config/ringfence/x"):
+        (home / name).parent.mkdir(parents=True, exist_ok=True)
+        (home / name).write_text("")
+    path = target.replace("~", str(home))
+    with pytest.raises(PolicyError):
+        add(path, workspace, "write")
+
+
+def test_what_is_never_allowed_stays_so(home: Path, workspace: Path) -> None:
+    place = home / ".config" / "ringfence" / "profiles"
+    place.mkdir(parents=True)
+    (place / "mine.toml").write_text(f'[profile]\nneverAllow = ["{home}/data"]\n')
+    add(home / "data" / "f", workspace)
+    request = make_request(str(workspace), str(workspace), Flags(profile="mine"), AS_ROOT)
+    assert why(request, "read", f"{home}/data/f")[0].verdict is Verdict.DENY
+    with pytest.raises(PolicyError):
+        approvals.make(
+            Operation.READ,
+            f"{home}/data/f",
+            Answer.ALWAYS,
+            str(workspace),
+            environ=os.environ,
+            never=(f"{home}/data",),
+        )
+
+
+@pytest.mark.parametrize("host", ["*", "*.com", "*.1.2.3.4", "x.com:0", "x.com:99999", "a b", "", "0x7f.1", "*.*.com"])
+def test_hosts_that_are_none_or_too_many(workspace: Path, host: str) -> None:
+    with pytest.raises(PolicyError):
+        add(host, workspace, "connect")
+
+
+@given(st.text(alphabet="/ab.~*\0\n", max_size=12))
+def test_only_a_canonical_path_is_stored(text: str) -> None:
+    try:
+        stored = target_of(Operation.READ, text)
+    except ValueError:
+        return
+    assert stored == os.path.normpath(text) == text
+    assert text.startswith("/")
+
+
+def test_what_is_shown_is_what_is_stored(home: Path, workspace: Path) -> None:
+    grant = add(home / "data", workspace, "delete")
+    assert rule_text(grant) == f"--allow-write {home}/data in {workspace}, until it is revoked"
+    layer = grants_layer(Standing((grant,)))
+    assert [(rule.access, rule.path) for rule in layer.rules if not rule.implied] == [(Access.WRITE, f"{home}/data")]
+    assert refusal(msgspec.structs.replace(grant, target=f"{home}/.ssh"), (str(home),))
+
+
+def test_a_question_can_be_answered_narrower_or_wider() -> None:
+    def asked(operation: Operation, target: str) -> list[str]:
+        request = EscapeRequest(id="1", operation=operation, target=target, at="2026-11-15T00:00:00Z")
+        return choices(request, ("/home/x",))
+
+    assert asked(Operation.READ, "/home/x/a/b/c") == ["/home/x/a/b/c", "/home/x/a/b", "/home/x/a"]
+    assert asked(Operation.CONNECT, "api.x.com:443") == ["api.x.com:443", "api.x.com", "*.x.com"]
+    assert asked(Operation.CONNECT, "1.2.3.4:5") == ["1.2.3.4:5", "1.2.3.4"]
+    assert asked(Operation.BIND, "8080") == ["8080"]
+    assert [answer.is_kept for answer in Answer] == [False, False, True, True, True]
+
+
+# ---- Out and in ----
+
+
+def test_a_document_goes_round_and_adds_to_what_is_there(home: Path, workspace: Path) -> None:
+    first, second = add(home / "data", workspace), add(home / "notes", workspace, answer=Answer.ALWAYS)
+    add(home / ".cargo", workspace, answer=Answer.SESSION)
+    document = approvals.export(store().grants())
+    store().remove([first.id, second.id])
+    third = add("x.example:443", workspace, "connect")
+    good, bad = approvals.read_document(document, os.environ)
+    assert ({one.id for one in good}, bad) == ({first.id, second.id}, [])
+    store().add(good)
+    assert {one.id for one in store().grants()} >= {first.id, second.id, third.id}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        *({"target": "relative/path"}, {"target": "../escape/attempt"}, {"target": "/nonexistent/x"}),
+        *({"target": "HOME/.ssh/id"}, {"target": "HOME/link"}, {"answer": "session"}, {"answer": "deny"}),
+        *({"workspace": ""}, {"operation": "delete"}, {"id": "../x"}),
+    ],
+    ids=str,
+)
+def test_what_may_not_be_stored_is_not_imported(home: Path, workspace: Path, change: dict[str, str]) -> None:
+    (home / "link").symlink_to("data")
+    grant = add(home / "data", workspace)
+    document = json.loads(approvals.export([grant]))
+    document["grants"][0] |= {key: value.replace("HOME", str(home)) for key, value in change.items()}
+    good, bad = approvals.read_document(json.dumps(document).encode(), os.environ)
+    assert (good, len(bad)) == ([], 1)
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"schema": "other@1", "grants": []}', '{"schema": 1}', "\0"])
+def test_what_is_no_document(text: str) -> None:
+    with pytest.raises(PolicyError):
+        approvals.read_document(text.encode(), os.environ)
+
+
+# ---- The command ----
+
+
+def test_the_life_of_a_grant_by_the_command(
+    home: Path, workspace: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def ringfence(*words: str) -> tuple[int, str, str]:
+        code = call(["approvals", *words])
+        out, err = capsys.readouterr()
+        return code, out, err
+
+    monkeypatch.chdir(workspace)
+    code, out, _ = ringfence("grant", "read", "~/data", "--for", "8h", "--dry-run")
+    assert (code, out.startswith(f"--allow-read {home}/data in {workspace}, until ")) == (0, True)
+    assert store().grants() == []
+    code, _, err = ringfence("grant", "read", "~/data")
+    assert (code, "nobody is there to be asked" in err) == (2, True)
+    code, out, _ = ringfence("grant", "read", "~/data", "--for", "8h", "--reason", "tests", "--yes", "--json")
+    stored = json.loads(out)
+    assert (code, stored["target"], stored["reason"]) == (0, f"{home}/data", "tests")
+    assert stored["id"] in ringfence("list")[1]
+    assert json.loads(ringfence("list", "--json")[1])["grants"][0]["countsHere"] is True
+    assert "tests" in ringfence("show", stored["id"])[1]
+    document = workspace / "approvals.json"
+    document.write_text(ringfence("export")[1])
+    assert ringfence("revoke", stored["id"])[0] == 0
+    assert ringfence("revoke", stored["id"])[0] == 125
+    assert ringfence("list")[1] == ""
+    assert ringfence("import", str(document))[0] == 0
+    assert [one.id for one in store().grants()] == [stored["id"]]
+    for words in (
+        (),
+        ("grant",),
+        ("grant", "fly", "x"),
+        ("list", "x"),
+        ("show",),
+        ("grant", "read", "x", "--for", "soon"),
+    ):
+        assert ringfence(*words)[0] in (2, 125)
+    code, out, _ = (call(["log", "--json"]), *capsys.readouterr())
+    assert "grant" in out
+    assert "revoked: " in out
+
+
+def test_the_model_cannot_answer_its_own_question(home: Path, workspace: Path) -> None:
+    """Inside, the store is neither there to be read nor to be written, and the verb says so."""
+    add(home / "notes", workspace)
+    place = approvals_of(os.environ)
+    before = (Path(place) / "approvals.db").read_bytes()
+    script = f"cat {place}/approvals.db; ls {place}; echo x > {place}/approvals.db; mkdir -p {place}; rm -rf {place}"
+    assert said(workspace, "sh", "-c", script)[1] == ""
+    assert (Path(place) / "approvals.db").read_bytes() == before
+    code = "import sys; from ringfence.cli import call; sys.exit(call(['approvals', 'grant', 'read', '/opt', '--yes']))"
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=os.environ | {"RINGFENCE": "1"}, cwd=workspace, capture_output=True, text=True
+    )
+    assert (done.returncode, "a person's" in done.stderr) == (125, True)

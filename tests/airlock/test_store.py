@@ -1,0 +1,135 @@
+"""The memory of approvals: many writers, nothing lost, and nobody else's file touched."""
+
+import os
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from ringfence import PolicyError
+from ringfence.airlock import Store
+from ringfence.airlock.store import MOST
+from ringfence.model.grant import Answer, Grant, Operation
+
+
+def grant(number: int = 0, **more: object) -> Grant:
+    told: dict[str, object] = {"id": f"{number:08x}", "operation": Operation.READ, "target": f"/data/{number}"}
+    return Grant(**{**told, "answer": Answer.ALWAYS, "made": number, **more})  # type: ignore[arg-type]
+
+
+def test_what_is_stored_comes_back(tmp_path: Path) -> None:
+    store = Store(str(tmp_path / "a"))
+    assert store.grants() == []
+    assert not os.path.exists(store.path)
+    given = [
+        grant(1),
+        grant(2, operation=Operation.CONNECT, target="x.example:443", answer=Answer.PROJECT, workspace="/w", until=9),
+        grant(3, answer=Answer.SESSION, workspace="/w", boot="b", reason="because; DROP TABLE grants"),
+    ]
+    store.add(given)
+    assert Store(str(tmp_path / "a")).grants() == given
+    assert store.remove(["00000001", "nobody"]) == [given[0]]
+    assert store.grants() == given[1:]
+    assert os.stat(store.path).st_mode & 0o777 == 0o600
+    assert os.stat(tmp_path / "a").st_mode & 0o777 == 0o700
+
+
+def test_the_same_again_takes_the_place_of_the_old(tmp_path: Path) -> None:
+    store = Store(str(tmp_path / "a"))
+    store.add([grant(1)])
+    store.add([grant(2, target="/data/1", until=5)])
+    assert [one.id for one in store.grants()] == ["00000002"]
+
+
+def test_all_or_none(tmp_path: Path) -> None:
+    store = Store(str(tmp_path / "a"))
+    store.add([grant(1)])
+    with pytest.raises(PolicyError):
+        store.add([grant(number) for number in range(2, MOST + 2)])
+    assert store.grants() == [grant(1)]
+
+
+def test_sixty_four_writers_at_once(tmp_path: Path) -> None:
+    """They make the file, too; half of them take something back as well."""
+    children = []
+    for number in range(64):
+        child = os.fork()
+        if child == 0:
+            code = 1
+            try:
+                store = Store(str(tmp_path / "a"))
+                store.add([grant(number), grant(1000 + number)])
+                if number % 2:
+                    assert store.remove([f"{1000 + number:08x}"])
+                code = 0
+            finally:
+                os._exit(code)
+        children.append(child)
+    assert [os.waitpid(child, 0)[1] for child in children] == [0] * 64
+    wanted = {f"{number:08x}" for number in range(64)} | {f"{1000 + number:08x}" for number in range(0, 64, 2)}
+    assert {one.id for one in Store(str(tmp_path / "a")).grants()} == wanted
+
+
+def _open(path: Path) -> None:
+    path.touch()
+    path.chmod(0o666)
+
+
+def _foreign(path: Path) -> None:
+    with sqlite3.connect(path) as db:
+        db.execute("CREATE TABLE things (x)")
+
+
+def _later(path: Path) -> None:
+    Store(str(path.parent)).add([grant(1)])
+    with sqlite3.connect(path) as db:
+        db.execute("PRAGMA user_version = 9")
+
+
+def _odd_row(path: Path) -> None:
+    Store(str(path.parent)).add([grant(1)])
+    with sqlite3.connect(path) as db:
+        db.execute("UPDATE grants SET operation = 'everything'")
+
+
+def _cut(path: Path) -> None:
+    Store(str(path.parent)).add([grant(number) for number in range(200)])
+    with sqlite3.connect(path) as db:
+        db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    content = path.read_bytes()
+    path.write_bytes(content[:5000] + b"\xff" * (len(content) - 5000))
+
+
+@pytest.mark.parametrize("damage", ["text", "zeros", "foreign", "later", "row", "cut", "link", "directory", "open"])
+def test_a_file_that_is_not_ours_or_damaged_is_refused_and_kept(tmp_path: Path, damage: str) -> None:
+    place = tmp_path / "a"
+    place.mkdir(mode=0o700)
+    path = place / "approvals.db"
+    made: dict[str, Callable[[], object]] = {
+        "text": lambda: path.write_text("not a database, but somebody's text " * 40),
+        "zeros": lambda: path.write_bytes(bytes(8192)),
+        "foreign": lambda: _foreign(path),
+        "later": lambda: _later(path),
+        "row": lambda: _odd_row(path),
+        "cut": lambda: _cut(path),
+        "link": lambda: path.symlink_to(tmp_path / "elsewhere"),
+        "directory": path.mkdir,
+        "open": lambda: _open(path),
+    }
+    made[damage]()
+    before = path.read_bytes() if path.is_file() else None
+    with pytest.raises(PolicyError) as caught:
+        Store(str(place)).grants()
+    with pytest.raises(PolicyError):
+        Store(str(place)).add([grant(7)] if damage not in ("row", "cut") else [grant(0, made="x")])
+    assert "left as it is" in caught.value.hint
+    assert (path.read_bytes() if path.is_file() else None) == before
+    assert not (tmp_path / "elsewhere").exists()
+
+
+def test_a_place_that_others_can_change_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a").chmod(0o777)
+    with pytest.raises(PolicyError):
+        Store(str(tmp_path / "a")).add([grant(1)])
