@@ -35,7 +35,10 @@ def remove_tree(path: str) -> None:
 
 
 def open_up(name: str, above: int | None = None) -> None:
-    """Give a directory back to its owner, whatever its mode; a link is refused."""
+    """Give a directory back to its owner, whatever its mode; a link is refused, or at least not followed."""
+    if os.chmod in os.supports_follow_symlinks:
+        os.chmod(name, 0o700, dir_fd=above, follow_symlinks=False)
+        return
     held = os.open(name, getattr(os, "O_PATH", 0) | _FLAGS, dir_fd=above)
     try:
         os.chmod(f"/proc/self/fd/{held}", 0o700)
