@@ -8,8 +8,6 @@ replaced, after some seconds, and when the enactor finds something else than was
 import _thread  # what `threading` adds is not needed here, and costs the command a millisecond
 import atexit
 import contextlib
-import errno
-import fcntl
 import os
 import sys
 import time
@@ -105,7 +103,7 @@ class Prepared:
         if self.policy.limits:
             self.host = msgspec.structs.replace(self.host, cgroups=enforce.controllers())
         if self.policy.enforcement is not Enforcement.OFF and not plan.has_view(self.host):
-            self.temporary = _new_directory(request.ids, self.held)
+            self.temporary = enforce.new_directory(request.ids, self.held)
             disk = enforce.survey([self.temporary], self.held, disk, request.ids)
         present = {asked: place.path for asked, place in disk.places.items() if place.kind is not Kind.MISSING}
         few = plan.with_aliases(plan.with_git_file(few, disk), present, mounts)
@@ -175,7 +173,7 @@ class Prepared:
         wanted = self.policy.network.ssh_agent and self.policy.enforcement is not Enforcement.OFF
         has_agent = bool(wanted and path) and plan.has_view(host) and ids is None
         if has_agent or plan.wants_resolver(self.policy, host):
-            self.temporary = _new_directory(ids, self.held)
+            self.temporary = enforce.new_directory(ids, self.held)
         if has_agent:
             self.agent = path, start.listen_at(f"{self.temporary}/agent")
             self.held.append(self.agent[1])
@@ -188,7 +186,7 @@ class Prepared:
         self.policy = plan.with_sockets(self.policy, host)
         if plan.wants_resolver(self.policy, host):
             for name, text in plan.resolver_files(self.policy, os.uname().nodename).items():
-                _write(f"{self.temporary}/{name}", text)
+                enforce.write_new(f"{self.temporary}/{name}", text)
             self.policy = plan.with_resolver(self.policy, self.temporary)
 
     def judged(self) -> Policy:
@@ -281,7 +279,7 @@ class Prepared:
             os.close(fd)
         self.held = []
         if self.temporary:
-            _remove(self.temporary)
+            enforce.remove(self.temporary)
 
 
 def _identities(walls: plan.Walls, covered: Iterable[Place], uid: int) -> dict[str, tuple[int, int]]:
@@ -342,60 +340,6 @@ def _with_matches(found: Policy) -> tuple[Policy, tuple[str, ...]]:
 
 _prepared: dict[Request, Prepared] = {}
 _lock = _thread.allocate_lock()
-
-
-def _new_directory(ids: tuple[int, int] | None, held: list[int]) -> str:
-    """A directory of our own in /tmp, for a plan that cannot have a private /tmp. It is locked while we use it."""
-    _sweep()
-    path = f"/tmp/ringfence-{os.geteuid()}-{os.urandom(8).hex()}"
-    os.mkdir(path, 0o700)
-    held.append(os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC))
-    fcntl.flock(held[-1], fcntl.LOCK_SH)
-    if ids:
-        os.chown(path, *ids)
-    return path
-
-
-def _write(path: str, text: str) -> None:
-    """A file that everybody may read: the command's user is another when root starts it."""
-    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
-    try:
-        os.fchmod(fd, 0o644)
-        os.write(fd, text.encode())
-    finally:
-        os.close(fd)
-
-
-def _sweep() -> None:
-    """Remove such directories of processes that were killed before they could: nobody has them locked."""
-    mine = f"ringfence-{os.geteuid()}-"
-    for name in os.listdir("/tmp"):
-        if not name.startswith(mine):
-            continue
-        try:
-            fd = os.open(f"/tmp/{name}", os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-        except OSError:
-            continue  # gone meanwhile, or not ours at all
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            is_old = time.time() - os.fstat(fd).st_mtime > 10  # not one that is just about to be locked
-        except BlockingIOError:
-            is_old = False
-        finally:
-            os.close(fd)
-        if is_old:
-            _remove(f"/tmp/{name}")
-
-
-def _remove(path: str) -> None:
-    try:
-        os.rmdir(path)
-    except OSError as error:
-        if error.errno != errno.ENOENT:
-            from .enforce.removal import remove_tree  # only for what a command left behind
-
-            with contextlib.suppress(OSError):
-                remove_tree(path)
 
 
 def environment() -> dict[str, str]:

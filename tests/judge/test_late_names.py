@@ -137,9 +137,9 @@ def test_what_comes_later_is_judged_when_it_is_used(
     with tempfile.TemporaryDirectory(dir="/var/tmp", prefix="rf-late-") as scratch, backend(walls):
         os.chmod(scratch, 0o755)
         root = Path(scratch, "ws")
-        for path in (root, *(root / name for name in THERE)):
-            path.mkdir()
-            own(path)
+        for directory in (root, *(root / name for name in THERE)):
+            directory.mkdir()
+            own(directory)
         flags = ringfence.Flags(
             cwd=str(root), deny_read=tuple(unread), deny_write=tuple(unwritten), allow_read=tuple(allowed)
         )

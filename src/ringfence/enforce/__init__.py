@@ -11,6 +11,9 @@ from .repository import programs as programs
 from .repository import project_of as project_of
 from .repository import submodule as submodule
 from .repository import worktrees as worktrees
+from .temporary import new_directory as new_directory
+from .temporary import remove as remove
+from .temporary import write_new as write_new
 from .wire import encode as encode
 from .wire import encode_step as encode_step
 from .wire import whole as whole
@@ -47,6 +50,7 @@ elif sys.platform == "darwin":
     from .unsupported import disown as disown
     from .unsupported import inheritance as inheritance
     from .unsupported import list_children as list_children
+    from .unsupported import look_at as look_at
     from .unsupported import look_over as look_over
     from .unsupported import make_group as make_group
     from .unsupported import make_shelf as make_shelf
@@ -62,6 +66,7 @@ else:
     from .unsupported import disown as disown
     from .unsupported import inheritance as inheritance
     from .unsupported import list_children as list_children
+    from .unsupported import look_at as look_at
     from .unsupported import look_over as look_over
     from .unsupported import make_group as make_group
     from .unsupported import make_shelf as make_shelf

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Set
 from types import TracebackType
 from typing import NoReturn
 
-from ..model import Disk, Ending, Host, Kind, LaunchError, Mount, Observed, Place, Plan, Shelf, Stream
+from ..model import Crowd, Disk, Ending, Host, Kind, LaunchError, Mount, Observed, Place, Plan, Rule, Shelf, Stream
 from .flows import Give, Sink
 
 
@@ -195,6 +195,13 @@ def start(
     group: Group | None = None,
 ) -> Launch:
     _refuse()
+
+
+def look_at(
+    crowds: Iterable[Crowd], apart: object, mounts: object, held: object, ids: object
+) -> tuple[tuple[Crowd, ...], list[Rule]]:
+    """Nothing is planned together: each rule by itself."""
+    return (), [rule for crowd in crowds for rule in crowd.rules]
 
 
 def look_over(inherited: tuple[int, ...]) -> tuple[tuple[Stream, ...], tuple[int, ...], bool]:
