@@ -347,12 +347,12 @@ static long do_seccomp(struct reader reader)
 	char *into = (char *)filter;
 	long listener;
 
-	if ((int)reader.numbers[0] != (warden.hand >= 0))
+	if ((int)reader.numbers[0] != (command_hand >= 0))
 		return -E_PROTO;
 	for (uint32_t i = 0; i < length; i++)
 		into[i] = bytes[i];
 	program.len = (unsigned short)(length / sizeof(struct sock_filter));
-	if (warden.hand < 0)
+	if (command_hand < 0)
 		return CALL(seccomp, SECCOMP_SET_MODE_FILTER, 0, P(&program), 0, 0);
 	/* Killable: a call that was taken up is not begun anew because of a signal, or a directory would be made twice. */
 	listener = CALL(seccomp, SECCOMP_SET_MODE_FILTER, listen | 32 /* WAIT_KILLABLE_RECV, 5.19 */, P(&program), 0, 0);
@@ -378,7 +378,7 @@ static long do_exec(struct reader reader, long status, uint32_t number)
 /* Nothing but 0 to 2 goes on; the status channel ends by itself, at exec, and the warden's hand is let go before. */
 static long close_rest(long status)
 {
-	const long hand = warden.hand < 0 ? status : warden.hand, low = hand < status ? hand : status;
+	const long hand = command_hand < 0 ? status : command_hand, low = hand < status ? hand : status;
 	const long high = hand < status ? status : hand;
 	const struct {
 		long first, last;

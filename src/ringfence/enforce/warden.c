@@ -43,8 +43,9 @@ static struct {
 static struct {
 	long status, signals;
 	uint32_t step;
-	_Alignas(16) char stack[32768];
+	_Alignas(16) char stack[65536];
 } inner;
+static long command_hand = -1; /* the command's end of what it hands its listener over by */
 
 /* What a nursery has made for all its runs: the filter, in force already, and rulesets: the plan's, which is `ruleset`, and
  * those of the borders around the run and around the command. */
@@ -142,7 +143,9 @@ static void keep_outside(long warden_pid)
 		answer = CALL(waitid, P_PID_, warden_pid, P(&ended), WEXITED_, 0);
 	} while (answer == -EINTR_);
 	close_fd(leash);
-	leave(ended.code == CLD_EXITED_ ? ended.status : 128 + ended.status);
+	if (warden.alone) /* a pid namespace has ended with the warden, and outside it everybody would be meant */
+		end_all();
+	CALL(exit_group, ended.code == CLD_EXITED_ ? ended.status : 128 + ended.status, 0, 0, 0, 0);
 }
 
 /* WARDEN: from here on we are pid 1 of a pid namespace of our own, or the reaper of all that follows. */
@@ -183,10 +186,7 @@ static long do_warden(uint64_t namespace, long status)
 	outer.leash = leash[1];
 	outer.other = leash[0];
 	outer.status = status;
-	/* In a pid namespace the two know different things of what they may end. */
-	pid = warden.alone ? fork_sharing(keep_outside, outer.stack, sizeof(outer.stack)) : fork_();
-	if (pid > 0)
-		keep_outside(pid);
+	pid = fork_sharing(keep_outside, outer.stack, sizeof(outer.stack));
 	if (pid)
 		return pid;
 	close_fd(leash[1]);
@@ -378,12 +378,12 @@ static long hand_over(long listener)
 	long answer;
 
 	pack(&parcel, (int32_t)listener);
-	answer = CALL(sendmsg, warden.hand, P(&parcel.message), 0, 0, 0);
+	answer = CALL(sendmsg, command_hand, P(&parcel.message), 0, 0, 0);
 	if (answer >= 0)
-		answer = CALL(read, warden.hand, P(&byte), 1, 0, 0);
+		answer = CALL(read, command_hand, P(&byte), 1, 0, 0);
 	close_fd(listener);
-	close_fd(warden.hand);
-	warden.hand = -1;
+	close_fd(command_hand);
+	command_hand = -1;
 	return answer < 0 ? answer : answer == 1 ? 0 : -E_PIPE;
 }
 
@@ -480,6 +480,8 @@ static long do_command(long status, uint32_t number)
 {
 	uint64_t child = 1UL << (SIGCHLD_ - 1);
 	int hands[2] = {-1, -1};
+	/* The warden moves its own while the command lets go of these. */
+	const long leash = warden.leash, gate = dial.gate, observed = observer.channel;
 	long answer, pid, signals = CALL(signalfd4, -1, P(&child), 8, O_CLOEXEC, 0);
 
 	if (signals < 0)
@@ -496,21 +498,19 @@ static long do_command(long status, uint32_t number)
 	inner.status = status;
 	inner.signals = signals;
 	inner.step = number;
-	/* Each has an end of its own of the hand; without one, the command reads nothing that the warden writes. */
-	pid = hands[0] < 0 ? fork_sharing(keep_inside, inner.stack, sizeof(inner.stack)) : fork_();
-	if (pid < 0)
-		return pid;
-	warden.hand = hands[pid ? 0 : 1];
+	warden.hand = hands[0];
+	command_hand = hands[1];
+	pid = fork_sharing(keep_inside, inner.stack, sizeof(inner.stack));
 	if (pid)
-		keep_inside(pid);
+		return pid;
 	close_fd(signals);
-	close_fd(warden.leash);
+	close_fd(leash);
 	if (hands[0] >= 0)
 		close_fd(hands[0]);
-	if (dial.gate >= 0)
-		close_fd(dial.gate);
-	if (observer.channel >= 0)
-		close_fd(observer.channel);
+	if (gate >= 0)
+		close_fd(gate);
+	if (observed >= 0)
+		close_fd(observed);
 	if (hands[0] >= 0)
 		close_fd(born.own);
 	return CALL(rt_sigprocmask, SIG_SETMASK_, P(&warden.signals), 0, 8, 0);
