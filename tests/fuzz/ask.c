@@ -34,7 +34,7 @@ static const char *const WORDS[] = {
 	"/dev/null", "/dev/stdout", "/dev/fd/3", "/tmp/t", "/etc/passwd", "\xff\xfe", "a/", "a//b/", "./a", "../site/a",
 	"late.never", "sub/late.never", "x.never", "sub/../late.never", "evil/y.never",
 };
-static char *paths[PATHS];
+static char *paths[PATHS], workspace[4096];
 static volatile int over, is_leaking;
 static pthread_t threads[THREADS];
 static long count, done_well, ended;
@@ -161,7 +161,7 @@ static int looked_at(int fd)
 
 	sprintf(own, "/proc/self/fd/%d", fd);
 	size = readlink(own, path, sizeof(path));
-	if (size > 6 && !memcmp(path + size - 6, ".never", 6) && fcntl(fd, F_GETFL) != -1 && !(fcntl(fd, F_GETFL) & O_PATH))
+	if (size > 6 && !memcmp(path, workspace, strlen(workspace)) && !memcmp(path + size - 6, ".never", 6) && fcntl(fd, F_GETFL) != -1 && !(fcntl(fd, F_GETFL) & O_PATH))
 		is_leaking = 1;
 	return fd;
 }
@@ -225,6 +225,8 @@ int main(int argc, char **argv)
 	struct sigaction action = {.sa_handler = nothing}; /* without SA_RESTART: an open of a pipe ends with EINTR */
 	pthread_t others[2];
 
+	if (!getcwd(workspace, sizeof(workspace)))
+		return 2;
 	count = atol(argc > 2 ? argv[2] : "1000");
 	sigaction(SIGUSR1, &action, NULL);
 	for (int i = 0; i < PATHS; i++) { /* each with a page behind it that is not there */

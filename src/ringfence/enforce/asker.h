@@ -39,6 +39,7 @@ struct asked {
 	uint32_t thread, process; /* process is 0 until somebody needs it */
 	int by_proc;		  /* a path led through its own part of /proc, where ours is another */
 	int is_clean;		  /* nothing was left open for it */
+	int is_refused;		  /* and that was told */
 };
 
 /* A name in a directory. */

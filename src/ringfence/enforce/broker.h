@@ -290,7 +290,7 @@ static void serve(void)
 {
 	static struct seccomp_notif notice;
 	static const struct seccomp_notif nothing;
-	struct asked asked = {&notice, 0, 0, 0, 0};
+	struct asked asked = {&notice, 0, 0, 0, 0, 0};
 	long answer;
 
 	notice = nothing;
@@ -310,7 +310,7 @@ static void serve(void)
 	}
 	spelled.path[0] = 0;
 	answer = carry_out(&asked);
-	if (observer.wanted & FAILURE && spelled.path[0] && is_refusal(answer))
+	if (observer.wanted & FAILURE && spelled.path[0] && !asked.is_refused && is_refusal(answer))
 		observe_failure(&asked, subject(&notice.data), -answer);
 	if (answer != ANSWERED)
 		answer_by(&asked, answer, 0);

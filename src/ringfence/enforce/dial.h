@@ -123,7 +123,7 @@ static void lose_gate(void)
 	dial.gate = -1;
 	for (int i = 0; i < MOST_PENDING; i++) {
 		struct seccomp_notif notice = {.id = dial.pending[i].id};
-		struct asked asked = {&notice, dial.pending[i].thread, 0, 0, 0};
+		struct asked asked = {&notice, dial.pending[i].thread, 0, 0, 0, 0};
 
 		if (notice.id)
 			answer_by(&asked, -ENETDOWN_, 0);
@@ -193,7 +193,7 @@ static void hear_gate(void)
 		give_socket();
 	else if (slot < MOST_PENDING) {
 		struct seccomp_notif notice = {.id = reply.id};
-		struct asked asked = {&notice, dial.pending[slot].thread, 0, 0, 0};
+		struct asked asked = {&notice, dial.pending[slot].thread, 0, 0, 0, 0};
 
 		dial.pending[slot].id = 0;
 		answer = reply.error ? -reply.error : given.size == 20 ? hand_in(&asked, &reply, given.fd) : -ENETDOWN_;

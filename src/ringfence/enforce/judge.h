@@ -71,6 +71,7 @@ static void observe(struct asked *asked, uint32_t access, uint32_t verdict, uint
 	long process, more;
 
 	access &= -access; /* the first of them */
+	asked->is_refused |= verdict == REFUSED;
 	if (!(observer.wanted & verdict) || is_told(path, (uint64_t)error << 16 | verdict << 8 | access))
 		return;
 	for (; path[size] && size < 2 * PATH_MOST; size++)

@@ -145,7 +145,7 @@ static void look_after_waits(void)
 	for (int i = 0; i < MOST_WAITS; i++) {
 		struct wait *wait = &broker.waits[i];
 		struct seccomp_notif notice = {.id = wait->id};
-		struct asked asked = {&notice, wait->thread, 0, 0, 0};
+		struct asked asked = {&notice, wait->thread, 0, 0, 0, 0};
 		long answer = ANSWERED;
 
 		if (!wait->id)

@@ -226,7 +226,7 @@ static void look_after_connections(void)
 	for (int i = 0; i < MOST_CONNECTING && dial.waiting; i++) {
 		struct connecting *wait = &dial.waits[i];
 		struct seccomp_notif notice = {.id = wait->id};
-		struct asked asked = {&notice, wait->thread, 0, 0, 0};
+		struct asked asked = {&notice, wait->thread, 0, 0, 0, 0};
 		long answer = 0;
 
 		if (!wait->id)

@@ -1,0 +1,169 @@
+"""The warden under everything at once, and what it tells: nobody waits for ever, nothing is allowed, nothing grows."""
+
+import os
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+from tests.enforce.test_broker import AS_PLAIN, NOBODY
+
+import ringfence
+from ringfence import enforce
+from ringfence.model import Observe, Observed
+from ringfence.run import launch, make_job, make_request
+
+assert sys.platform == "linux"
+pytestmark = pytest.mark.needs_userns
+
+# 64 threads that open, make, move and remove, what is denied among it, while children are made by vfork that open too.
+FLOOD = """
+import os, sys, threading
+wrong, ROUNDS = [], 40
+def work(number):
+    for turn in range(ROUNDS):
+        name = f"t{number}-{turn}"
+        os.close(os.open(name, os.O_CREAT | os.O_WRONLY))
+        os.rename(name, name + "x")
+        os.close(os.open(name + "x", os.O_RDONLY))
+        os.unlink(name + "x")
+        for way in (lambda: os.open(name + ".never", os.O_CREAT | os.O_RDWR), lambda: open("late.never"),
+                    lambda: os.rename("late.never", name), lambda: os.link("late.never", name)):
+            try:
+                way()
+            except PermissionError:
+                continue
+            wrong.append(name)
+threads = [threading.Thread(target=work, args=(number,)) for number in range(64)]
+for thread in threads: thread.start()
+for _ in range(20):
+    action = [(os.POSIX_SPAWN_OPEN, 1, "spawned", os.O_CREAT | os.O_WRONLY | os.O_APPEND, 0o644),
+              (os.POSIX_SPAWN_OPEN, 0, "/dev/null", os.O_RDONLY, 0)]
+    child = os.posix_spawn("/bin/echo", ["echo", "x"], os.environ, file_actions=action)
+    wrong += [child] * bool(os.waitpid(child, 0)[1])
+for thread in threads: thread.join()
+status = dict(line.split(":", 1) for line in open("/proc/1/status"))
+print(wrong, len(open("spawned").read()), status["VmHWM"].split()[0], status["VmData"].split()[0])
+"""
+
+
+@pytest.fixture
+def workspace() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(dir="/var/tmp", prefix="rf-") as scratch:
+        os.chmod(scratch, 0o755)
+        root = Path(scratch, "ws")
+        root.mkdir()
+        if AS_PLAIN:
+            os.chown(root, NOBODY, NOBODY)
+        yield root
+
+
+def flags(root: Path) -> ringfence.Flags:
+    return ringfence.Flags(cwd=str(root), deny_read=("**/*.never",))
+
+
+def test_a_flood_is_answered_and_nothing_of_it_allowed(workspace: Path) -> None:
+    def late(_: object) -> None:
+        (workspace / "late.never").write_text("x")
+
+    outcome = ringfence.run(
+        ["/usr/bin/python3", "-c", FLOOD], workspace=str(workspace), flags=flags(workspace), capture=True,
+        timeout=120, on_start=late,
+    )  # fmt: skip
+
+    assert outcome.ok, (outcome.ending, outcome.stderr)
+    wrong, spawned, peak, data = (outcome.stdout or b"").decode().rsplit(" ", 3)
+    assert (wrong, spawned) == ("[]", "40")
+    assert max(int(peak), int(data) // 2) <= 2048, "KB, of all that it ever had"
+    assert (workspace / "late.never").read_text() == "x"
+
+
+def observed(root: Path, script: str, observe: Observe) -> tuple[list[Observed], int]:
+    request = make_request(str(root), str(root), flags(root))
+    request = msgspec.structs.replace(request, observe=observe)
+    job = make_job(["sh", "-c", script], request, {"PATH": "/usr/bin:/bin"}, True, b"")
+    with launch(job) as living:
+        living.launch.wait(60, b"")
+        return living.launch.observed()
+
+
+def test_what_is_refused_and_what_fails_is_told_of(workspace: Path) -> None:
+    (workspace / "there").write_text("x")
+    script = "cd /; cat /nonexistent/x; cd -; echo x > a.never; echo x > /usr/made; cat there; cat ./sub/../none; :"
+
+    told, lost = observed(workspace, script, Observe.FAILURES)
+
+    def of(program: str, *verdicts: str) -> list[tuple[str, str, str, int]]:
+        found = [one for one in told if one.exe.endswith(program.encode()) and one.verdict in verdicts]
+        where = str(workspace).encode()
+        return [(one.access, os.fsdecode(one.path.replace(where, b"WS")), one.verdict, one.errno) for one in found]
+
+    assert lost == 0
+    assert of("sh", "refused") == [("make", "WS/a.never", "refused", 13)]
+    assert ("write", "/usr/made", "failed", 30) in of("sh", "failed")
+    assert ("read", "/nonexistent/x", "failed", 2) in of("cat", "failed")
+    assert ("read", "WS/./sub/../none", "failed", 2) in of("cat", "failed")
+    assert not [one for one in told if one.path.endswith(b"/there")]
+    assert all(one.pid > 1 for one in told)
+
+
+def test_everything_that_is_allowed_is_told_of_where_somebody_learns(workspace: Path) -> None:
+    (workspace / "there").write_text("x")
+
+    told, lost = observed(workspace, "cat there > made; rm there; exec true", Observe.EVERYTHING)
+
+    found = {(one.access, one.path.removeprefix(str(workspace).encode())) for one in told if one.verdict == "allowed"}
+    assert lost == 0
+    assert found >= {("read", b"/there"), ("make", b"/made"), ("remove", b"/there")}
+
+
+def test_what_nobody_reads_is_counted_and_holds_nobody_up(workspace: Path) -> None:
+    """Without anybody who reads all the time, the socket holds what it holds."""
+    script = "i=0; while [ $i -lt 3000 ]; do echo x > $i.never; i=$((i+1)); done; :"
+    many = f"exec 2>/dev/null; {script}"
+
+    told, lost = observed(workspace, many, Observe.REFUSALS)
+
+    assert len(told) + lost == 3000
+    assert 50 < len(told) < 3000
+
+
+def test_a_denial_by_a_pattern_stands_in_the_outcome(workspace: Path) -> None:
+    outcome = ringfence.run(
+        ["sh", "-c", "echo x > a.never"], workspace=str(workspace), flags=flags(workspace), capture=True
+    )
+
+    found = [(one.access, one.target, one.observed, one.grant) for one in outcome.denials]
+    assert found == [("write", f"{workspace}/a.never", True, f"--allow-read {workspace}/a.never")]
+
+
+def test_a_plan_with_write_rules_alone_traps_no_read(workspace: Path) -> None:
+    """The warden is stopped, and reads go on; it goes on when something was read, and then writes do."""
+    (workspace / "there").write_text("read\n")
+    found: list[int] = []
+
+    def stop(launched: enforce.Launch) -> None:
+        while not (workspace / "ready").exists():
+            time.sleep(0.002)
+        outer = launched.process.pid
+        found.extend(map(int, Path(f"/proc/{outer}/task/{outer}/children").read_text().split()))
+        os.kill(found[0], signal.SIGSTOP)
+        (workspace / "go").touch()
+
+    said: list[bytes] = []
+
+    def hear(_: str, data: bytes) -> None:
+        if not said:
+            os.kill(found[0], signal.SIGCONT)
+        said.append(data)
+
+    only = ringfence.Flags(cwd=str(workspace), deny_write=("**/*.never",))
+    script = ": > ready; until test -e go; do :; done; cat there; : >> there; echo late"
+    words = ["sh", "-c", script]
+    outcome = ringfence.run(words, workspace=str(workspace), flags=only, timeout=30, on_start=stop, on_output=hear)
+
+    assert (outcome.ok, b"".join(said)) == (True, b"read\nlate\n")
