@@ -4,7 +4,6 @@ import os
 import signal
 import sys
 import tempfile
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,7 +12,6 @@ import pytest
 from tests.enforce.test_broker import AS_PLAIN, NOBODY
 
 import ringfence
-from ringfence import enforce
 from ringfence.model import Observe, Observed
 from ringfence.run import launch, make_job, make_request
 
@@ -144,26 +142,21 @@ def test_a_denial_by_a_pattern_stands_in_the_outcome(workspace: Path) -> None:
 def test_a_plan_with_write_rules_alone_traps_no_read(workspace: Path) -> None:
     """The warden is stopped, and reads go on; it goes on when something was read, and then writes do."""
     (workspace / "there").write_text("read\n")
-    found: list[int] = []
-
-    def stop(launched: enforce.Launch) -> None:
-        while not (workspace / "ready").exists():
-            time.sleep(0.002)
-        outer = launched.process.pid
-        found.extend(map(int, Path(f"/proc/{outer}/task/{outer}/children").read_text().split()))
-        os.kill(found[0], signal.SIGSTOP)
-        (workspace / "go").touch()
-
+    outer: list[int] = []
     said: list[bytes] = []
 
     def hear(_: str, data: bytes) -> None:
+        (warden,) = Path(f"/proc/{outer[0]}/task/{outer[0]}/children").read_text().split()
+        os.kill(int(warden), signal.SIGCONT if said else signal.SIGSTOP)
         if not said:
-            os.kill(found[0], signal.SIGCONT)
+            (workspace / "go").touch()
         said.append(data)
 
     only = ringfence.Flags(cwd=str(workspace), deny_write=("**/*.never",))
-    script = ": > ready; until test -e go; do :; done; cat there; : >> there; echo late"
-    words = ["sh", "-c", script]
-    outcome = ringfence.run(words, workspace=str(workspace), flags=only, timeout=30, on_start=stop, on_output=hear)
+    words = ["sh", "-c", "echo ready; until test -e go; do :; done; cat there; : >> made; echo late"]
+    outcome = ringfence.run(
+        words, workspace=str(workspace), flags=only, timeout=30,
+        on_start=lambda launched: outer.append(launched.process.pid), on_output=hear,
+    )  # fmt: skip
 
-    assert (outcome.ok, b"".join(said)) == (True, b"read\nlate\n")
+    assert (outcome.ok, b"".join(said)) == (True, b"ready\nread\nlate\n")

@@ -158,6 +158,6 @@ def test_what_comes_later_is_judged_when_it_is_used(
     for way, path in done:
         assert may(Access.READ if way in READING else Access.WRITE, path), (way, path, flags)
     if not allowed:
-        for path in FILES:
-            wanted = ("read",) * may(Access.READ, path) + ("write", "chmod") * may(Access.WRITE, path)
-            assert {(way, path) for way in wanted} <= done, (path, flags)
+        for name in FILES:
+            wanted = ("read",) * may(Access.READ, name) + ("write", "chmod") * may(Access.WRITE, name)
+            assert {(way, name) for way in wanted} <= done, (name, flags)
