@@ -112,7 +112,9 @@ class Prepared:
             few, crowds = plan.parted(few, crowds, disk)
         few, found, many, disk = self._lay_out(few, crowds, disk)
         pins, spines = plan.further_paths(found, self.host, many)
-        self.disk = enforce.list_children(enforce.survey(pins, self.held, disk, request.ids), spines, request.ids)
+        disk = enforce.list_children(enforce.survey(pins, self.held, disk, request.ids), spines, request.ids)
+        folding = enforce.folding(plan.ways(found, self.host, many), mounts)
+        self.disk = msgspec.structs.replace(disk, folding=folding)
         empty = Command(
             (),
             "/",

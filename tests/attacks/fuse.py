@@ -1,6 +1,7 @@
-"""A file system in user space, in memory, as small as a workspace can bear: `python fuse.py MOUNTPOINT UID GID`.
+"""A file system in user space, in memory, as small as a workspace can bear: `python fuse.py MOUNTPOINT UID GID [folds]`
 
-Speaks the kernel's protocol by itself, so that no library is needed. It serves until it is unmounted or ended.
+Speaks the kernel's protocol by itself, so that no library is needed. It serves until it is unmounted or ended. With a
+fourth word names are found in any spelling.
 """
 
 import ctypes
@@ -30,8 +31,9 @@ class Node:
 class Memory:
     """The files, and an answer to each request about them."""
 
-    def __init__(self, uid: int, gid: int) -> None:
+    def __init__(self, uid: int, gid: int, folds: bool = False) -> None:
         self.owner = (uid, gid)
+        self.folds = folds  # whether names are found in any spelling
         self.nodes = {1: Node(0o40755)}
 
     def attr(self, number: int) -> bytes:
@@ -91,6 +93,8 @@ class Memory:
             number = self.made(node, name, mode | (0o40000 if kind == MKDIR else 0o100000))
             return self.entry(number) + (struct.pack("<QII", 0, 0, 0) if kind == CREATE else b"")
         name = body.split(b"\0")[0]
+        if self.folds:
+            name = next((one for one in names if one.lower() == name.lower()), name)
         if name not in names:
             return errno.ENOENT
         if kind == LOOKUP:
@@ -114,14 +118,14 @@ class Memory:
         return listing
 
 
-def main(point: str, uid: int, gid: int) -> None:
+def main(point: str, uid: int, gid: int, folds: bool) -> None:
     fd = os.open("/dev/fuse", os.O_RDWR)
     options = f"fd={fd},rootmode=40000,user_id={uid},group_id={gid},allow_other,default_permissions"
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.mount(b"rf-fuse", os.fsencode(point), b"fuse", 6, options.encode()):
         raise OSError(ctypes.get_errno(), "mount")
     os.write(1, b"mounted\n")
-    memory = Memory(uid, gid)
+    memory = Memory(uid, gid, folds)
     while True:
         try:
             request = os.read(fd, 1 << 18)
@@ -138,4 +142,4 @@ def main(point: str, uid: int, gid: int) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]))
+    main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4:] == ["folds"])

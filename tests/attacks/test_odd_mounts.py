@@ -218,3 +218,32 @@ def test_a_workspace_on_a_file_system_in_user_space_works(field: Field) -> None:
     seen = in_own_mounts(field, script, *readable(ground))
 
     assert (seen.code, seen.out) == (0, "made\nrefused\nmade\n"), seen
+
+
+def on_folded_case(field: Field, ground: Ground, script: str, *options: str) -> Said:
+    """A script in a workspace that finds `Kept` in any spelling; {run} is ringfence."""
+    server = Path(__file__).parent / "fuse.py"
+    whole = f"""
+        python3 {server} {ground.workspace} {ground.uid} {ground.gid} folds > {ground.base}/said & trap "kill $!" EXIT
+        until grep -q mounted {ground.base}/said; do sleep 0.01; done
+        cd {ground.workspace}
+        echo secret > Kept; cat kEPT
+        {script}
+    """
+    return in_own_mounts(field, whole, *readable(ground), *options)
+
+
+@pytest.mark.parametrize("name", ["denied", "KEPT"])
+def test_where_case_is_folded_a_name_is_held_in_every_spelling_or_nothing_runs(field: Field, name: str) -> None:
+    if not Path("/dev/fuse").exists():
+        return
+    ground = field.ground()
+    script = "{run} sh -c 'echo evil > DENIED; cat kept Kept KEPT; true' || echo not run; cat denied || echo none"
+
+    seen = on_folded_case(field, ground, script, "--deny-read", f"{ground.workspace}/{name}")
+
+    if field.walls.kind == "view":
+        assert seen.out == "secret\nnot run\nnone\n", seen
+        assert "denied in every spelling: " in seen.err
+    else:  # it holds objects, and closes the directory to every new name
+        assert seen.out == "secret\n" + "secret\n" * 3 * (name == "denied") + "none\n", seen

@@ -27,6 +27,7 @@ if sys.platform == "linux":
     from .enactor import ask as ask
     from .enactor import open_enactor as open_enactor
     from .enactor import probe as probe
+    from .folding import folding as folding
     from .linux import Launch as Launch
     from .linux import controllers as controllers
     from .linux import disown as disown

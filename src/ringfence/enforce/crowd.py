@@ -7,6 +7,7 @@ import msgspec
 
 from ..model import Crowd, Kind, Mount, PlanError, Rule
 from .disk import look
+from .folding import folds
 from .lookout import stamp_of
 
 MOST_ENTRIES = 50_000  # a directory with more is asked about each name
@@ -58,6 +59,7 @@ def _seen(
         return None
     names = {rule.path[start:] for rule in crowd.rules}
     present: dict[str, int] = {}
+    seen: set[str] = set()
     directories, odd = set(), names & points
     try:
         with os.scandir(path) as entries:
@@ -65,6 +67,7 @@ def _seen(
                 if count == MOST_ENTRIES:
                     return None
                 name = entry.name
+                seen.add(name)
                 if name in names and name not in odd:
                     if entry.is_symlink():
                         odd.add(name)
@@ -72,6 +75,8 @@ def _seen(
                     present[name] = entry.inode()
                     if entry.is_dir(follow_symlinks=False):
                         directories.add(name)
+        if folds(path, seen):  # a name that is not listed may be there in another spelling
+            return None
     except OSError:
         return None
     made = Crowd(place, crowd.access, crowd.rules, present, frozenset(directories), stamp)

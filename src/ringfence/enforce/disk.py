@@ -11,6 +11,7 @@ import stat
 from collections.abc import Iterable, Set
 
 from ..model import Disk, Kind, Mount, Place, PlanError
+from .folding import folds
 from .links import links_on
 
 _ABSENT = (PermissionError, NotADirectoryError, FileNotFoundError)
@@ -152,8 +153,10 @@ class Listing:
             return
         else:
             if canonical(path) == path:
+                # Where names are folded, one that is not listed may be there in another spelling.
                 self.is_plain = not (ids and _closed_to(f"{path}/", ids, {}))
-                self.names = names if len(names) < self.MOST else None
+                is_known = len(names) < self.MOST and not _is_folding(path, names)
+                self.names = names if is_known else None
 
     def place(self, path: str, name: str) -> Place | None:
         """The place of a name that is not there; None where one must look."""
@@ -171,6 +174,13 @@ class Listing:
             return None
         names = found.st_nlink if stat.S_ISREG(found.st_mode) else 1
         return Place(path, path, _kind(found.st_mode), found.st_dev, found.st_ino, names=names)
+
+
+def _is_folding(path: str, names: set[str]) -> bool:
+    try:
+        return folds(path, names)
+    except OSError:  # nobody can say
+        return True
 
 
 def _listing(path: str, listings: dict[str, Listing], ids: tuple[int, int] | None) -> Listing:

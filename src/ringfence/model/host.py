@@ -120,6 +120,8 @@ class Disk(msgspec.Struct, frozen=True):
     children: dict[str, tuple[Place, ...]] = {}  # directories listed for planning without a view
     unsearched: tuple[str, ...] = ()  # directories in which no pattern was looked for
     cut: tuple[str, ...] = ()  # directories that hold more than was listed
+    # Directories that do not tell upper case from lower; and whether a mount on one spelling of a name lies on all.
+    folding: dict[str, bool] = {}
 
     def __getitem__(self, asked: str) -> Place:
         return self.places[asked]

@@ -24,6 +24,7 @@ from .make import make_plan as make_plan
 from .make import make_walls as make_walls
 from .make import named_paths as named_paths
 from .make import shows as shows
+from .make import ways as ways
 from .network import doors as doors
 from .network import resolver_files as resolver_files
 from .network import wants_proxies as wants_proxies

@@ -2,8 +2,12 @@
 
 from collections.abc import Set
 
-from ..model import BUILT_IN, Access, Disk, Gap, Host, Kind, Need, Policy, Rule, Verdict
+from ..model import BUILT_IN, Access, Disk, Gap, Host, Kind, Need, Origin, Policy, Rule, Verdict
+from .aliases import upwards
+from .crowds import Homed
+from .regions import Region, State, changes
 from .rules import has_view, is_allow_write, is_any_below, swayed
+from .view import is_creatable
 
 
 def kernel_gaps(host: Host) -> list[Gap]:
@@ -54,6 +58,34 @@ def glob_gaps(policy: Policy, disk: Disk, held: bool = False) -> list[Gap]:
             Gap(f"patterns looked for in {names}, and what comes after", why, Need.WANTED, first.origin, way_out)
         )
     return gaps
+
+
+def folding_gaps(found: list[Region], disk: Disk, many: Homed) -> list[Gap]:
+    """What is denied by its name where a name has other spellings: the warden knows one of those that are not there,
+    and a mount lies on one unless the kernel knows that they are the same."""
+    if not disk.folding:
+        return []
+    together: dict[tuple[Need, Origin], list[str]] = {}
+
+    def add(rule: Rule, path: str, what: str, is_there: bool) -> None:
+        met = [disk.folding[above] for above in upwards(path.rpartition("/")[0] or "/") if above in disk.folding]
+        if met and not (is_there and all(met)):
+            together.setdefault((rule.need if rule.origin != BUILT_IN else Need.WANTED, rule.origin), []).append(what)
+
+    for region, above in changes(found):
+        is_there = region.place.kind is not Kind.MISSING
+        if is_creatable(region, above) or (
+            is_there and above is not None and region.state in (State.HIDDEN, State.READ)
+        ):
+            add(region.rule, region.path, region.path, is_there)
+    for held in many:
+        names = f"names in {held.crowd.directory}"
+        add(held.crowd.rules[0], f"{held.crowd.directory}/", names, is_there=not held.missing)
+    why = "the file system does not tell upper case from lower, and rules are about one spelling"
+    return [
+        Gap(f"denied in every spelling: {', '.join(paths)}", why, need, origin, "use another file system")
+        for (need, origin), paths in together.items()
+    ]
 
 
 def link_gaps(policy: Policy, disk: Disk, held: Set[str] = frozenset()) -> list[Gap]:

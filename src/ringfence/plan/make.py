@@ -25,8 +25,9 @@ from ..model import (
     Verdict,
 )
 from . import allowlist, caches, crowds, inside, landlock, limits, patterns, table, view
+from .aliases import upwards
 from .filters import filter_for
-from .gaps import glob_gaps, grant_gaps, kernel_gaps, name_gaps
+from .gaps import folding_gaps, glob_gaps, grant_gaps, kernel_gaps, name_gaps
 from .means import is_root_hidden, with_view, without_view
 from .network import is_asked, network_gaps, wants_datagrams
 from .own import own_steps
@@ -98,6 +99,19 @@ def further_paths(found: list[Region], host: Host, many: crowds.Homed = ()) -> t
     return [*pins, *table.ways(changed), *crowds.ways(many)], []
 
 
+def ways(found: list[Region], host: Host, many: crowds.Homed) -> list[str]:
+    """The directories above what is held by its name: the disk says whether a name has other spellings there."""
+    if not has_view(host):
+        return []  # Landlock holds objects
+    tops = [
+        region.path
+        for region, above in changes(found)
+        if above is not None and region.state in (State.HIDDEN, State.READ)
+    ]
+    tops += [f"{held.crowd.directory}/" for held in many]
+    return sorted({above for top in tops for above in upwards(top.rpartition("/")[0] or "/")})
+
+
 def covered_places(found: list[Region], host: Host) -> tuple[Place, ...]:
     """What the view covers: when another object stands there, it stands there uncovered."""
     if not has_view(host):
@@ -153,7 +167,13 @@ def make_walls(
     gaps += inside.outer_gaps(found, disk) if inside.relies(host) else kernel_gaps(host)
     gaps += [Gap(ask.key, ask.why, ask.need, ask.origin) for ask in policy.asks]
     held = any(map(patterns.is_late, names))
-    gaps += glob_gaps(policy, disk, held) + name_gaps(policy, disk) + crowds.gaps(many) + grant_gaps(asked, disk)
+    gaps += (
+        folding_gaps(found, disk, many)
+        + glob_gaps(policy, disk, held)
+        + name_gaps(policy, disk)
+        + crowds.gaps(many)
+        + grant_gaps(asked, disk)
+    )
     gaps += limits.limit_gaps(policy, host) + network_gaps(policy, host)
     layered = caches.layered(command.shelf, host, disk, found)
     gaps += caches.gaps(command.shelf, host, disk, layered)

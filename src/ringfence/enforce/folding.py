@@ -1,0 +1,74 @@
+"""Directories that do not tell upper case from lower: there a denied name has other spellings.
+
+Tried by looking a name up in its other spelling. Where there is none to try the kernel is asked (ext4, f2fs and tmpfs
+have a flag for each directory), and the type of the file system says it. Nothing is made for it.
+"""
+
+import fcntl
+import os
+import struct
+from collections.abc import Iterable, Set
+
+from ..model import Mount
+
+_GET_FLAGS, _CASEFOLD = 0x80086601, 0x40000000  # linux/fs.h
+_FLAGGED = frozenset(("ext4", "f2fs", "tmpfs"))
+_NEVER = frozenset(("btrfs", "devtmpfs", "ext2", "ext3", "proc", "ramfs", "squashfs", "sysfs"))
+_FOLDING = frozenset(("cifs", "exfat", "hfs", "hfsplus", "msdos", "ntfs", "ntfs3", "smb3", "vboxsf", "vfat"))
+_HELD = frozenset(("exfat", "msdos", "vfat"))
+_TRIED = 64  # names; of so many one has a letter
+
+
+def folding(paths: Iterable[str], mounts: Iterable[Mount]) -> dict[str, bool]:
+    """Those of the directories that fold, or of which nobody can say; and whether the kernel knows all spellings of a
+    name for one: only then does a mount on one of them lie on all."""
+    kinds = {mount.device: mount.kind for mount in mounts}
+    found = {}
+    for path in dict.fromkeys(paths):
+        try:
+            device = os.stat(path).st_dev
+            kind = kinds.get(f"{os.major(device)}:{os.minor(device)}", "")
+            if kind not in _NEVER and _folds(path, kind):
+                found[path] = kind in _FLAGGED or kind in _HELD
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        except OSError:
+            found[path] = False
+    return found
+
+
+def _folds(path: str, kind: str) -> bool:
+    if kind in _FOLDING or kind in _FLAGGED:
+        return kind in _FOLDING or is_flagged(path)
+    with os.scandir(path) as entries:
+        names = {entry.name for entry, _ in zip(entries, range(_TRIED), strict=False)}
+    return folds(path, names)
+
+
+def folds(path: str, names: Set[str]) -> bool:
+    """Whether a directory that has these names folds."""
+    for name in names:
+        other = name.swapcase()
+        if other != name and other not in names:  # then the name is found by a spelling that is not there, or it is not
+            return _same(f"{path}/{name}", f"{path}/{other}")
+    return is_flagged(path)
+
+
+def _same(path: str, other: str) -> bool:
+    try:
+        found = os.lstat(other)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    here = os.lstat(path)
+    return (found.st_dev, found.st_ino) == (here.st_dev, here.st_ino)
+
+
+def is_flagged(path: str) -> bool:
+    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        answer = fcntl.ioctl(fd, _GET_FLAGS, bytes(8))
+    except OSError:  # a file system without flags
+        return False
+    finally:
+        os.close(fd)
+    return bool(struct.unpack("<q", answer)[0] & _CASEFOLD)
