@@ -51,9 +51,7 @@ def flags_layer(flags: Flags, base: Base) -> Layer:
     ):
         if are_plain(paths):
             origin = Origin(flag)
-            rules += [Rule(access, verdict, text, origin) for text in paths]
-            if (access, verdict) == (Access.WRITE, Verdict.ALLOW):
-                rules += [Rule(Access.READ, verdict, text, origin, implied=True) for text in paths]
+            rules += plain_rules([(text, origin) for text in paths], access, verdict)
             continue
         for text in paths:
             try:
@@ -66,6 +64,16 @@ def flags_layer(flags: Flags, base: Base) -> Layer:
     )
     sockets = tuple(_one_path(path, base, "--allow-socket") for path in flags.allow_socket)
     return Layer(Tier.FLAGS, rules=tuple(rules), injections=shown, settings=_settings(flags, sockets))
+
+
+def plain_rules(
+    entries: list[tuple[str, Origin]], access: Access, verdict: Verdict, always: bool = False
+) -> list[Rule]:
+    """The rules of paths that stand for themselves."""
+    rules = [Rule(access, verdict, path, origin, always) for path, origin in entries]
+    if access is Access.WRITE and verdict is Verdict.ALLOW:
+        rules += [Rule(Access.READ, verdict, path, origin, implied=True) for path, origin in entries]
+    return rules
 
 
 def _one_path(text: str, base: Base, flag: str = "--inject") -> str:

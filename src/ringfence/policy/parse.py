@@ -6,12 +6,12 @@ Pure: reading the file is `load`, and deciding what of it counts is `layer`.
 import msgspec
 
 from ..model import Access, Injection, Origin, PolicyError, Rule, Verdict
-from .flags import path_rules
+from .flags import path_rules, plain_rules
 from .keys import GROUPS, KEYS, Support, known
 from .kinds import Spot, unknown
 from .layer import MAX_RULES, Layer, Setting, Tier
 from .lines import MAX_DEPTH, Places, json_places, toml_places
-from .paths import Base, PathError, rule_paths
+from .paths import Base, PathError, are_plain, rule_paths
 from .words import found, shown
 
 _RULES: dict[str, tuple[Access, Verdict, bool]] = {
@@ -143,6 +143,9 @@ class _Reader:
 
     def read_paths(self, entries: object, access: Access, verdict: Verdict, always: bool) -> None:
         assert isinstance(entries, tuple)
+        if len(entries) <= MAX_RULES and are_plain(tuple([text for text, _, _ in entries])):
+            self.rules += plain_rules([(text, at.origin) for text, _, at in entries], access, verdict, always)
+            return
         for text, literal, at in entries:
             self.add(text, at, access, verdict, always=always, literal=literal)
 
