@@ -288,14 +288,24 @@ def _identities(walls: plan.Walls, covered: Iterable[Place], uid: int) -> dict[s
     """Which objects must still stand at their paths for walls that were built before: what is covered, or it stands
     there uncovered; and what is granted where the command's user replaces things, or what he put there is closed."""
     found = {place.path: (place.device, place.inode) for place in covered}
+    replaced: dict[str, bool] = {}  # by directory: whether he replaces things there
     for step in walls.head:
         if step.kind is StepKind.BENEATH and step.numbers[2]:
             path = os.fsdecode(step.strings[0])
-            with contextlib.suppress(OSError):
-                above = os.stat(os.path.dirname(path))
-                if above.st_uid == uid or above.st_mode & 0o022 == 0o020:
-                    found[path] = step.numbers[1], step.numbers[2]
+            above = path.rpartition("/")[0] or "/"
+            if above not in replaced:
+                replaced[above] = _replaces(above, uid)
+            if replaced[above]:
+                found[path] = step.numbers[1], step.numbers[2]
     return found
+
+
+def _replaces(directory: str, uid: int) -> bool:
+    try:
+        facts = os.stat(directory)
+    except OSError:
+        return False
+    return facts.st_uid == uid or facts.st_mode & 0o022 == 0o020
 
 
 _has_overlays = True

@@ -48,7 +48,7 @@ def _kind(mode: int) -> Kind:
     return Kind.FILE if stat.S_ISREG(mode) else Kind.OTHER
 
 
-def look(path: str, held: list[int], ids: tuple[int, int] | None = None, modes: dict[str, int] | None = None) -> Place:
+def look(path: str, held: list[int], ids: tuple[int, int] | None = None, modes: dict[str, bool] | None = None) -> Place:
     """What stands at a path; the descriptor that holds it is added to `held`. `ids` is who will use it, if not we;
     `modes` are those of directories that were looked at already."""
     try:
@@ -80,30 +80,30 @@ def _is_readable(path: str, found: os.stat_result, ids: tuple[int, int] | None) 
     bits = 5 if stat.S_ISDIR(found.st_mode) else 4
     if ids is None:
         return os.access(path, os.R_OK) or (bits == 5 and os.access(path, os.X_OK))
-    return bool(_mode_for(path, found, ids) & bits)
+    return _lets(path, found, ids, bits)
 
 
-def _mode_for(path: str, found: os.stat_result, ids: tuple[int, int]) -> int:
-    """The three bits of a mode that count for somebody without groups; an access list may let anybody in."""
+def _lets(path: str, found: os.stat_result, ids: tuple[int, int], bits: int) -> bool:
+    """Whether a mode has one of these bits for somebody without groups; an access list may let anybody in."""
+    if found.st_mode >> (6 if found.st_uid == ids[0] else 3 if found.st_gid == ids[1] else 0) & bits:
+        return True
     try:
         listed = os.listxattr(path)
     except OSError as error:
         if error.errno != errno.ENOTSUP:  # a file system without attributes has no access lists
             raise
         listed = []
-    if "system.posix_acl_access" in listed:
-        return 7
-    return found.st_mode >> (6 if found.st_uid == ids[0] else 3 if found.st_gid == ids[1] else 0) & 7
+    return "system.posix_acl_access" in listed
 
 
-def _closed_to(path: str, ids: tuple[int, int], modes: dict[str, int]) -> str:
+def _closed_to(path: str, ids: tuple[int, int], modes: dict[str, bool]) -> str:
     """The highest directory above a path that does not let its user through; we, being root, are let through by all."""
     names = path.split("/")[1:-1]
     for count in range(1, len(names) + 1):
         above = "/" + "/".join(names[:count])
         if above not in modes:
-            modes[above] = _mode_for(above, os.stat(above), ids)
-        if not modes[above] & 1:
+            modes[above] = _lets(above, os.stat(above), ids, 1)
+        if not modes[above]:
             return above
     return ""
 
@@ -206,7 +206,7 @@ def survey(
     held: whatever stands there when it is covered, is covered."""
     places = dict(known.places)
     listings: dict[str, Listing] = {}
-    modes: dict[str, int] = {}
+    modes: dict[str, bool] = {}
     for path in paths:
         if path in places:
             continue

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from ..model import BUILT_IN, Disk, Gap, Kind, Need, Place, Step, StepKind
 from . import landlock
-from .regions import Region, State, between, is_below
+from .regions import Region, State, is_below
 
 Holds = Callable[[State], bool]
 
@@ -24,7 +24,19 @@ def writable(state: State) -> bool:
 
 def holes(found: list[Region], holds: Holds) -> dict[str, list[str]]:
     """For each place where a right begins, the places below it where it ends again. A name that is not there ends it
-    too: it could be made later."""
+    too: it could be made later. The latest answers are kept, for every part of a planner asks."""
+    global _latest
+    if _latest[0] is not found:
+        _latest = (found, {})
+    if holds not in _latest[1]:
+        _latest[1][holds] = _holes(found, holds)
+    return _latest[1][holds]
+
+
+_latest: tuple[list[Region], dict[Holds, dict[str, list[str]]]] = ([], {})
+
+
+def _holes(found: list[Region], holds: Holds) -> dict[str, list[str]]:
     begun: dict[str, list[str]] = {}
     stack: list[tuple[str, bool]] = []
     for region in found:
@@ -50,7 +62,13 @@ def spines(found: list[Region], *rights: Holds) -> set[str]:
 
 def spine(begin: str, ends: list[str]) -> set[str]:
     """Where one grant begins, and every directory from there to where it ends again."""
-    return {path for end in ends for path in (begin, *between(end, begin))}
+    found = {begin} if ends else set()
+    for end in ends:
+        above = end.rpartition("/")[0]
+        while above not in found and is_below(above, begin):
+            found.add(above)
+            above = above.rpartition("/")[0]
+    return found
 
 
 def beneath(place: Place, rights: int, text: str) -> Step:
