@@ -1,5 +1,6 @@
 """Looking at many names of one directory by listing it once: which are there, and what must be planned by itself."""
 
+import itertools
 import os
 from collections.abc import Collection, Iterable
 
@@ -57,26 +58,17 @@ def _seen(
         return None
     if place.kind is not Kind.DIRECTORY or place.path != path:
         return None
-    names = {rule.path[start:] for rule in crowd.rules}
-    present: dict[str, int] = {}
-    seen: set[str] = set()
-    directories, odd = set(), names & points
     try:
         with os.scandir(path) as entries:
-            for count, entry in enumerate(entries):
-                if count == MOST_ENTRIES:
-                    return None
-                name = entry.name
-                seen.add(name)
-                if name in names and name not in odd:
-                    if entry.is_symlink():
-                        odd.add(name)
-                        continue
-                    present[name] = entry.inode()
-                    if entry.is_dir(follow_symlinks=False):
-                        directories.add(name)
-        if folds(path, seen):  # a name that is not listed may be there in another spelling
+            listed = {entry.name: entry for entry in itertools.islice(entries, MOST_ENTRIES + 1)}
+        # Where names are folded, one that is not listed may be there in another spelling.
+        if len(listed) > MOST_ENTRIES or folds(path, listed.keys()):
             return None
+        there = [name for rule in crowd.rules if (name := rule.path[start:]) in listed]
+        odd = points.intersection(there)
+        odd.update([name for name in there if listed[name].is_symlink()])
+        present = {name: listed[name].inode() for name in there if name not in odd}
+        directories = [name for name in present if listed[name].is_dir(follow_symlinks=False)]
     except OSError:
         return None
     made = Crowd(place, crowd.access, crowd.rules, present, frozenset(directories), stamp)
