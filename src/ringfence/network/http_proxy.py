@@ -15,7 +15,7 @@ from . import heads
 from .heads import Headers, Request
 from .judge import Denied, Unreachable
 from .link import Link
-from .run import IDLE_SECONDS, Run
+from .run import IDLE_SECONDS, LINGER_SECONDS, Run
 from .tunnel import open_tunnel
 
 MOST_HEAD = 65536
@@ -434,7 +434,7 @@ class Session:
         self.client.finish()
         self.client.on_data = lambda _: None
         self.client.on_end = self.close
-        self.run.links[self.client] = 5.0
+        self.run.links[self.client] = LINGER_SECONDS
         self.client.read()
 
 

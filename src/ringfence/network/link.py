@@ -161,8 +161,8 @@ class Tunnel:
         """One side says no more: so do we to the other. After an error both end."""
         self._ended.add(source)
         if source.closed or len(self._ended) == 2:
-            self._done()
             for link in self._links:
                 link.close_after_writing()
+            self._done()
         else:
             target.finish()

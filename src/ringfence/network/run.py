@@ -18,6 +18,7 @@ from .resolver import Resolver
 MOST_CONNECTIONS = 10_000
 HEAD_SECONDS = 30.0  # from a connection's beginning to the end of what it asks for
 IDLE_SECONDS = 3600.0  # a tunnel in which nothing moves
+LINGER_SECONDS = 5.0  # what is over, but for what was not taken yet
 _SWEEP_SECONDS = 5.0
 _REST_SECONDS = 0.1
 _BACKLOG_TURN = 64  # connections accepted before others are served
@@ -168,8 +169,11 @@ class Run:
             self.heard(link)
 
         def done() -> None:
-            self.links.pop(one, None)
-            self.links.pop(other, None)
+            for link in (one, other):
+                if link.closed:
+                    self.links.pop(link, None)
+                else:  # somebody does not take what is still to be sent
+                    self.links[link] = LINGER_SECONDS
 
         Tunnel(one, other, done)
 

@@ -5,7 +5,7 @@ import ipaddress
 
 from .judge import Denied, Unreachable
 from .link import Link
-from .run import Run
+from .run import LINGER_SECONDS, Run
 from .tunnel import open_tunnel
 
 _NO_PASSWORD, _PASSWORD, _NO_METHOD = 0, 2, 0xFF
@@ -43,7 +43,7 @@ class Session:
         self.client.write(answer)
         self.client.finish()
         self.client.on_data = lambda _: None
-        self.run.links[self.client] = 5.0
+        self.run.links[self.client] = LINGER_SECONDS
         return -1
 
     def _greeting(self, data: bytearray) -> int:
