@@ -66,7 +66,12 @@ class World:
         shutil.rmtree(self.base)
         shutil.rmtree(self.tmp.parent)
 
-    def run(self, words: list[str], flags: dict[str, tuple[str, ...]]) -> ringfence.Outcome:
+    def run(
+        self,
+        words: list[str],
+        flags: dict[str, tuple[str, ...]],
+        explain: ringfence.Explain = ringfence.Explain.FAILURE,
+    ) -> ringfence.Outcome:
         environ = {"PATH": f"{self.home}/bin:{PATH}", "HOME": str(self.home), "LANG": "C.UTF-8", "MY_TOKEN": "12345678"}
         with backend(self.walls):
             return ringfence.run(
@@ -78,6 +83,7 @@ class World:
                 input=b"",
                 timeout=20,
                 as_root=self.walls.who == "root",
+                explain=explain,
             )
 
 
@@ -140,6 +146,7 @@ ROWS = (
     Row("file outside", "echo x > {out}/file", "write", "{out}/file"),
     Row("file outside, by Python", py("open('{out}/file', 'w')"), "write", "{out}/file"),
     Row("remove outside", "rm {out}/dir/inner", "write", "{out}/dir/inner"),
+    Row("link outside", "ln -s x {out}/dir/link", "write", "{out}/dir/link"),
     Row("rename outside", "mv {out}/dir/old {out}/dir/other", "write", "{out}/dir/old"),
     Row("cache in the home", "mkdir {home}/.cache/foo/deep", "write", "{home}/.cache/foo/deep"),
     Row("git's settings", "git config --global user.name x", "write", "{home}/.gitconfig", grant=False),
@@ -254,3 +261,26 @@ def _granted(grant: str, flags: dict[str, tuple[str, ...]]) -> dict[str, tuple[s
         name = word.removeprefix("--").replace("-", "_")
         found[name] = (*found.get(name, flags.get(name, ())), next(words))
     return found
+
+
+# Not watched is who only looks (stat); git makes a lock beside the file; and what the table has made is there already.
+UNSEEN = ("ssh directory", "file in the home", "git's settings", "touch outside", "mkdir outside", "cache in the home")
+SEEN = [
+    row
+    for row in ROWS
+    if row.ours and row.access in ("read", "write") and not row.root and not row.only and row.name not in UNSEEN
+]
+
+
+@pytest.mark.parametrize("row", SEEN, ids=lambda row: row.name)
+def test_what_is_watched_is_seen_with_who_did_it(world: World, row: Row) -> None:
+    if world.walls.backend != "view":
+        return  # nobody watches there, and what is said is concluded
+    flags: dict[str, tuple[str, ...]] = {name: (filled(world, value),) for name, value in row.flags}
+    script = filled(world, row.script)
+    found = world.run(["sh", "-c", f"exec 2>/dev/null; {script}"], flags, ringfence.Explain.OUTPUT)
+    named = [one for one in found.denials if (one.access, one.target) == (row.access, filled(world, row.target))]
+
+    assert [one.observed for one in named] == [True], found
+    assert named[0].pid > 0
+    assert named[0].exe.startswith("/")

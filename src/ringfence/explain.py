@@ -15,13 +15,14 @@ import msgspec
 from . import enforce, plan, policy
 from .enforce import modes
 from .keep import Prepared, Request, prepare
-from .model import Access, Cause, Decision, Denial, Outcome, Refused, Verdict
+from .model import Access, Cause, Decision, Denial, Observed, Outcome, Refused, Verdict
 from .policy.clues import ANYWHERE, MOST_TEXT, Clue, clues, urls_of
 
 Found = Denial | Cause | None
 BUILT_IN = "built-in"
 OPEN = "--allow-network"
 PRIVATE = ("/tmp", "/var/tmp", "/dev/shm")
+HIDDEN = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOENT)  # how a wall of ours answers
 LOOPBACK = ("localhost", "127.0.0.1", "::1", "0.0.0.0")
 
 
@@ -39,7 +40,8 @@ def explained(
     its output passed us, where it was not captured."""
     said = (outcome.stderr or b"")[-MOST_TEXT:] + b"\n" + (outcome.stdout or b"")[-MOST_TEXT:] + heard[-MOST_TEXT:]
     asked = _Asked(made, tuple(argv), environ)
-    found = [asked.cause(clue) for clue in clues(said.decode("utf-8", "replace"), asked.argv)]
+    seen = [asked.seen(one) for one in outcome.accesses if one.verdict == "failed"]
+    found = [*seen, *(asked.cause(clue) for clue in clues(said.decode("utf-8", "replace"), asked.argv))]
     if isinstance(outcome.ending, Refused):
         found = [asked.cause(Clue("run", argv[0], outcome.ending.errno))] if outcome.ending.kind == "exec" else []
         return _with(outcome, found)
@@ -86,10 +88,20 @@ class _Asked:
                 found.append(Clue(access, target))
         return found
 
+    def seen(self, one: Observed) -> Found:
+        """What the kernel refused, as the warden saw it: ours or nothing, for programs try much that is not there."""
+        access = {"read": "read", "write": "write", "change": "write", "make": "make", "remove": "make"}.get(one.access)
+        if access is None or one.errno not in HIDDEN:
+            return None
+        found = self.cause(Clue(access, os.fsdecode(one.path), one.errno))
+        if not isinstance(found, Denial):
+            return None
+        return msgspec.structs.replace(found, observed=True, pid=one.pid, exe=os.fsdecode(one.exe))
+
     def cause(self, clue: Clue) -> Found:
         """What made something fail, where that can be known."""
         if clue.access == "variable":
-            return self.variable(clue.target)
+            return self.variable(clue)
         if clue.access == "bind":
             return self.bind(int(clue.target))
         if clue.access == "connect" and not clue.target.startswith("/"):
@@ -240,9 +252,10 @@ class _Asked:
             return Cause("bind", str(port), f"only root may listen at ports below {modes.lowest_free_port()}")
         return Denial("bind", str(port), "the command has no capabilities, though it is root", origin=BUILT_IN)
 
-    def variable(self, name: str) -> Found:
+    def variable(self, clue: Clue) -> Found:
+        name = clue.target
         if name not in self.environ:
-            return Cause("variable", name, "it is not set")
+            return Cause("variable", name, "it is not set") if clue.error else None
         given = self.made.variables[1] if self.made.variables else ()
         if any(one.startswith(f"{name}=".encode()) for one in given):
             return None

@@ -12,6 +12,7 @@ from .enforce import Launch
 from .model import Denial, Host, LaunchError, Network, ParentProxy, Policy
 from .network.start import Gate, listen_on
 
+DIALLED = "was dialled"
 _Ids = tuple[int, int] | None
 _gates: dict[_Ids, Gate] = {}
 _lock = _thread.allocate_lock()
@@ -37,6 +38,7 @@ class Passage:
         self._gate = _gate(ids)
         self._number = 0
         self._told: tuple[tuple[Denial, ...], tuple[str, ...]] = ((), ())
+        self.reached: tuple[str, ...] = ()  # the hosts that were dialled, once the run is over
         self._listeners = {port: _listen(port) for port in dict.fromkeys(policy.network.forwards)}
 
     def open(self, launched: Launch) -> None:
@@ -71,10 +73,11 @@ class Passage:
         number, self._number = self._number, 0
         if number:
             said = self._gate.stop(number)
+            self.reached = tuple(one.target for one in said if one.allowed and one.reason == DIALLED)
             refused = [one for one in said if not one.allowed]
             self._told = (
                 tuple(Denial("connect", one.target, one.reason, one.grant, True) for one in refused),
-                tuple(one.reason for one in said if one.allowed),
+                tuple(one.reason for one in said if one.allowed and one.reason != DIALLED),
             )
         return self._told
 

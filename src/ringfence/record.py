@@ -127,6 +127,7 @@ class Record:
             seconds=round(outcome.seconds, 6),
             denials=len(outcome.denials),
             policies=policies,
+            reached=outcome.reached,
             gaps=tuple(gap.what for gap in outcome.gaps if gap.need is Need.REQUIRED),
         )
         events += [*_changes(request.workspace, policies, common), ran]

@@ -31,6 +31,8 @@ from .model import (
     Enforcement,
     Explain,
     Need,
+    Observe,
+    Observed,
     Outcome,
     Plan,
     PlanError,
@@ -223,6 +225,7 @@ def run(
     on_start: Callable[[enforce.Launch], None] | None = None,
     quarantine: bool = False,
     explain: Explain = Explain.FAILURE,
+    observe: Observe = Observe.NOTHING,
 ) -> Outcome:
     """Run a command inside its workspace, and tell what became of it.
 
@@ -233,6 +236,8 @@ def run(
     """
     check_words(argv)
     request = make_request(workspace, cwd, with_limits(flags, limits), as_root, detached, screen)
+    observe |= Observe.FAILURES if explain is Explain.OUTPUT else Observe.NOTHING
+    request = msgspec.structs.replace(request, observe=observe) if observe else request
     job = make_job(argv, request, env, capture or bool(on_output), input, explain)
     begun = time.time_ns()
     with Record(request, argv, job.environ) as record:
@@ -370,12 +375,8 @@ class Living:
     def outcome(self, ending: Ending, out: bytes | None, err: bytes | None) -> Outcome:
         made = self._made
         denials = [_denial(made, made.walls.watched[row]) for row in self.launch.denied]
-        if made.walls.observe:
-            seen = [one for one in self.launch.observed()[0] if one.verdict == "refused"]
-            denials += [
-                _denial(made, os.fsdecode(one.path), Access("read" if one.access == "read" else "write"))
-                for one in seen
-            ]
+        seen, lost = self.launch.observed() if made.walls.observe else ([], 0)
+        denials += [_refused(made, one) for one in seen if one.verdict == "refused"]
         self.renew(is_over=True)
         refused, signed = self._passage.told() if self._passage else ((), ())
         found = Outcome(
@@ -390,6 +391,9 @@ class Living:
             planted=made.appeared(),
             policies=made.policy.sources,
             signed=signed,
+            reached=self._passage.reached if self._passage else (),
+            accesses=tuple(seen) if made.request.observe else (),
+            lost=lost,
         )
         explain, off = self._job.explain, made.policy.enforcement is Enforcement.OFF
         if off or explain is Explain.NOTHING or (found.ok and explain is not Explain.OUTPUT):
@@ -455,6 +459,13 @@ def _denial(made: Prepared, path: str, access: Access = Access.WRITE) -> Denial:
     decision = policy.decide(made.judged(), access, path)
     origin = str(decision.rule.origin) if decision.rule else ""
     return Denial(access.value, path, decision.reason, decision.grant, True, origin)
+
+
+def _refused(made: Prepared, one: Observed) -> Denial:
+    """What the warden refused and told of: with who asked."""
+    access = Access.READ if one.access == "read" else Access.WRITE
+    found = _denial(made, os.fsdecode(one.path), access)
+    return msgspec.structs.replace(found, pid=one.pid, exe=os.fsdecode(one.exe))
 
 
 def _passage(made: Prepared, environ: Mapping[str, str]) -> "Passage | None":

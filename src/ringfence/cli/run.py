@@ -15,7 +15,7 @@ TABLE = (
     *LIMITS,
     Option("--raw-terminal", "", "pass on what reaches beyond a terminal's screen: clipboard, title, keys"),
     Option("--quarantine", "", "rename repositories left in the workspace that would make a later git run programs"),
-    Option("--explain", "", "lead what the command says past us, to tell why it fails"),
+    Option("--explain", "", "watch what the command opens and says, to tell why it fails; slower"),
     Option("--quiet", "", "no words of ours after the command's own"),
     *OUTPUT,
 )

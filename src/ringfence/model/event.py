@@ -33,6 +33,7 @@ class Ran(Event, frozen=True, kw_only=True, rename="camel", tag="run"):
     denials: int = 0
     policies: tuple[str, ...] = ()  # the files its policy came from, besides what is built in
     gaps: tuple[str, ...] = ()  # what was wanted and not in force
+    reached: tuple[str, ...] = ()  # the hosts that were dialled for it
 
 
 class Denied(Event, frozen=True, kw_only=True, rename="camel", tag="denial"):

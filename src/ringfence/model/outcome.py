@@ -126,6 +126,9 @@ class Outcome(msgspec.Struct, frozen=True):
     signed: tuple[str, ...] = ()  # signatures that the ssh agent was asked for
     quarantined: tuple[str, ...] = ()  # what of it was renamed, by its new names
     policies: tuple[str, ...] = ()  # the files its policy came from, besides what is built in
+    reached: tuple[str, ...] = ()  # the hosts that were dialled for it
+    accesses: tuple[Observed, ...] = ()  # what the warden told, where it was asked to
+    lost: int = 0  # and how much it could not tell
 
     @property
     def exit_code(self) -> int:

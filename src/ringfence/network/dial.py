@@ -9,6 +9,7 @@ import errno
 import ipaddress
 import os
 import socket
+from collections.abc import Callable
 
 from ..model import ParentProxy, Verdict
 from ..model.standins import is_stand_in
@@ -33,6 +34,7 @@ class Dialler:
         self.parent = parent
         self._loop = asyncio.get_running_loop()
         self._resolved: dict[tuple[str, int], tuple[float, list[Place]]] = {}
+        self.reached: Callable[[str, int], None] = lambda _host, _port: None  # is told of every host that is dialled
 
     def target(self, host: str, port: int) -> str:
         """The host that is meant, in the form in which it is judged: the name, where an address stands for one. This is
@@ -48,6 +50,7 @@ class Dialler:
     async def dial(self, host: str, port: int) -> socket.socket:
         """A connected socket to an allowed host. Raises Denied or Unreachable."""
         host = self.target(host, port)
+        self.reached(host, port)
         try:
             async with asyncio.timeout(SECONDS):
                 proxy = self.parent_for(host, port)

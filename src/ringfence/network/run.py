@@ -8,7 +8,7 @@ import socket
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from ..model import Decision, ParentProxy
+from ..model import Decision, ParentProxy, Verdict
 from .dial import Dialler
 from .judge import Denied, Judge
 from .link import Link, Tunnel
@@ -40,6 +40,7 @@ class Run:
         self.judge = judge
         self.names = Names(workspace, known)
         self.dialler = Dialler(judge, self.names, parent)
+        self.dialler.reached = lambda host, port: self.denied(f"{host}:{port}", Decision(Verdict.ALLOW, "was dialled"))
         self.match_hosts = match_hosts
         self.loop = asyncio.get_running_loop()
         self.links: dict[Link, float] = {}  # each with how long it may be idle
@@ -137,7 +138,7 @@ class Run:
         return bool(self._credential)
 
     def denied(self, target: str, decision: Decision) -> None:
-        """Tell of a refusal, each once."""
+        """Tell of a refusal, or of a host that was dialled; each once."""
         key = (target, decision.reason)
         if key not in self._reported and len(self._reported) < 1000:
             self._reported.add(key)

@@ -85,13 +85,13 @@ _HOSTS = tuple(
 _URL = re.compile(r"\b([a-z][a-z0-9+]*)://(?:[^\s/@'\"]*@)?(\[[0-9a-f:]+\]|[\w.-]+)(?::(\d+))?", re.IGNORECASE)
 _PORTS = {"http": 80, "ws": 80, "ssh": 22, "git+ssh": 22, "git": 9418, "ftp": 21, "https": 443, "wss": 443}
 _UNSET = (
-    re.compile(r"\bKeyError: '([A-Z_][A-Z0-9_]*)'"),
-    re.compile(r"\b([A-Za-z_]\w*): (?:unbound variable|parameter (?:null or )?not set)"),
-    re.compile(
+    (re.compile(r"\bKeyError: '([A-Z_][A-Z0-9_]*)'"), True),
+    (re.compile(r"\b([A-Za-z_]\w*): (?:unbound variable|parameter (?:null or )?not set)"), True),
+    (re.compile(
         r"\b([A-Z][A-Z0-9_]{2,})\b[`'\"]?(?: environment)?(?: variable)?(?: is| was| must be)?"
         r" (?:not set|unset|undefined|missing|required|set\b|not defined|not found in the environment)"
-    ),
-)
+    ), False),
+)  # fmt: skip
 _NOT_FOUND = re.compile(r"(?:^|: )([^\s:'\"]+): (?:command )?not found\b|\bcommand not found: (\S+)")
 _BINDS = re.compile(r"(?i)\bbind\b|listen(?:ing)? on|address already in use")
 _PORT = re.compile(r"(?<![\w.])(\d{1,5})(?![\w.])")
@@ -124,9 +124,9 @@ def error_of(line: str) -> int:
 
 
 def _of_line(line: str, words: tuple[str, ...], text: str) -> list[Clue]:
-    unset = [Clue("variable", found[1]) for pattern in _UNSET if (found := pattern.search(line))]
+    unset = [(found[1], sure) for pattern, sure in _UNSET if (found := pattern.search(line))]
     if unset:
-        return unset
+        return [Clue("variable", name, errno.ENOENT if sure else 0) for name, sure in unset]
     error = error_of(line)
     if not error:
         program = _NOT_FOUND.search(line)
