@@ -26,6 +26,7 @@ ARROWS = (
     | {
         "session": ROOMS | {"run"},
         "explain": ROOMS | {"keep"},
+        "learn": ROOMS | {"keep", "record"},
         "why": ROOMS | {"keep", "explain"},
         "where": set(),
         "judging": ROOMS | {"where", "approvals"},
@@ -33,7 +34,7 @@ ARROWS = (
     }
     | {
         door: ROOMS
-        | {"run", "start", "keep", "why", "judging", "where", "session", "record", "explain", "approvals", "__init__"}
+        | {"run", "start", "keep", "why", "judging", "where", "session", "record", "explain", "learn", "approvals", "__init__"}
         for door in DOORS
     }
     | {"__init__": ROOMS | {"run", "start", "session", "entrances", "_doorstep"}, "__main__": {"cli"}}

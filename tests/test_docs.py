@@ -16,6 +16,7 @@ from ringfence.cli import (
     hook,
     install,
     judge,
+    learn,
     log,
     mcp,
     plan,
@@ -58,6 +59,7 @@ TABLES: dict[str, tuple[Option, ...]] = {
     "service": service.TABLE,
     "spawner": spawner.TABLE,
     "log": log.TABLE,
+    "learn": learn.TABLE,
 }
 
 

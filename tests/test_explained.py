@@ -264,7 +264,15 @@ def _granted(grant: str, flags: dict[str, tuple[str, ...]]) -> dict[str, tuple[s
 
 
 # Not watched is who only looks (stat); git makes a lock beside the file; and what the table has made is there already.
-UNSEEN = ("ssh directory", "file in the home", "git's settings", "touch outside", "mkdir outside", "cache in the home")
+UNSEEN = (
+    "ssh directory",
+    "file in the home",
+    "git's settings",
+    "touch outside",
+    "mkdir outside",
+    "cache in the home",
+    "link outside",
+)
 SEEN = [
     row
     for row in ROWS

@@ -21,7 +21,7 @@ ROOT = Path(__file__).parent.parent
 BUILD_FILES = ("pyproject.toml", "hatch_build.py", "README.md", "LICENSE")
 PROGRAM, DIGEST = "ringfence/enforce/enact", "ringfence/enforce/enact.sha256"
 VERBS = {"run", "plan", "doctor", "why", "policy", "trust", "judge", "hook", "mcp", "session"}
-VERBS |= {"install", "uninstall", "status", "log", "profile", "approvals", "tenant", "service", "spawner"}
+VERBS |= {"install", "uninstall", "status", "log", "learn", "profile", "approvals", "tenant", "service", "spawner"}
 
 
 def test_the_public_names_are_sorted_and_are_what_is_there() -> None:

@@ -9,6 +9,7 @@ import sys
 VERBS = {
     "run": "run a command inside its workspace",
     "plan": "show every step and every gap before anything runs",
+    "learn": "run a command, and write the policy that it needs",
     "doctor": "say what this machine can enforce, and how to get more",
     "why": "say why a path may be read, written or run, or not",
     "policy": "check, show, or describe the policy",
@@ -125,6 +126,8 @@ def _dispatch(words: list[str]) -> int:
         from .service import main as act
     elif verb == "spawner":
         from .spawner import main as act
+    elif verb == "learn":
+        from .learn import main as act
     elif verb == "log":
         from .log import main as act
     else:
