@@ -34,7 +34,20 @@ ARROWS = (
     }
     | {
         door: ROOMS
-        | {"run", "start", "keep", "why", "judging", "where", "session", "record", "explain", "learn", "approvals", "__init__"}
+        | {
+            "run",
+            "start",
+            "keep",
+            "why",
+            "judging",
+            "where",
+            "session",
+            "record",
+            "explain",
+            "learn",
+            "approvals",
+            "__init__",
+        }
         for door in DOORS
     }
     | {"__init__": ROOMS | {"run", "start", "session", "entrances", "_doorstep"}, "__main__": {"cli"}}

@@ -40,11 +40,11 @@ def explained(
     its output passed us, where it was not captured."""
     said = (outcome.stderr or b"")[-MOST_TEXT:] + b"\n" + (outcome.stdout or b"")[-MOST_TEXT:] + heard[-MOST_TEXT:]
     asked = _Asked(made, tuple(argv), environ)
-    seen = [asked.seen(one) for one in outcome.accesses if one.verdict == "failed"]
-    found = [*seen, *(asked.cause(clue) for clue in clues(said.decode("utf-8", "replace"), asked.argv))]
     if isinstance(outcome.ending, Refused):
         found = [asked.cause(Clue("run", argv[0], outcome.ending.errno))] if outcome.ending.kind == "exec" else []
         return _with(outcome, found)
+    found = [asked.seen(one) for one in outcome.accesses if one.verdict == "failed"]
+    found += [asked.cause(clue) for clue in clues(said.decode("utf-8", "replace"), asked.argv)]
     if not any(isinstance(one, Denial) for one in (*found, *outcome.denials)):
         found += [one for clue in asked.words() if isinstance(one := asked.cause(clue), Denial)]
     return _with(outcome, found)
@@ -99,23 +99,24 @@ class _Asked:
         return msgspec.structs.replace(found, observed=True, pid=one.pid, exe=os.fsdecode(one.exe))
 
     def cause(self, clue: Clue) -> Found:
-        """What made something fail, where that can be known."""
+        """What made something fail, where that can be known; nothing where the path is none, or changes meanwhile."""
+        try:
+            return self.known(clue)
+        except (OSError, ValueError):
+            return None
+
+    def known(self, clue: Clue) -> Found:
         if clue.access == "variable":
             return self.variable(clue)
         if clue.access == "bind":
             return self.bind(int(clue.target))
         if clue.access == "connect" and not clue.target.startswith("/"):
             return self.connect(clue)
-        if "\0" in clue.target:
-            return None
         path = os.path.join(self.request.cwd, expanded(self.request, clue.target))
         is_name = "/" not in clue.target and not os.path.lexists(path)
         if is_name and (clue.access == "run" or (clue.access == "use" and clue.error == errno.EACCES)):
             return self.program(clue.target)
-        try:
-            real = enforce.canonical(path)
-        except OSError:
-            return None
+        real = enforce.canonical(path)
         if modes.is_socket(real):
             return self.socket(real)
         return self.path(real, clue)

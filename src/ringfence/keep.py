@@ -194,10 +194,9 @@ class Prepared:
     def judged(self) -> Policy:
         """The policy as it is carried out, with the disk's own names for its paths, as the judge wants it."""
         if self._judged is None:
-            places = self.disk.places
 
             def resolve(path: str) -> str:
-                return places[path].path if path in places else enforce.canonical(path)
+                return self.disk[path].path if path in self.disk.places else enforce.canonical(path)
 
             carried = plan.without_swayed(self.policy, self.disk)
             self._judged = policy.canonical_policy(plan.as_layered(carried, self.walls.layered), resolve)

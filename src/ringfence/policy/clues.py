@@ -12,6 +12,7 @@ import msgspec
 
 MOST_TEXT = 65536  # the end of what was said
 MOST_CLUES = 32
+LONGEST = 8192  # characters of one line
 
 
 class Clue(msgspec.Struct, frozen=True):
@@ -59,7 +60,7 @@ _READS = re.compile(
     r"\bcannot (?:open|access|stat|read|load)|\bfor reading\b|\bload key\b|\bscandir\b|\breaddir\b"
 )
 _QUOTED = re.compile(
-    r"'([^'\n]{1,4096})'|\"([^\"\n]{1,4096})\"|`([^`'\n]{1,4096})['`]|\u2018([^\u2019\n]{1,4096})\u2019"
+    r"'([^'\n]{1,4096})'|\"([^\"\n]{1,4096})\"|`([^`'\n]{1,4096})['`]|\u2018([^\u2018\u2019\n]{1,4096})\u2019"
 )
 _PLAIN = re.compile(
     r"(?:unix://|(?<![\w.~/-]))((?:~|\.{1,2})?/[^\s'\"`:,;()<>|\u2018\u2019]*[^\s'\"`:,;()<>|.\u2018\u2019])"
@@ -92,7 +93,7 @@ _UNSET = (
         r" (?:not set|unset|undefined|missing|required|set\b|not defined|not found in the environment)"
     ), False),
 )  # fmt: skip
-_NOT_FOUND = re.compile(r"(?:^|: )([^\s:'\"]+): (?:command )?not found\b|\bcommand not found: (\S+)")
+_NOT_FOUND = re.compile(r"\bcommand not found: (\S+)|(?:^|: )([^\s:'\"]+): (?:command )?not found\b")
 _BINDS = re.compile(r"(?i)\bbind\b|listen(?:ing)? on|address already in use")
 _PORT = re.compile(r"(?<![\w.])(\d{1,5})(?![\w.])")
 _NETWORK = frozenset(
@@ -106,7 +107,7 @@ def clues(said: str, words: tuple[str, ...] = ()) -> list[Clue]:
     found: dict[tuple[str, str], Clue] = {}
     text = said[-MOST_TEXT:]
     for line in text.splitlines():
-        for clue in _of_line(line.strip(), words, text):
+        for clue in _of_line(line.strip()[:LONGEST], words, text):
             found.setdefault((clue.access, clue.target), clue)
             if len(found) >= MOST_CLUES:
                 return list(found.values())

@@ -1,0 +1,90 @@
+"""What a failed command says is the command's: whatever it says is read in bounded time, and some shapes are known."""
+
+import errno
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ringfence.policy.clues import MOST_CLUES, Clue, clues
+
+PIECES = [
+    "Permission denied",
+    ": ",
+    "'",
+    '"',
+    "/",
+    "~/",
+    "x",
+    " ",
+    "\n",
+    "[Errno 13]",
+    "ENOENT",
+    "connect to ",
+    " port 1",
+]
+PIECES += [
+    "cannot create ",
+    "https://",
+    "\x00",
+    "\udcff",
+    "KeyError: 'A",
+    "getaddrinfo EAI x",
+    "bind",
+    "99999",
+    ".",
+    "‘",
+]
+SAID = st.text() | st.lists(st.sampled_from(PIECES), max_size=40).map("".join)
+
+
+@given(
+    st.text() | st.lists(st.sampled_from(PIECES), max_size=40).map("".join), st.lists(st.text(max_size=20), max_size=3)
+)
+def test_anything_can_be_read(said: str, words: list[str]) -> None:
+    found = clues(said, tuple(words))
+
+    assert len(found) <= MOST_CLUES
+    assert all(0 < int(clue.target) < 65536 for clue in found if clue.access == "bind")
+
+
+@pytest.mark.parametrize(
+    "piece", [*PIECES, "A", "connect to a:", "cat: a: Permission denied ", "host='", "://@", "lookup "]
+)
+def test_nothing_takes_long(piece: str) -> None:
+    begun = time.process_time()
+    clues((piece * 70_000)[:65_000] + " Permission denied")
+    clues((piece * 70_000)[:65_000] + "\nConnection refused")
+
+    assert time.process_time() - begun < 2
+
+
+@pytest.mark.parametrize(
+    ("line", "clue"),
+    [
+        ("cat: /a/b: Permission denied", Clue("read", "/a/b", errno.EACCES)),
+        ("bash: line 1: /a/b: Read-only file system", Clue("write", "/a/b", errno.EROFS)),
+        ("sh: 1: cannot create src/x: Permission denied", Clue("make", "src/x", errno.EACCES)),
+        ("touch: cannot touch '/a b/c': Read-only file system", Clue("make", "/a b/c", errno.EROFS)),
+        ("PermissionError: [Errno 13] Permission denied: '/a/b'", Clue("use", "/a/b", errno.EACCES)),
+        ("Error: EACCES: permission denied, open '/a/b'", Clue("use", "/a/b", errno.EACCES)),
+        ("npm error code EACCES: mkdir '/a/.npm'", Clue("make", "/a/.npm", errno.EACCES)),
+        ("open /a/b: permission denied", Clue("use", "/a/b", errno.EACCES)),
+        ("Error: Permission denied (os error 13) at \"/a/b\"", Clue("use", "/a/b", errno.EACCES)),
+        ("curl: (6) Could not resolve host: x.org", Clue("connect", "x.org:443", errno.EADDRNOTAVAIL)),
+        ("connect ECONNREFUSED 10.0.0.1:5432", Clue("connect", "10.0.0.1:5432", errno.ECONNREFUSED)),
+        ("dial tcp: lookup x.org on 127.0.0.53:53: no such host", Clue("connect", "x.org:443", errno.EADDRNOTAVAIL)),
+        ("ssh: Could not resolve hostname x.org: Name or service not known", Clue("connect", "x.org:22", 99)),
+        ("HTTPSConnectionPool(host='x.org', port=443): Failed to establish a new connection: [Errno 111]",
+         Clue("connect", "x.org:443", errno.ECONNREFUSED)),
+        ("permission denied while trying to connect to the Docker daemon socket at unix:///var/run/docker.sock",
+         Clue("use", "/var/run/docker.sock", errno.EACCES)),
+        ("zsh: command not found: foo", Clue("run", "foo", errno.ENOENT)),
+        ("sh: 1: foo: not found", Clue("run", "foo", errno.ENOENT)),
+        ("KeyError: 'MY_TOKEN'", Clue("variable", "MY_TOKEN", errno.ENOENT)),
+        ("Error: GITHUB_TOKEN is not set", Clue("variable", "GITHUB_TOKEN")),
+    ],
+)  # fmt: skip
+def test_a_known_shape_is_read(line: str, clue: Clue) -> None:
+    assert clues(line) == [clue]
