@@ -93,7 +93,7 @@ _UNSET = (
         r" (?:not set|unset|undefined|missing|required|set\b|not defined|not found in the environment)"
     ), False),
 )  # fmt: skip
-_NOT_FOUND = re.compile(r"\bcommand not found: (\S+)|(?:^|: )([^\s:'\"]+): (?:command )?not found\b")
+_NOT_FOUND = re.compile(r"\bcommand not found: (\S+)|(?:^|: )([^\s:'\"]+): (?:command )?not found\b(?!:)")
 _BINDS = re.compile(r"(?i)\bbind\b|listen(?:ing)? on|address already in use")
 _PORT = re.compile(r"(?<![\w.])(\d{1,5})(?![\w.])")
 _NETWORK = frozenset(
