@@ -7,9 +7,10 @@ import pytest
 
 from ringfence import Flags, PolicyError
 from ringfence.explain import why
+from ringfence.judging import bounds_for_agent
 from ringfence.keep import forget_all
 from ringfence.model import Access, Policy, Verdict
-from ringfence.policy import decide, load
+from ringfence.policy import decide, load, trust
 from ringfence.policy.decide import strictest
 from ringfence.policy.load import profile_names, read_profile
 from ringfence.policy.paths import Base
@@ -223,3 +224,20 @@ def test_no_command_can_write_the_profiles(home: Path, workspace: Path) -> None:
     with pytest.raises(PolicyError) as caught:
         load(str(workspace), Flags(allow_write=(str(home / ".config"),)))
     assert "the command could write this file" in str(caught.value)
+
+
+def test_the_users_own_policy_may_name_a_boundary_and_a_projects_may_not(home: Path, workspace: Path) -> None:
+    boundary(home, escape="deny")
+    policy = home / ".config" / "ringfence" / "policy.toml"
+    policy.write_text('profile = "safe"\n')
+    (workspace / ".ringfence").mkdir()
+    (workspace / ".ringfence" / "policy.toml").write_text('profile = "autonomous"\n')
+    for _ in ("untrusted", "trusted"):
+        found = load(str(workspace))
+        assert decide(found, Access.READ, str(home / "notes")).verdict is ASK
+        assert decide(found, Access.READ, str(home / ".cargo" / "bin" / "cargo")).verdict is ASK
+        assert "profile has no effect" in found.ignored[0]
+        trust(str(workspace))
+    assert check(workspace, home / "notes") is DENY  # a flag goes before it
+    guard = bounds_for_agent(str(workspace), "", os.environ)
+    assert guard.decide(Access.READ, str(home / "notes")).verdict is ASK

@@ -1,5 +1,6 @@
 """A person's yes: narrow, shown before it is stored, in force at the next run, and taken back."""
 
+import contextlib
 import json
 import os
 import subprocess
@@ -296,6 +297,28 @@ def test_the_life_of_a_grant_by_the_command(
     code, out, _ = (call(["log", "--json"]), *capsys.readouterr())
     assert "grant" in out
     assert "revoked: " in out
+
+
+@pytest.mark.parametrize(
+    ("typed", "stored"),
+    [("y\n", "data"), ("n\n", ""), ("\n", ""), ("~/data/f\ny\n", "data/f"), ("~/.ssh\n~/data\nyes\n", "data")],
+)
+def test_a_person_sees_the_rule_before_it_is_stored_and_may_change_it(
+    home: Path, workspace: Path, typed: str, stored: str
+) -> None:
+    command = [sys.executable, "-I", "-m", "ringfence", "approvals", "grant", "read", str(home / "data")]
+    ours, theirs = os.openpty()
+    process = subprocess.Popen(command, cwd=workspace, stdin=theirs, stdout=theirs, stderr=theirs)
+    os.close(theirs)
+    os.write(ours, typed.encode())
+    shown = b""
+    with contextlib.suppress(OSError):  # a terminal nobody has open any more
+        while piece := os.read(ours, 4096):
+            shown += piece
+    os.close(ours)
+    assert process.wait(30) == (0 if stored else 1)
+    assert f"this will be stored: --allow-read {home}/data in {workspace}".encode() in shown
+    assert [one.target for one in store().grants()] == ([f"{home}/{stored}"] if stored else [])
 
 
 def test_the_model_cannot_answer_its_own_question(home: Path, workspace: Path) -> None:

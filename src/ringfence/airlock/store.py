@@ -20,7 +20,7 @@ from ..model.grant import Grant
 FILE = "approvals.db"
 OURS = 0x52464131  # PRAGMA application_id: "RFA1"
 VERSION = 1
-WAIT = 10.0
+WAIT = 20.0
 MOST = 4096
 _TABLE = """
 CREATE TABLE grants (
@@ -72,7 +72,7 @@ class Store:
 
     @contextlib.contextmanager
     def _opened(self) -> Iterator[sqlite3.Connection]:
-        self._check()
+        self._check_directory()
         try:
             with self._locked(), contextlib.closing(self._connected()) as db:
                 self._prepare(db)
@@ -101,17 +101,21 @@ class Store:
             os.close(fd)
 
     def _connected(self) -> sqlite3.Connection:
+        self._check_files()
         if not os.path.lexists(self.path):
             os.close(os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
         return sqlite3.connect(self.path, timeout=WAIT, isolation_level=None)
 
-    def _check(self) -> None:
-        """Refuse a place that others can change, and what is not a plain file of ours."""
+    def _check_directory(self) -> None:
+        """Refuse a place that others can change."""
         directory = os.path.dirname(self.path)
         os.makedirs(directory, mode=0o700, exist_ok=True)
         facts = os.lstat(directory)
         if not stat.S_ISDIR(facts.st_mode) or facts.st_uid != os.geteuid() or facts.st_mode & 0o022:
             raise PolicyError(directory, "others can change it", f"chmod 700 {directory}")
+
+    def _check_files(self) -> None:
+        """Refuse what is not a plain file of ours; under the lock, for the two beside it come and go."""
         for path in (self.path, f"{self.path}-wal", f"{self.path}-shm"):
             if not os.path.lexists(path):
                 continue

@@ -91,20 +91,12 @@ def _grant(names: list[str], values: Values) -> int:
         words = ", ".join(operation.value for operation in Operation)
         raise UsageError("approvals grant", "needs an operation and a target", hint=f"one of: {words}")
     store, workspace = _store(), _workspace(values)
-    target = os.path.expanduser(names[1]) if names[0] not in ("connect", "bind") else names[1]
-    grant = approvals.make(
-        Operation(names[0]),
-        os.path.abspath(target) if names[0] not in ("connect", "bind") else target,
-        _scope(values),
-        workspace,
-        seconds=_seconds(values),
-        reason=one(values, "--reason") or "",
-        environ=os.environ,
-    )
+    asked = _made(names[0], names[1], values)
     if "--dry-run" in values:
-        _print(values, {"schema": "ringfence/approval@1", **_document(grant)}, rule_text(grant))
+        _print(values, {"schema": "ringfence/approval@1", **_document(asked)}, rule_text(asked))
         return 0
-    if not _is_confirmed(grant, values):
+    grant = _confirmed(asked, values)
+    if grant is None:
         say("ringfence: nothing was stored")
         return 1
     store.add([grant])
@@ -113,18 +105,42 @@ def _grant(names: list[str], values: Values) -> int:
     return 0
 
 
-def _is_confirmed(grant: Grant, values: Values) -> bool:
-    """A person sees the exact rule before it is stored; where nobody is there, it takes --yes."""
+def _made(operation: str, target: str, values: Values) -> Grant:
+    if operation not in ("connect", "bind"):
+        target = os.path.abspath(os.path.expanduser(target))
+    return approvals.make(
+        Operation(operation),
+        target,
+        _scope(values),
+        _workspace(values),
+        seconds=_seconds(values),
+        reason=one(values, "--reason") or "",
+        environ=os.environ,
+    )
+
+
+def _confirmed(grant: Grant, values: Values) -> Grant | None:
+    """The grant that a person says yes to, who sees the exact rule and may name another target; None: to none. Where
+    nobody is there, it takes --yes."""
     if "--yes" in values:
-        return True
+        return grant
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         raise UsageError(
             "approvals grant", "nobody is there to be asked", hint="a person adds --yes, or uses a terminal"
         )
-    say(f"this will be stored: {rule_text(grant)}")
-    sys.stderr.write("yes? [y/N] ")
-    sys.stderr.flush()
-    return sys.stdin.readline().strip().lower() in ("y", "yes")
+    while True:
+        say(f"this will be stored: {rule_text(grant)}")
+        sys.stderr.write("yes? [y/N, or a narrower or wider target] ")
+        sys.stderr.flush()
+        word = sys.stdin.readline().strip()
+        if word.lower() in ("y", "yes"):
+            return grant
+        if word.lower() in ("", "n", "no"):
+            return None
+        try:
+            grant = _made(grant.operation.value, word, values)
+        except PolicyError as error:
+            say(*error.lines())
 
 
 def _scope(values: Values) -> Answer:

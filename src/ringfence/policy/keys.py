@@ -95,6 +95,9 @@ KEYS: dict[str, Key] = {
     "enforcement": Key(
         Text(choices=("required", "best-effort", "off")), _WIDENS, _HELD, "what happens when a thing cannot be enforced"
     ),
+    "profile": Key(
+        Text(), _WIDENS, _HELD, "the boundary where no --profile names another; not in a project's own policy"
+    ),
     "filesystem.denyRead": Key(Paths(), _NARROWS, _HELD, "may not be read, but for what allowRead names in it"),
     "filesystem.denyReadAlways": Key(Paths(), _NARROWS, _HELD, "may not be read, whatever else is said"),
     "filesystem.allowRead": Key(Paths(), _WIDENS, _HELD, "may be read, but for what denyRead names below it"),

@@ -98,11 +98,11 @@ def load(
 def _load(sources: Sources, flags: Flags, standing: Standing) -> Policy:
     homes = _homes(sources)
     base = Base(sources.workspace, homes[0] if homes else "")
+    chosen = (*_managed_layers(sources, base), *_user_layer(sources, base))
     layers = (
         built_in(sources.workspace, homes, sources.own, _missing(homes), *_kept(sources.environ)),
-        *_managed_layers(sources, base),
-        *_profile_layers(sources, flags, base, homes),
-        *_user_layer(sources, base),
+        *chosen,
+        *_profile_layers(flags.profile or _default_profile(chosen), sources, base, homes),
         *_project_layer(sources, base),
         *_grants_layer(standing),
         *_explicit_layers(flags, base),
@@ -145,10 +145,11 @@ def _watched(sources: Sources, flags: Flags) -> tuple[str, ...]:
     for directory in (sources.user, sources.project):
         if directory:
             watched += candidates(directory) if os.path.lexists(directory) else (directory,)
-    watched += [sources.managed, *_managed_files(sources.managed)]
+    managed = _managed_files(sources.managed)
+    watched += [sources.managed, *managed]
     watched += _missing(_homes(sources))
     watched += [_explicit_path(name, flags, sources.workspace) for name in flags.policy_files]
-    watched += _profile_files(sources) if flags.profile else ()
+    watched += _profile_files(sources) if flags.profile or managed or policy_file(sources.user) else ()
     store = store_of(sources.environ)
     return (*watched, store) if store else tuple(watched)
 
@@ -277,7 +278,13 @@ def _project_layer(sources: Sources, base: Base) -> list[Layer]:
     content, _ = read_regular(path)
     known = trusted_digest(path, store_of(sources.environ))
     trusted = bool(known) and known == digest_of(content)
-    return [_layer(path, base, Tier.PROJECT, content, trusted)]
+    layer = _layer(path, base, Tier.PROJECT, content, trusted)
+    named = [setting.origin for setting in layer.settings if setting.key == "profile"]
+    notes = tuple(
+        f"{origin}: profile has no effect: only the user's own policy or a flag names one" for origin in named
+    )
+    kept = tuple(setting for setting in layer.settings if setting.key != "profile")
+    return [msgspec.structs.replace(layer, settings=kept, notes=notes)]
 
 
 def _grants_layer(standing: Standing) -> list[Layer]:
@@ -330,12 +337,18 @@ def profile_names(environ: Mapping[str, str]) -> list[str]:
     return [name.removesuffix(".toml") for name in names if name.endswith(".toml")]
 
 
-def _profile_layers(sources: Sources, flags: Flags, base: Base, homes: tuple[str, ...]) -> tuple[Layer, ...]:
-    if not flags.profile:
+def _default_profile(layers: tuple[Layer, ...]) -> str:
+    """The boundary that the user's own policy names, or a managed one."""
+    named = [setting.value for layer in layers for setting in layer.settings if setting.key == "profile"]
+    return str(named[-1]) if named else ""
+
+
+def _profile_layers(profile: str, sources: Sources, base: Base, homes: tuple[str, ...]) -> tuple[Layer, ...]:
+    if not profile:
         return ()
     from .profiles import layers_of, load_chain
 
-    chain = load_chain(flags.profile, lambda name: read_profile(name, sources.environ), base)
+    chain = load_chain(profile, lambda name: read_profile(name, sources.environ), base)
     state = os.path.dirname(store_of(sources.environ))
     own = tuple(place for place in (*sources.own, sources.user, state) if place)
     return layers_of(chain, sources.workspace, homes, own)
