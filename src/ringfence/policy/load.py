@@ -350,7 +350,7 @@ def _profile_layers(profile: str, sources: Sources, base: Base, homes: tuple[str
 
     chain = load_chain(profile, lambda name: read_profile(name, sources.environ), base)
     state = os.path.dirname(store_of(sources.environ))
-    own = tuple(place for place in (*sources.own, sources.user, state) if place)
+    own = tuple(place for place in (*sources.own, os.path.dirname(PROFILES), sources.user, state) if place)
     return layers_of(chain, sources.workspace, homes, own)
 
 
