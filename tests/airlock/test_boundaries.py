@@ -4,8 +4,9 @@ import os
 from pathlib import Path
 
 import pytest
+from tests.workspace.test_apart import backend as backend
 
-from ringfence import Flags, PolicyError
+from ringfence import Enforcement, Flags, PolicyError, run
 from ringfence.explain import why
 from ringfence.judging import bounds_for_agent
 from ringfence.keep import forget_all
@@ -241,3 +242,21 @@ def test_the_users_own_policy_may_name_a_boundary_and_a_projects_may_not(home: P
     assert check(workspace, home / "notes") is DENY  # a flag goes before it
     guard = bounds_for_agent(str(workspace), "", os.environ)
     assert guard.decide(Access.READ, str(home / "notes")).verdict is ASK
+
+
+@pytest.mark.parametrize(
+    ("profile", "tool", "notes", "written"),
+    [("safe", False, False, False), ("power_user", True, False, False), ("yolo", True, True, True)],
+)
+def test_the_kernel_holds_what_the_judge_says(
+    home: Path, workspace: Path, backend: str, profile: str, tool: bool, notes: bool, written: bool
+) -> None:
+    tries = f"""
+        cat {home}/.cargo/bin/cargo && echo tool; cat {home}/notes && echo notes; echo x >> {home}/notes && echo written
+        cat {home}/.ssh/id && echo key; cat {home}/.cargo/credentials.toml && echo token; echo x > own && echo own
+    """
+    flags = Flags(profile=profile, enforcement=Enforcement.BEST_EFFORT)
+    outcome = run(["sh", "-c", tries], workspace=str(workspace), flags=flags, as_root=AS_ROOT, capture=True)
+    seen = set((outcome.stdout or b"").decode().replace("notesnotes", "notes").split("\n"))
+    wanted = {"tooltool": tool, "notes": notes, "written": written, "own": True}
+    assert {word for word in seen if word} == {word for word, held in wanted.items() if held}
