@@ -22,12 +22,4 @@ def prepare(ground: Ground) -> list[str]:
 
 
 def test_a_link_among_the_protected_names_protects_its_target(field: Field) -> None:
-    names = ("write the target", "write through the link", "move the target", "replace the link")
-    field.repels(
-        PROGRAM,
-        prepare,
-        gaps={
-            "view": {"replace the link": "/.git/hooks kept"},
-            "landlock": dict.fromkeys(names, "protected names in the workspace unwritable"),
-        },
-    )
+    field.repels(PROGRAM, prepare, gaps={"view": {"replace the link": "/.git/hooks kept"}})

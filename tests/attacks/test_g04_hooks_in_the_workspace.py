@@ -36,11 +36,7 @@ def prepare(ground: Ground) -> list[str]:
 
 
 def test_hooks_that_the_configuration_names_are_not_written(field: Field) -> None:
-    names = "a hook of husky's,what calls it,the target of a link,an included file,the directory anew"
-    listed = (*names.split(","), "the target's directory anew")
-    said = "protected names in the workspace unwritable"
-
-    field.repels(PROGRAM, prepare, gaps={"landlock": dict.fromkeys(listed, said)})
+    field.repels(PROGRAM, prepare)
 
 
 def test_work_beside_them_goes_on(field: Field) -> None:
@@ -63,7 +59,7 @@ def test_the_configuration_of_the_user_counts_too(field: Field) -> None:
 
     done = field.run(ground, ["sh", "-c", "mkdir .githooks"])
 
-    assert (done.exit_code != 0) == (field.walls.kind == "view"), done
+    assert done.exit_code != 0, done
 
 
 def test_a_hook_of_husky_s_is_what_git_runs(field: Field) -> None:

@@ -284,8 +284,16 @@ static int is_refusal(long answer)
 	return answer == -EACCES_ || answer == -E_PERM || answer == -EROFS_ || answer == -E_NOENT || answer == -EBUSY_ || answer == -ECONNREFUSED_;
 }
 
-/* Take one call from the listener and answer it. umask() and epoll_create() alone go on by themselves: nothing of
- * them can change meanwhile. */
+/* The calls that give another thread less of a processor. Without a pid namespace the number may be a stranger's; whom
+ * Landlock does not let us signal is none of the run. */
+static int is_about_thread(int number)
+{
+	return number == __NR_sched_setaffinity || number == __NR_sched_setscheduler || number == __NR_sched_setparam ||
+	       number == __NR_sched_setattr;
+}
+
+/* Take one call from the listener and answer it. umask(), epoll_create() and those about threads alone go on by
+ * themselves: nothing of them that matters can change meanwhile. */
 static void serve(void)
 {
 	static struct seccomp_notif notice;
@@ -306,6 +314,11 @@ static void serve(void)
 	if (is_new_set(&notice)) {
 		ready.used = 1;
 		answer_by(&asked, 0, SECCOMP_USER_NOTIF_FLAG_CONTINUE);
+		return;
+	}
+	if (is_about_thread(notice.data.nr)) {
+		answer = CALL(kill, (int32_t)notice.data.args[0], 0, 0, 0, 0) ? -E_PERM : 0;
+		answer_by(&asked, answer, answer ? 0 : (uint32_t)SECCOMP_USER_NOTIF_FLAG_CONTINUE);
 		return;
 	}
 	spelled.path[0] = 0;

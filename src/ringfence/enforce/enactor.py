@@ -158,6 +158,17 @@ def probe(ids: tuple[int, int] | None = None) -> Host:
         return _hosts[uid]
 
 
+def _traces() -> bool:
+    """Whether Yama lets a process look into its descendants: it does up to 1."""
+    try:
+        with open("/proc/sys/kernel/yama/ptrace_scope", encoding="ascii") as file:
+            return int(file.read()) <= 1
+    except FileNotFoundError:
+        return True
+    except (OSError, ValueError):
+        return False
+
+
 def _is_loopback_only() -> bool:
     """Whether our network has no way out: no interface but a loopback."""
     try:
@@ -204,6 +215,7 @@ def _answer(ids: tuple[int, int] | None, process: Process, read: int, enactor: O
         namespaces_why=failed[0] if failed else "",
         detached_mounts=detached == 0,
         fresh_proc=fresh_proc == 0,
+        traces=_traces(),
         loopback_only=layers < FREE_LAYERS and _is_loopback_only(),
         enactor=enactor.kind,
         kernel=machine.release,

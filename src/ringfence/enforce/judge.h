@@ -126,11 +126,12 @@ static long do_pattern(struct reader reader)
 }
 
 /* The pattern that refuses an access, or none. Of writes any denial does; of reads the deepest rule decides, and of those
- * the one that is heard first; and what may not be read may not be written. */
+ * the one that is heard first; and what may not be read may not be written. Where some say what may be written, and so no
+ * mount does, a change of what is there must be below one of those: Landlock has no right for it. */
 static struct judging *refuser(const char *path, uint32_t access)
 {
-	struct judging *best = NULL;
-	int best_depth = -1;
+	struct judging *best = NULL, *grant = NULL;
+	int best_depth = -1, granted = 0;
 
 	for (uint32_t i = 0; i < judge.count; i++) {
 		struct judging *judging = &judge.patterns[i];
@@ -139,6 +140,11 @@ static struct judging *refuser(const char *path, uint32_t access)
 		if (judging->access == IS_WRITE && access == READS)
 			continue;
 		states_after(&judging->pattern, path, &depth);
+		if (judging->access == IS_WRITE && judging->verdict == PASSES) {
+			grant = judging;
+			granted |= depth >= 0;
+			continue;
+		}
 		if (depth < 0)
 			continue;
 		if (judging->verdict == ALWAYS || judging->access == IS_WRITE)
@@ -148,6 +154,8 @@ static struct judging *refuser(const char *path, uint32_t access)
 			best_depth = depth;
 		}
 	}
+	if (grant && !granted && access == CHANGES)
+		return grant;
 	return best && best->verdict != PASSES ? best : NULL;
 }
 

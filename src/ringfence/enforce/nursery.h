@@ -71,13 +71,13 @@ static const struct step *step_after(const struct step *step)
 }
 
 /* What every child would do alike. Not with a view, in which rules name what only a child can see; and not a filter with a
- * listener, for each run has its own. */
+ * listener, of which each run has its own. */
 static long prepare(const struct step *first)
 {
 	long answer = 0;
 
 	for (const struct step *step = first; !is_last(step->kind); step = step_after(step))
-		if (step->kind == BUBBLEWRAP || step->kind == NAMESPACES || (step->kind == SECCOMP && read_step(step).numbers[0]))
+		if (step->kind == BUBBLEWRAP || step->kind == NAMESPACES)
 			return 0;
 	answer = CALL(prctl, PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
 	for (const struct step *step = first; !is_last(step->kind); step = step_after(step)) {
@@ -93,8 +93,10 @@ static long prepare(const struct step *first)
 			answer = prepared.outer = make_scope(REFER, SCOPE_SIGNAL);
 		else if (step->kind == SCOPE)
 			answer = prepared.inner = make_scope(reader.numbers[0], reader.numbers[1]);
-		else if (step->kind == SECCOMP)
+		else if (step->kind == SECCOMP && !reader.numbers[0]) {
 			answer = do_seccomp(reader);
+			prepared.has_filter = 1;
+		}
 		if (answer < 0)
 			return answer;
 	}

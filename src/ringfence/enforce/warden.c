@@ -50,7 +50,7 @@ static long command_hand = -1; /* the command's end of what it hands its listene
 /* What a nursery has made for all its runs: the filter, in force already, and rulesets: the plan's, which is `ruleset`, and
  * those of the borders around the run and around the command. */
 static struct {
-	int is_there;
+	int is_there, has_filter;
 	long outer, inner;
 } prepared;
 
@@ -319,7 +319,7 @@ static long shut_in(void)
 		program = (struct sock_fprog){sizeof(both) / sizeof(both[0]), (struct sock_filter *)(uintptr_t)both};
 	/* Of a nursery, the command's own filter holds us already; there we answer nobody, and hold nothing but the policy lets
 	 * the command have. */
-	return answer || prepared.is_there ? answer : CALL(seccomp, SECCOMP_SET_MODE_FILTER, 0, P(&program), 0, 0);
+	return answer || prepared.has_filter ? answer : CALL(seccomp, SECCOMP_SET_MODE_FILTER, 0, P(&program), 0, 0);
 }
 
 /* Keep nothing open but what is watched, in its place: the command's streams are the command's. */

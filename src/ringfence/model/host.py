@@ -25,6 +25,7 @@ class Host(msgspec.Struct, frozen=True):
     namespaces_why: str = ""  # the step and errno that failed
     detached_mounts: bool = False  # move_mount into a detached tree (about 6.15 on)
     fresh_proc: bool = False  # a /proc of its own pid namespace
+    traces: bool = True  # a process may read the memory of its descendants, without any capability (Yama)
     layers: int = 16  # Landlock domains that still fit; fewer inside another sandbox
     loopback_only: bool = False  # inside another sandbox whose network has nothing but a loopback
     overlays: bool = True  # until one is refused

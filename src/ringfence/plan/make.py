@@ -166,7 +166,7 @@ def make_walls(
     tail += seccomp(policy, host, gaps, bool(names) or is_asked(policy, host), judged)
     gaps += inside.outer_gaps(found, disk) if inside.relies(host) else kernel_gaps(host)
     gaps += [Gap(ask.key, ask.why, ask.need, ask.origin) for ask in policy.asks]
-    held = any(map(patterns.is_late, names))
+    held = has_broker(policy, host) and bool(patterns.lower(policy)[0])
     gaps += (
         folding_gaps(found, disk, many)
         + glob_gaps(policy, disk, held)
@@ -207,8 +207,11 @@ def warden_steps(
     judged for them, and what is told."""
     if not has_broker(policy, host):
         return [], (), Judged.NOTHING, Observe.NOTHING
-    names, watched = table.rows(changes(found), disk, many)
+    names, watched = table.rows(changes(found), disk, many) if has_view(host) else ([], ())
     late, judged = patterns.lower(policy)
+    if not has_view(host):
+        more = patterns.in_place_of_mounts(policy, disk, found)
+        late, judged = late + more, judged | (Judged.WRITES if more else Judged.NOTHING)
     watched = (*watched, *("/" + b"/".join(step.strings).decode("utf-8", "surrogateescape") for step in late))
     observe = command.observe | (Observe.REFUSALS if late else Observe.NOTHING)
     if observe & ~Observe.REFUSALS:

@@ -5,12 +5,12 @@ Each gives the steps before the command's own process, what Landlock grants, and
 
 import msgspec
 
-from ..model import BUILT_IN, Access, Command, Disk, Gap, Host, Kind, Need, Policy, Step, StepKind, Verdict
-from . import allowlist, caches, crowds, landlock, limits, view
+from ..model import BUILT_IN, Command, Disk, Gap, Host, Kind, Need, Policy, Step, StepKind
+from . import allowlist, caches, crowds, landlock, limits, patterns, view
 from .gaps import link_gaps
 from .network import doors, port_steps, wants_datagrams
 from .regions import Region, State, changes, is_below
-from .rules import has_broker, has_unix_sockets, has_warden, is_nesting, narrowed
+from .rules import has_broker, has_unix_sockets, has_warden, is_nesting, is_protecting, narrowed
 
 CLONE_NEWNS, CLONE_NEWIPC, CLONE_NEWUSER, CLONE_NEWNET = 0x00020000, 0x08000000, 0x10000000, 0x40000000
 
@@ -177,13 +177,13 @@ def without_view(policy: Policy, host: Host, disk: Disk, command: Command, found
     def gap(what: str, need: Need = Need.WANTED) -> None:
         gaps.append(Gap(what, why, need, BUILT_IN, way_out))
 
-    gap(
-        "chmod, chown, utime and xattr outside the workspace",
-        Need.REQUIRED if host.uid == 0 and not host.is_inside else Need.WANTED,
-    )
+    judged = has_broker(policy, host) and bool(patterns.in_place_of_mounts(policy, disk, found))
+    is_root = host.uid == 0 and not host.is_inside
+    if is_root or not judged:
+        gap("chmod, chown, utime and xattr outside the workspace", Need.REQUIRED if is_root else Need.WANTED)
     gap("a private /tmp" + ("" if host.is_inside else ": programs that do not ask TMPDIR are refused there"))
     gap("a private /dev/shm: it is shared with the host")
-    gap("other processes invisible, and safe from being slowed (sched_setaffinity)")
+    gap("other processes invisible" + ("" if judged else ", and safe from being slowed (sched_setaffinity)"))
     gap("other terminals of the same user unreachable: /dev/pts is shared with the host")
     if has_warden(host):
         gap("no process outlives the run when both its watchers are killed from outside at the same moment")
@@ -193,12 +193,8 @@ def without_view(policy: Policy, host: Host, disk: Disk, command: Command, found
     gap("the secrets of the system in /etc and /var/lib hidden: their own modes hold them")
     if not has_unix_sockets(policy, host):
         gap("unix sockets among the run's own processes: socket(AF_UNIX) is refused, socketpair works")
-    protected = [
-        rule
-        for rule in policy.rules
-        if rule.verdict is Verdict.DENY and rule.access is Access.WRITE and rule.need is Need.WANTED
-    ]
-    if protected:
+    protected = list(filter(is_protecting, policy.rules))
+    if protected and not judged:
         gap(f"the {len(protected)} protected names in the workspace unwritable")
     for injection in policy.injections:
         gaps.append(

@@ -5,8 +5,9 @@ rule decides, so with a denied pattern comes everything that could allow what it
 pattern, for it is hidden. Of writes any denial does, so those are enough.
 """
 
-from ..model import BUILT_IN, Access, Policy, Rule, Step, StepKind, Verdict
-from .rules import PRIVATE
+from ..model import BUILT_IN, Access, Disk, Policy, Rule, Step, StepKind, Verdict
+from .regions import Region, State, changes, is_below
+from .rules import PRIVATE, is_protecting
 from .syscalls import Judged
 
 READ, WRITE = 0, 1  # format.h
@@ -29,9 +30,30 @@ def lower(policy: Policy) -> tuple[list[Step], Judged]:
         allowed = [rule for rule in policy.rules if rule.access is Access.READ and rule.verdict is Verdict.ALLOW]
         steps += [_step(rule) for rule in allowed]
         steps += [_made(f"{path} is the run's own", READ, PASSES, 0, _parts(path, False)) for path in PRIVATE]
-    if len(steps) > MOST or any(len(step.strings) > MOST_PARTS or _has_braces(step) for step in steps):
+    if not _fits(steps):
         return [], Judged.NOTHING
     return steps, Judged.READS | Judged.WRITES if reads else Judged.WRITES if denied else Judged.NOTHING
+
+
+def in_place_of_mounts(policy: Policy, disk: Disk, found: list[Region]) -> list[Step]:
+    """Without a view: where what is there may be changed, and what is protected inside, by the names that the kernel
+    has for them; of a name that is a link, the link too. Nothing when they are more than the warden takes."""
+    changed = changes(found)
+    granted = [region.path for region, _ in changed if region.state is State.WRITE]
+    denied = {region.path for region, above in changed if above is not None and above.state is State.WRITE}
+    for rule in policy.rules:
+        if is_protecting(rule):
+            place = disk[rule.path]
+            denied.update(path for path in (place.path, *place.links) if any(is_below(path, top) for top in granted))
+    steps = [_made(f"{path} may be changed", WRITE, PASSES, 0, _parts(path, False)) for path in granted]
+    steps += [
+        _made(f"{path} is refused when it is used", WRITE, DENIES, 0, _parts(path, False)) for path in sorted(denied)
+    ]
+    return steps if _fits(steps + lower(policy)[0]) else []
+
+
+def _fits(steps: list[Step]) -> bool:
+    return len(steps) <= MOST and not any(len(step.strings) > MOST_PARTS or _has_braces(step) for step in steps)
 
 
 def is_late(step: Step) -> bool:

@@ -38,9 +38,13 @@ def is_nesting(policy: Policy, host: Host) -> bool:
 
 
 def has_broker(policy: Policy, host: Host) -> bool:
-    """Whether the warden answers the command's calls: it must see it in /proc, and the kernel (5.19, as Landlock's
-    second ABI) must hand descriptors over. Not where sandboxes are made inside: theirs would not hold the warden."""
-    return not policy.nested and has_view(host) and host.fresh_proc and host.seccomp and host.landlock_abi >= 2
+    """Whether the warden answers the command's calls: it must see it in /proc and read its memory, and the kernel
+    (5.19, as Landlock's second ABI) must hand descriptors over. Not where sandboxes are made inside: theirs would not
+    hold the warden. Inside another run that one's answers, and there is no second."""
+    able = not policy.nested and host.seccomp and host.landlock_abi >= 2
+    if has_view(host):
+        return able and host.fresh_proc
+    return able and has_warden(host) and host.traces and not host.is_inside
 
 
 def has_own_network(host: Host) -> bool:
@@ -71,6 +75,11 @@ def swayed(policy: Policy, disk: Disk) -> tuple[Rule, ...]:
 
 def is_allow_write(rule: Rule) -> bool:
     return rule.access is Access.WRITE and rule.verdict is Verdict.ALLOW and not rule.glob
+
+
+def is_protecting(rule: Rule) -> bool:
+    """Whether it keeps a name as it is that runs code later."""
+    return rule.access is Access.WRITE and rule.verdict is Verdict.DENY and rule.need is Need.WANTED and not rule.glob
 
 
 def is_any_below(paths: tuple[str, ...], roots: set[str]) -> bool:
@@ -113,7 +122,7 @@ def narrowed(policy: Policy, disk: Disk, temporary: str, host: Host) -> Policy:
             return False
         if rule.origin == BUILT_IN and (rule.path in closed or rule.path in DEVICES):
             return False
-        if rule.access is Access.WRITE and rule.verdict is Verdict.DENY and rule.need is Need.WANTED:
+        if is_protecting(rule):
             return False
         return rule.glob or not is_closed_anyway(rule, disk)
 

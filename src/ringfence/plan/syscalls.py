@@ -341,11 +341,17 @@ WATCHED = (
     _row("open", Answer.NOTIFY, _NAMED, AnyBit(1, _CREATES, "it may create")),
     _row("openat", Answer.NOTIFY, _NAMED, AnyBit(2, _CREATES, "it may create")),
     _row(
-        "creat mkdir mkdirat mknod mknodat symlink symlinkat link linkat rename renameat renameat2 rmdir bind",
+        "creat mkdir mkdirat mknod mknodat symlink symlinkat link linkat rename renameat renameat2 rmdir",
         Answer.NOTIFY,
         _NAMED,
     ),
     _row("unlinkat", Answer.NOTIFY, _NAMED, AnyBit(2, 0x200, "it removes a directory")),
+    _row("umask", Answer.NOTIFY, "the warden makes files with the caller's mask, and must hear of a change"),
+)
+
+# With a view. Without one there are no sockets by path, or all of them, and the network is the host's.
+WATCHED_SOCKETS = (
+    _row("bind", Answer.NOTIFY, _NAMED),
     _row(
         "connect listen",
         Answer.NOTIFY,
@@ -354,7 +360,15 @@ WATCHED = (
     _row(
         "epoll_create epoll_create1", Answer.NOTIFY, "a socket that is handed in is waited for as the one before it was"
     ),
-    _row("umask", Answer.NOTIFY, "the warden makes files with the caller's mask, and must hear of a change"),
+)
+# Without a view. The warden asks the kernel whether it may signal that thread, and lets the call go on.
+WATCHED_THREADS = (
+    _row(
+        "sched_setaffinity sched_setscheduler sched_setparam sched_setattr",
+        Answer.NOTIFY,
+        _STARVED,
+        AnyBit(0, LOW, _ANOTHER),
+    ),
 )
 
 _USED = "what is denied by a pattern could have come meanwhile: the warden does it, or refuses"
@@ -401,19 +415,20 @@ def rows(
     """
     known = set(numbers(arch)) - (LIFTED if nested else set())
     depends = (() if nested else NAMESPACES) + (() if private_ipc else IPC)
-    table = (*CLOSED, *depends, *FAST_OPEN, *_socket_rows(sockets), *_warden_rows(watched, judged))
+    table = (*CLOSED, *depends, *FAST_OPEN, *_socket_rows(sockets), *_warden_rows(watched, judged, private_ipc))
     present = ((row, tuple(name for name in row.names if name in known)) for row in table)
     return tuple(
         row if names == row.names else msgspec.structs.replace(row, names=names) for row, names in present if names
     )
 
 
-def _warden_rows(watched: bool, judged: Judged) -> Iterator[Row]:
+def _warden_rows(watched: bool, judged: Judged, viewed: bool) -> Iterator[Row]:
     for flag, kinds in JUDGED.items():
         if flag in judged:
             yield from kinds
     if watched:
         yield from WATCHED
+        yield from WATCHED_SOCKETS if viewed else WATCHED_THREADS
 
 
 def _socket_rows(sockets: Sockets) -> Iterator[Row]:
