@@ -7,7 +7,6 @@ replaced, after some seconds, and when the enactor finds something else than was
 
 import _thread  # what `threading` adds is not needed here, and costs the command a millisecond
 import atexit
-import contextlib
 import os
 import sys
 import time

@@ -49,6 +49,7 @@ elif sys.platform == "darwin":
     from .unsupported import canonical as canonical
     from .unsupported import controllers as controllers
     from .unsupported import disown as disown
+    from .unsupported import folding as folding
     from .unsupported import inheritance as inheritance
     from .unsupported import list_children as list_children
     from .unsupported import look_at as look_at
@@ -65,6 +66,7 @@ else:
     from .unsupported import canonical as canonical
     from .unsupported import controllers as controllers
     from .unsupported import disown as disown
+    from .unsupported import folding as folding
     from .unsupported import inheritance as inheritance
     from .unsupported import list_children as list_children
     from .unsupported import look_at as look_at

@@ -197,6 +197,11 @@ def start(
     _refuse()
 
 
+def folding(paths: Iterable[str], mounts: object) -> dict[str, bool]:
+    """Of none is it known, so all may; nothing is mounted."""
+    return dict.fromkeys(paths, False)
+
+
 def look_at(
     crowds: Iterable[Crowd], apart: object, mounts: object, held: object, ids: object
 ) -> tuple[tuple[Crowd, ...], list[Rule]]:
