@@ -4,6 +4,7 @@ import hashlib
 import importlib.metadata
 import os
 import re
+import runpy
 import shutil
 import stat
 import subprocess
@@ -183,3 +184,13 @@ def test_a_program_started_as_a_module_keeps_its_garbage_collector_and_its_path(
     said = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True, timeout=30).stdout
 
     assert said.startswith(f"True {tmp_path} <function")
+
+
+@pytest.mark.needs_program("aarch64-linux-gnu-gcc")
+def test_the_enactor_is_compiled_for_the_other_machine_too() -> None:
+    """Some system calls are there and not here: what only they need must not be in the way."""
+    compile_program = runpy.run_path(str(ROOT / "hatch_build.py"))["compile_program"]
+
+    _, machine = compile_program(ROOT / "src/ringfence/enforce/enact.c", "aarch64-linux-gnu-gcc")
+
+    assert machine == "aarch64"
