@@ -45,7 +45,7 @@ class World:
         if ROOT:
             for path in (self.base, *self.base.rglob("*"), self.tmp.parent, self.tmp):
                 os.chown(path, walls.uid, walls.uid)
-        (self.out / "closed").chmod(0o700)
+        (self.out / "closed").chmod(0o700 if ROOT else 0)
         if ROOT:
             os.chown(self.out / "closed", 0, 0)
         self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), http.server.BaseHTTPRequestHandler)
@@ -63,6 +63,7 @@ class World:
         self.thread.join()
         self.server.server_close()
         self.socket.close()
+        (self.out / "closed").chmod(0o700)
         shutil.rmtree(self.base)
         shutil.rmtree(self.tmp.parent)
 
@@ -72,12 +73,13 @@ class World:
         flags: dict[str, tuple[str, ...]],
         explain: ringfence.Explain = ringfence.Explain.FAILURE,
     ) -> ringfence.Outcome:
+        given = {**flags, "allow_read": (str(self.out), *flags.get("allow_read", ()))}  # wherever the tests stand
         environ = {"PATH": f"{self.home}/bin:{PATH}", "HOME": str(self.home), "LANG": "C.UTF-8", "MY_TOKEN": "12345678"}
         with backend(self.walls):
             return ringfence.run(
                 words,
                 workspace=str(self.ws),
-                flags=ringfence.Flags(cwd=str(self.ws), **flags),  # type: ignore[arg-type]
+                flags=ringfence.Flags(cwd=str(self.ws), **given),  # type: ignore[arg-type]
                 env=environ,
                 capture=True,
                 input=b"",
