@@ -91,7 +91,7 @@ class _Asked:
     def seen(self, one: Observed) -> Found:
         """What the kernel refused, as the warden saw it: ours or nothing, for programs try much that is not there."""
         access = {"read": "read", "write": "write", "change": "write", "make": "make", "remove": "make"}.get(one.access)
-        if access is None or one.errno not in HIDDEN:
+        if access is None or one.errno not in HIDDEN or (access == "read" and not os.path.lexists(one.path)):
             return None
         found = self.cause(Clue(access, os.fsdecode(one.path), one.errno))
         if not isinstance(found, Denial):
