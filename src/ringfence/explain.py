@@ -8,7 +8,7 @@ it is not ours, and no grant would help. Where neither refuses, nothing is said.
 
 import errno
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
@@ -48,6 +48,21 @@ def explained(
     if not any(isinstance(one, Denial) for one in (*found, *outcome.denials)):
         found += [one for clue in asked.words() if isinstance(one := asked.cause(clue), Denial)]
     return _with(outcome, found)
+
+
+def teller(
+    made: Prepared, argv: Sequence[str], environ: Mapping[str, str], on_denial: Callable[[Denial], None]
+) -> Callable[[Observed], None]:
+    """Who tells of what the kernel refuses while the command runs; each target once."""
+    asked, told = _Asked(made, tuple(argv), environ), set[str]()
+
+    def seen(one: Observed) -> None:
+        found = asked.seen(one) if one.verdict == "failed" else None
+        if isinstance(found, Denial) and found.target not in told:
+            told.add(found.target)
+            on_denial(found)
+
+    return seen
 
 
 def _with(outcome: Outcome, found: list[Found]) -> Outcome:

@@ -226,6 +226,7 @@ def run(
     quarantine: bool = False,
     explain: Explain = Explain.FAILURE,
     observe: Observe = Observe.NOTHING,
+    on_denial: Callable[[Denial], None] | None = None,
 ) -> Outcome:
     """Run a command inside its workspace, and tell what became of it.
 
@@ -241,10 +242,10 @@ def run(
     job = make_job(argv, request, env, capture or bool(on_output), input, explain)
     begun = time.time_ns()
     with Record(request, argv, job.environ) as record:
-        outcome = _attempt(job, on_output, timeout, on_start, record)
+        outcome = _attempt(job, on_output, timeout, on_start, record, on_denial)
         if was_swapped(job, outcome.ending):
             forget(job.request)
-            outcome = _attempt(job, on_output, timeout, on_start, record)
+            outcome = _attempt(job, on_output, timeout, on_start, record, on_denial)
         return record.keep(searched(request.workspace, outcome, begun, quarantine))
 
 
@@ -325,6 +326,7 @@ def _attempt(
     timeout: float | None,
     on_start: Callable[[enforce.Launch], None] | None,
     record: Record,
+    on_denial: Callable[[Denial], None] | None,
 ) -> Outcome:
     def sink(number: int, data: bytes) -> None:
         if on_output:
@@ -334,6 +336,7 @@ def _attempt(
         if on_start:
             on_start(living.launch)
         living.renew()
+        living.tell(on_denial)
         record.begin()
         data, handed = job.data or b"", sink if on_output else None
         return living.outcome(*living.launch.wait(living.timeout(timeout), data, handed, living.output()))
@@ -371,6 +374,13 @@ class Living:
         run is over; but a view takes longer to make than a caller takes to come again."""
         if self._inherited and is_over != plan.has_view(self._made.host):
             self._made.renew_standby(self._whole, self._inherited)
+
+    def tell(self, on_denial: Callable[[Denial], None] | None) -> None:
+        """Tell of what the warden sees refused as it comes, from a thread of its own; with Explain.OUTPUT."""
+        if on_denial is not None:
+            from .explain import teller
+
+            self.launch.on_seen = teller(self._made, self._job.argv, self._job.environ, on_denial)
 
     def outcome(self, ending: Ending, out: bytes | None, err: bytes | None) -> Outcome:
         made = self._made

@@ -4,8 +4,10 @@ import _signal as signal  # type: ignore[import-not-found]  # `signal` makes an 
 import os
 from types import FrameType
 
+import msgspec
+
 from ..enforce import Launch
-from ..model import BUILT_IN, Exited, Explain, Need, Outcome, Refused, Screen
+from ..model import BUILT_IN, Denial, Exited, Explain, Need, Outcome, Refused, Screen
 from ..run import run
 from .options import LIMITS, OUTPUT, POLICY, WORKSPACE, Option, flags_of, one, parse, render_help, say
 
@@ -43,6 +45,14 @@ def main(words: list[str]) -> int:
     explain = Explain.NOTHING if "--quiet" in values and not as_json else Explain.FAILURE
     explain = Explain.OUTPUT if "--explain" in values else explain
     screen = Screen() if as_json else find_screen("--raw-terminal" in values)
+    told: dict[str, None] = {}
+
+    def at_once(denial: Denial) -> None:
+        from .render import denial_line
+
+        told[denial.target] = None
+        say(denial_line(denial))
+
     outcome = run(
         argv,
         workspace=one(values, "--workspace"),
@@ -54,13 +64,14 @@ def main(words: list[str]) -> int:
         on_start=Forwarder().started,
         quarantine="--quarantine" in values,
         explain=explain,
+        on_denial=at_once if explain is Explain.OUTPUT and not as_json else None,
     )
     if as_json:
         from .render import outcome_document
 
         print(outcome_document(outcome))
     elif isinstance(outcome.ending, Refused) or "--quiet" not in values:
-        tell(outcome)
+        tell(outcome, tuple(told))
     return outcome.exit_code
 
 
@@ -94,7 +105,7 @@ class Forwarder:
             launched.forward(number)
 
 
-def tell(outcome: Outcome) -> None:
+def tell(outcome: Outcome, told: tuple[str, ...] = ()) -> None:
     """In a few words: what was not given, what was not enforced, and why it may have failed."""
     if isinstance(outcome.ending, Refused):
         say(f"ringfence: {outcome.ending}")
@@ -115,11 +126,13 @@ def tell(outcome: Outcome) -> None:
         say(f"ringfence: moved out of the way: {path}")
     if not isinstance(outcome.ending, Exited):
         say(f"ringfence: the command {outcome.ending}")
-    _explain(outcome)
+    _explain(outcome, told)
 
 
-def _explain(outcome: Outcome) -> None:
-    """A line for each refusal, and for what was not ours."""
+def _explain(outcome: Outcome, told: tuple[str, ...] = ()) -> None:
+    """A line for each refusal that was not told of yet, and for what was not ours."""
+    left = tuple(denial for denial in outcome.denials if denial.target not in told)
+    outcome = msgspec.structs.replace(outcome, denials=left)
     if outcome.denials or outcome.not_ours:
         from .render import explain
 

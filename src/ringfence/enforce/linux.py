@@ -9,6 +9,7 @@ import os
 import select
 import struct
 import time
+from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING
 
@@ -65,6 +66,7 @@ class Launch:
         self.heard = bytearray()  # the end of what it wrote, where that passed us
         self._all_told = False
         self._observer: Observer | None = None
+        self.on_seen: Callable[[Observed], None] | None = None  # told of what the warden tells, as it comes
         self._supervisor: Supervisor | None = None
         _lifelines.add(status)
 
@@ -263,7 +265,7 @@ class Launch:
             if data[-wire.RECORD.size] == wire.OBSERVED:  # nothing is read beyond a record that a descriptor comes with
                 from .observe import Observer
 
-                self._observer = Observer(inner, self.plan.observe)
+                self._observer = Observer(inner, self.plan.observe, self.on_seen)
                 continue
             if self._supervisor is None or self._terminal is not None:
                 os.close(inner)

@@ -11,7 +11,7 @@ import os
 import signal
 import stat
 import subprocess
-from collections.abc import Iterable, Set
+from collections.abc import Callable, Iterable, Set
 from types import TracebackType
 
 import msgspec
@@ -84,6 +84,7 @@ class Launch:
         self.plan = plan
         self.denied: tuple[int, ...] = ()  # nobody watches here
         self.heard = bytearray()
+        self.on_seen: Callable[[Observed], None] | None = None
         self.is_ready = True
         self._ready = ready
 

@@ -7,6 +7,7 @@ Where much is told somebody reads all the time; otherwise the socket keeps the l
 import _socket
 import _thread
 import struct
+from collections.abc import Callable
 
 from ..model import Observe, Observed
 
@@ -21,7 +22,9 @@ _NO_ROW = 0xFFFFFFFF
 class Observer:
     """Our end of the socket."""
 
-    def __init__(self, fd: int, wanted: Observe) -> None:
+    def __init__(self, fd: int, wanted: Observe, on_seen: Callable[[Observed], None] | None = None) -> None:
+        """`on_seen` is called with each as it comes, where somebody reads all the time."""
+        self._on_seen = on_seen
         self._socket = _socket.socket(fileno=fd)
         self._seen: list[Observed] = []
         self.lost = 0
@@ -34,7 +37,8 @@ class Observer:
     def _read_all(self) -> None:
         try:
             while self._read(0):
-                pass
+                if self._on_seen is not None and self._seen and not self.lost:
+                    self._on_seen(self._seen[-1])
         finally:
             self._done.release()
 

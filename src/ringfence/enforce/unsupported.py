@@ -5,7 +5,7 @@ macOS takes from here what Linux alone has.
 
 import os
 import sys
-from collections.abc import Iterable, Set
+from collections.abc import Callable, Iterable, Set
 from types import TracebackType
 from typing import NoReturn
 
@@ -47,6 +47,7 @@ class Launch:
     is_ready = False
     denied: tuple[int, ...] = ()
     heard = b""
+    on_seen: Callable[[Observed], None] | None = None
 
     def observed(self) -> tuple[list[Observed], int]:
         """Nobody watches here."""

@@ -1,0 +1,64 @@
+"""`ringfence run --explain`: what is refused is told at once, each once, with who, why and the grant."""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+RINGFENCE = str(Path(sys.executable).with_name("ringfence"))
+AS_ROOT = ["--as-root"] if os.geteuid() == 0 else []
+pytestmark = pytest.mark.needs_userns
+
+
+@pytest.fixture
+def base() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(dir=Path(__file__).parent.parent.parent, prefix="rf-explain-") as place:
+        for name in ("ws", "home"):
+            (Path(place) / name).mkdir()
+        (Path(place) / "home/notes").write_text("x\n")
+        yield Path(place)
+
+
+def explained(base: Path, script: str, *options: str) -> "subprocess.CompletedProcess[str]":
+    environ = {"PATH": os.environ["PATH"], "HOME": str(base / "home"), "LANG": "C.UTF-8"}
+    command = [RINGFENCE, "run", *AS_ROOT, "--workspace", ".", *options, "--", "sh", "-c", script]
+    return subprocess.run(
+        command, cwd=base / "ws", env=environ, capture_output=True, text=True, timeout=30, stdin=subprocess.DEVNULL
+    )
+
+
+def test_a_refusal_is_told_at_once_and_only_once(base: Path) -> None:
+    done = explained(base, "cat ~/notes; sleep 1; echo later >&2; exit 3", "--explain")
+    lines = [line for line in done.stderr.splitlines() if "refused (OBSERVED): read" in line]
+
+    assert done.returncode == 3
+    assert len(lines) == 1, done.stderr
+    assert done.stderr.index("OBSERVED") < done.stderr.index("later")
+    assert "cat[" in lines[0]
+    assert f"--allow-read {base}/home/notes" in lines[0]
+
+
+def test_output_keeps_its_order_where_it_goes_to_one_place(base: Path) -> None:
+    done = explained(base, "exec 2>&1; for i in 1 2 3; do echo out $i; echo err $i >&2; done", "--explain")
+
+    assert done.stdout.splitlines() == [f"{to} {n}" for n in (1, 2, 3) for to in ("out", "err")]
+
+
+def test_an_agent_gets_it_as_a_document(base: Path) -> None:
+    done = explained(base, "cat ~/notes nope", "--json")
+    document = json.loads(done.stdout)
+
+    assert [(one["access"], one["target"], one["observed"]) for one in document["denials"]] == [
+        ("read", f"{base}/home/notes", False)
+    ]
+    assert document["denials"][0]["origin"] == "built-in"
+    assert [one["target"] for one in document["notOurs"]] == [f"{base}/ws/nope"]
+
+
+def test_quiet_is_quiet(base: Path) -> None:
+    assert "ringfence" not in explained(base, "cat ~/notes", "--quiet").stderr
