@@ -151,6 +151,7 @@ ROWS = (
     Row("link outside", "ln -s x {out}/dir/link", "write", "{out}/dir/link"),
     Row("rename outside", "mv {out}/dir/old {out}/dir/other", "write", "{out}/dir/old"),
     Row("cache in the home", "mkdir {home}/.cache/foo/deep", "write", "{home}/.cache/foo/deep"),
+    Row("new file in the home", "touch {home}/new", "write", "{home}/new", grant=False),
     Row("git's settings", "git config --global user.name x", "write", "{home}/.gitconfig", grant=False),
     Row("protected name", "mkdir .vscode", "write", "{ws}/.vscode", grant=False, only="view"),
     Row("no sockets", py("import socket; socket.socket()"), "connect", "*", only="landlock"),

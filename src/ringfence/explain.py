@@ -17,6 +17,7 @@ from .enforce import modes
 from .keep import Prepared, Request, prepare
 from .model import Access, Cause, Decision, Denial, Observed, Outcome, Refused, Verdict
 from .policy.clues import ANYWHERE, MOST_TEXT, Clue, clues, urls_of
+from .policy.learnt import is_wide
 
 Found = Denial | Cause | None
 BUILT_IN = "built-in"
@@ -164,8 +165,12 @@ class _Asked:
             refused = not self.is_private(path) and modes.refusal(self.who, path, os.W_OK)
             return self.host("write", path, os.W_OK) if refused and clue.error else None
         if writing.grant and (clue.access == "make" or not os.path.lexists(path)) and not os.path.isdir(path):
-            around = self.decide(Access.WRITE, os.path.dirname(path))
-            writing = msgspec.structs.replace(writing, grant=around.grant)
+            parent = os.path.dirname(path)
+            around = self.decide(Access.WRITE, parent)
+            reason, grant = writing.reason, around.grant
+            if is_wide(parent, self.request.home):  # nobody is told to open a whole home
+                reason, grant = f"{reason}; it has to be there first, then: {writing.grant}", ""
+            writing = msgspec.structs.replace(writing, reason=reason, grant=grant)
         return self.blame(writing, "write", path, os.W_OK, clue)
 
     def execute(self, path: str, clue: Clue) -> Found:
