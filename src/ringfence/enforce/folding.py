@@ -4,6 +4,7 @@ Tried by looking a name up in its other spelling. Where there is none to try the
 have a flag for each directory), and the type of the file system says it. Nothing is made for it.
 """
 
+import errno
 import fcntl
 import os
 import struct
@@ -16,6 +17,8 @@ _FLAGGED = frozenset(("ext4", "f2fs", "tmpfs"))
 _NEVER = frozenset(("btrfs", "devtmpfs", "ext2", "ext3", "proc", "ramfs", "squashfs", "sysfs"))
 _FOLDING = frozenset(("cifs", "exfat", "hfs", "hfsplus", "msdos", "ntfs", "ntfs3", "smb3", "vboxsf", "vfat"))
 _HELD = frozenset(("exfat", "msdos", "vfat"))
+# No directory, a link that leads to itself, or closed: what nobody can look into is closed whole.
+_NOT_THERE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EACCES, errno.ENAMETOOLONG)
 _TRIED = 64  # names; of so many one has a letter
 
 
@@ -30,10 +33,9 @@ def folding(paths: Iterable[str], mounts: Iterable[Mount]) -> dict[str, bool]:
             kind = kinds.get(f"{os.major(device)}:{os.minor(device)}", "")
             if kind not in _NEVER and _folds(path, kind):
                 found[path] = kind in _FLAGGED or kind in _HELD
-        except (FileNotFoundError, NotADirectoryError):
-            continue
-        except OSError:
-            found[path] = False
+        except OSError as error:
+            if error.errno not in _NOT_THERE:
+                found[path] = False
     return found
 
 
