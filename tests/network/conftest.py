@@ -62,7 +62,7 @@ class Served:
             return everything(sock)
 
     def refusals(self) -> list[Refusal]:
-        return self.gate.stop(self.number)
+        return [one for one in self.gate.stop(self.number) if not one.allowed]
 
 
 def everything(sock: socket.socket) -> bytes:

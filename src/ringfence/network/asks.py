@@ -145,6 +145,7 @@ class Asks:
         name = dialler.target(host, port)
         if self.run.dialler.parent_for(name, port):
             return await dialler.dial(name, port)
+        dialler.reached(name, port)
         places = await dialler.resolve(name, port)
         places.sort(key=lambda place: place[0] != socket.AF_INET)  # as the address that it was given
         if waits:
