@@ -12,6 +12,7 @@ import pytest
 from tests.enforce.test_broker import AS_PLAIN, NOBODY
 
 import ringfence
+from ringfence import enforce
 from ringfence.model import Observe, Observed
 from ringfence.run import launch, make_job, make_request
 
@@ -160,3 +161,33 @@ def test_a_plan_with_write_rules_alone_traps_no_read(workspace: Path) -> None:
     )  # fmt: skip
 
     assert (outcome.ok, b"".join(said)) == (True, b"ready\nread\nlate\n")
+
+
+def test_a_standby_opens_what_it_is_given_and_the_warden_stays_closed(workspace: Path) -> None:
+    """It opens /dev/null anew behind its walls, which is the warden's to do, who must be able to look into
+    it, and shares its memory; when the command runs nobody may look into the warden."""
+    outer: list[int] = []
+    owners: list[int] = []
+
+    def hear(_: str, data: bytes) -> None:
+        (warden,) = Path(f"/proc/{outer[-1]}/task/{outer[-1]}/children").read_text().split()
+        owners.append(os.stat(f"/proc/{warden}/environ").st_uid)
+
+    def started(launched: enforce.Launch) -> None:
+        outer.append(launched.process.pid)
+
+    null = os.open("/dev/null", os.O_RDONLY)
+    kept = os.dup(0)
+    os.dup2(null, 0)
+    try:
+        for _ in range(5):
+            ringfence.run(
+                ["sh", "-c", "echo; sleep 0.1"], workspace=str(workspace), flags=flags(workspace),
+                on_start=started, on_output=hear,
+            )  # fmt: skip
+    finally:
+        os.dup2(kept, 0)
+        os.close(kept)
+        os.close(null)
+
+    assert owners == [0] * 5, "whoever may not be looked into is root's"
