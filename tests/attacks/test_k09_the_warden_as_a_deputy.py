@@ -40,3 +40,18 @@ def prepare(ground: Ground) -> list[str]:
 
 def test_the_warden_does_not_look_into_itself_for_others(field: Field) -> None:
     field.repels(PROGRAM, prepare)
+
+
+# Where a pattern denies something to be read, every open is made by the warden.
+PLAIN = (
+    PROGRAM.replace("os.O_RDONLY | os.O_CREAT", "os.O_RDONLY")
+    + """
+attempt("its descriptors listed", lambda: os.listdir(f"/proc/{pid}/fd"))
+attempt("its threads' descriptors", lambda: os.listdir(f"/proc/{pid}/task/{pid}/fdinfo"))
+attempt("itself, by a link", lambda: (os.symlink(f"/proc/{pid}/maps", "way"), created("way")))
+"""
+)
+
+
+def test_nor_where_it_opens_everything(field: Field) -> None:
+    field.repels(PLAIN, prepare, denied=lambda ground: {"deny_read": ("**/*.never",)})
