@@ -191,3 +191,34 @@ def test_a_standby_opens_what_it_is_given_and_the_warden_stays_closed(workspace:
         os.close(null)
 
     assert owners == [0] * 5, "whoever may not be looked into is root's"
+
+
+PROGRAMS = r"""
+set -e
+git init -q r; cd r; git config user.email a@b; git config user.name n; echo x > f; git add f; git commit -qm m
+git status --short; git gc -q; git log --oneline | wc -l; cd ..; rm -rf r
+mkdir t; echo 1 > t/1; tar cf t.tar t; rm -r t; tar xf t.tar; cat t/1
+python3 -c '
+import fcntl, os, sqlite3, subprocess, tempfile
+c = sqlite3.connect("x.db"); c.execute("create table t(a)"); c.commit()
+a = os.open("lock", os.O_CREAT | os.O_RDWR); fcntl.flock(a, fcntl.LOCK_EX); os.close(a)
+fcntl.flock(os.open("lock", os.O_RDONLY), fcntl.LOCK_EX | fcntl.LOCK_NB)
+open("prog", "w").write("#!/bin/sh\necho ran\n"); os.chmod("prog", 0o755); print(subprocess.check_output("./prog"))
+print(int(open("/proc/self/stat").read().split()[0]) == os.getpid(), len(os.listdir("/proc/self")) > 10)
+print(open("/proc/mounts").read() == open("/proc/self/mounts").read(), len(os.listdir("/proc/net")) > 3)
+'
+ps -e > list; test -s list; cat < <(echo sub); cat /dev/stdin <<< here
+mkfifo p; (sleep 0.1; echo fifo > p) & cat p; wait; vim -es -c 'normal ihello' -c wq v; cat v
+"""
+
+
+def test_ordinary_programs_work_where_the_warden_opens_everything(workspace: Path) -> None:
+    outcome = ringfence.run(
+        ["bash", "-c", PROGRAMS], workspace=str(workspace), flags=flags(workspace), capture=True, timeout=60,
+        env={"PATH": "/usr/bin:/bin", "HOME": str(workspace)},
+    )  # fmt: skip
+
+    assert outcome.ok, outcome.stderr
+    assert (outcome.stdout or b"").decode().split() == [
+        *("1", "1", "b'ran\\n'", "True", "True", "True", "True", "sub", "here", "fifo", "hello"),
+    ]

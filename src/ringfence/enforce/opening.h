@@ -259,6 +259,38 @@ static long follow_last(struct asked *asked, long link, struct spot *spot)
 	return find_spot(asked, spot->directory, first.path, spot);
 }
 
+/* A directory by a path that says that it is one: by a slash at its end, or by dots. */
+static long open_directory(struct asked *asked, uint64_t flags)
+{
+	char own[40];
+	struct facts facts;
+	long fd = walk(asked, first.base, first.path), answer = fd < 0 ? fd : facts_of(fd, &facts);
+
+	if (!answer && is_in_proc(fd, &facts))
+		answer = check_seen_proc(asked, fd);
+	if (!answer)
+		answer = judge_object(asked, fd, access_of(flags));
+	if (answer)
+		return answer;
+	own_path(own, fd);
+	return open_existing(asked, AT_FDCWD, own, &facts, flags & ~(uint64_t)(O_NOFOLLOW | O_CREAT));
+}
+
+/* A link in /proc: one to an object is held; those at its root are texts, and "self" means whoever asks. */
+static long follow_in_proc(struct asked *asked, long link, struct spot *spot, uint64_t flags)
+{
+	struct facts above;
+	long answer = facts_of(spot->directory, &above);
+
+	if (answer || above.inode != PROC_ROOT)
+		return answer ? answer : open_held(asked, spot, flags);
+	if (!is_word(spot->name, spot->length, "self") && !is_word(spot->name, spot->length, "thread-self"))
+		return follow_last(asked, link, spot);
+	first.base = spot->directory;
+	put_text(first.path, spot->name);
+	return open_directory(asked, flags);
+}
+
 /* Open what is at a spot, or follow it if it is a link. 0 is to look again: to follow, or to make what is not there. */
 static long open_or_follow(struct asked *asked, struct spot *spot, uint64_t flags)
 {
@@ -273,7 +305,7 @@ static long open_or_follow(struct asked *asked, struct spot *spot, uint64_t flag
 	if ((facts.mode & TYPE_MASK) == SYMLINK_) {
 		if (flags & O_NOFOLLOW)
 			return -E_LOOP;
-		return device_of(&facts) == born.proc ? open_held(asked, spot, flags) : follow_last(asked, link, spot);
+		return device_of(&facts) == born.proc ? follow_in_proc(asked, link, spot, flags) : follow_last(asked, link, spot);
 	}
 	if (is_in_proc(link, &facts))
 		answer = flags & O_CREAT ? check_own_proc(asked, link) : check_seen_proc(asked, link);
@@ -312,23 +344,6 @@ static long make_unheard_of(const struct asked *asked, uint64_t directory, const
 	fd = CALL(openat2, base, P(path), P(&how), sizeof(how), 0);
 	close_fd(base);
 	return fd;
-}
-
-/* A directory by a path that says that it is one: by a slash at its end, or by dots. */
-static long open_directory(struct asked *asked, uint64_t flags)
-{
-	char own[40];
-	struct facts facts;
-	long fd = walk(asked, first.base, first.path), answer = fd < 0 ? fd : facts_of(fd, &facts);
-
-	if (!answer && is_in_proc(fd, &facts))
-		answer = check_seen_proc(asked, fd);
-	if (!answer)
-		answer = judge_object(asked, fd, access_of(flags));
-	if (answer)
-		return answer;
-	own_path(own, fd);
-	return open_existing(asked, AT_FDCWD, own, &facts, flags & ~(uint64_t)(O_NOFOLLOW | O_CREAT));
 }
 
 /* Something to be read that is there, the short way: the kernel goes there, and says where it has come to. In /proc it
