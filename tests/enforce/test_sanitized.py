@@ -25,7 +25,8 @@ def test_a_real_plan_runs_clean_under_sanitizers(site: Site, walls: Walls, sanit
     ran = bare(sanitized, wire.encode(plan.steps))
 
     ready, ended = (wire.READY, len(plan.steps) - 1, StepKind.EXEC, 0), (wire.ENDED, 0, 1, 0)
-    assert ran == Ran(0, (ready, ended), b"hidden\nheld\n")
+    told = tuple(record for record in ran.records if record[0] != wire.OBSERVED)  # the socket of one that judges
+    assert ran._replace(records=told) == Ran(0, (ready, ended), b"hidden\nheld\n")
     assert site.made.read_text() == "ran\n"
 
 
