@@ -260,3 +260,11 @@ def test_the_kernel_holds_what_the_judge_says(
     seen = set((outcome.stdout or b"").decode().replace("notesnotes", "notes").split("\n"))
     wanted = {"tooltool": tool, "notes": notes, "written": written, "own": True}
     assert {word for word in seen if word} == {word for word, held in wanted.items() if held}
+
+
+@pytest.mark.parametrize("profile", ["claude", "yolo", "ci"])
+def test_what_a_profile_names_and_is_not_there_is_not_complained_of(workspace: Path, profile: str) -> None:
+    outcome = run(["true"], workspace=str(workspace), flags=Flags(profile=profile), as_root=AS_ROOT)
+    assert [gap.what for gap in outcome.gaps if "nothing is there" in gap.why] == []
+    named = run(["true"], workspace=str(workspace), flags=Flags(allow_read=("/nowhere",)), as_root=AS_ROOT)
+    assert [gap.what for gap in named.gaps if "nothing is there" in gap.why] != []

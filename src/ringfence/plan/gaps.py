@@ -141,7 +141,7 @@ def grant_gaps(policy: Policy, disk: Disk) -> list[Gap]:
     ]
     for rule in policy.rules:
         given = rule.verdict is Verdict.ALLOW and rule.origin != BUILT_IN and not rule.glob and not rule.implied
-        if given and disk[rule.path].kind is Kind.MISSING:
+        if given and rule.need is Need.REQUIRED and disk[rule.path].kind is Kind.MISSING:
             why = "nothing is there, and nothing is created on the host"
             way_out = "create it before the run, or name its directory"
             gaps.append(Gap(f"{rule.path} granted", why, Need.WANTED, rule.origin, way_out))

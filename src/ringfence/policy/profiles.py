@@ -14,7 +14,7 @@ from typing import Literal
 
 import msgspec
 
-from ..model import Access, Origin, Policy, PolicyError, Rule, Verdict
+from ..model import Access, Need, Origin, Policy, PolicyError, Rule, Verdict
 from .connect import decide_connect
 from .decide import decide
 from .defaults import built_in, is_inside
@@ -149,7 +149,16 @@ def layers_of(
     ]
     verdict = {"ask": Verdict.ASK, "deny": Verdict.DENY, "allow": Verdict.DENY}[escape]
     boundary = Layer(Tier.PROFILE, rules=tuple(rules), escape=verdict)
-    return (*(one.layer for one in chain), boundary)
+    return (*(_as_wanted(one.layer) for one in chain), boundary)
+
+
+def _as_wanted(layer: Layer) -> Layer:
+    """A profile names what an agent may have: what is not there is no fault."""
+    rules = (
+        msgspec.structs.replace(rule, need=Need.WANTED) if rule.verdict is Verdict.ALLOW else rule
+        for rule in layer.rules
+    )
+    return msgspec.structs.replace(layer, rules=tuple(rules))
 
 
 def _never_rules(never: tuple[str, ...], workspace: str, origin: Origin) -> list[Rule]:
@@ -175,7 +184,7 @@ def _safe_rules(homes: tuple[str, ...], origin: Origin) -> list[Rule]:
 def _open_rules(homes: tuple[str, ...], own: tuple[str, ...], origin: Origin) -> list[Rule]:
     """The home and where else people keep work; secrets in it stay closed by name, and so do our own files."""
     opened = (*(home for home in homes[:1] if home != "/"), *_PLACES)
-    rules = [Rule(access, Verdict.ALLOW, path, origin) for path in opened for access in Access]
+    rules = [Rule(access, Verdict.ALLOW, path, origin, need=Need.WANTED) for path in opened for access in Access]
     return rules + [Rule(Access.WRITE, Verdict.DENY, path, origin, why="ringfence's own") for path in own]
 
 
