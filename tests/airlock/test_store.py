@@ -1,5 +1,6 @@
 """The memory of approvals: many writers, nothing lost, and nobody else's file touched."""
 
+import contextlib
 import os
 import sqlite3
 from collections.abc import Callable
@@ -77,25 +78,25 @@ def _open(path: Path) -> None:
 
 
 def _foreign(path: Path) -> None:
-    with sqlite3.connect(path) as db:
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as db:
         db.execute("CREATE TABLE things (x)")
 
 
 def _later(path: Path) -> None:
     Store(str(path.parent)).add([grant(1)])
-    with sqlite3.connect(path) as db:
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as db:
         db.execute("PRAGMA user_version = 9")
 
 
 def _odd_row(path: Path) -> None:
     Store(str(path.parent)).add([grant(1)])
-    with sqlite3.connect(path) as db:
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as db:
         db.execute("UPDATE grants SET operation = 'everything'")
 
 
 def _cut(path: Path) -> None:
     Store(str(path.parent)).add([grant(number) for number in range(200)])
-    with sqlite3.connect(path) as db:
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as db:
         db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     content = path.read_bytes()
     path.write_bytes(content[:5000] + b"\xff" * (len(content) - 5000))
