@@ -40,7 +40,8 @@ def in_place_of_mounts(policy: Policy, disk: Disk, found: list[Region]) -> list[
     has for them; of a name that is a link, the link too. Nothing when they are more than the warden takes."""
     changed = changes(found)
     granted = [region.path for region, _ in changed if region.state is State.WRITE]
-    denied = {region.path for region, above in changed if above is not None and above.state is State.WRITE}
+    closed = [region.path for region, above in changed if above is not None and above.state is State.WRITE]
+    denied = {path for path in closed if not any(is_below(top, path) for top in granted)}  # Landlock knows them all
     for rule in policy.rules:
         if is_protecting(rule):
             place = disk[rule.path]
