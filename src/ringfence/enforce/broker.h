@@ -46,6 +46,8 @@ static long do_symlink(struct asked *asked, uint64_t text, uint64_t directory, u
 	answer = answer < 0 ? answer : find(asked, directory, address, &spot);
 	if (!answer)
 		answer = permit(asked, &spot, MAKES, 1U << PIN);
+	if (!answer)
+		answer = check_way(&spot);
 	return answer ? answer : CALL(symlinkat, P(second.path), spot.directory, P(spot.name), 0, 0);
 }
 
@@ -157,6 +159,8 @@ static long do_link(struct asked *asked, uint64_t from_at, uint64_t from_path, u
 		answer = permit(asked, &from, CHANGES, ANY_BUT_DENY);
 	if (!answer)
 		answer = permit(asked, &to, MAKES, 1U << PIN);
+	if (!answer)
+		answer = check_way(&to);
 	return answer ? answer : CALL(linkat, from.directory, P(from.name), to.directory, P(to.name), follow);
 }
 

@@ -218,6 +218,26 @@ static long judge_spot(struct asked *asked, const struct spot *spot, uint32_t ac
 	return size < 0 ? size : is_judged() ? judge_path(asked, access) : 0;
 }
 
+/* Whether a name leads to one that is denied: a link there would lead past the pattern. Every name leads to a pattern of
+ * any depth, so those are left out. */
+static long check_way(const struct spot *spot)
+{
+	long size = judge.count ? locate_spot(spot) : 0;
+	int depth;
+
+	for (uint32_t i = 0; size > 0 && i < judge.count; i++) {
+		const struct judging *judging = &judge.patterns[i];
+		const uint8_t *part = judging->pattern.parts;
+		int any_depth = judging->access != IS_WRITE || judging->verdict == PASSES;
+
+		for (uint32_t at = 0; at < judging->pattern.count && !any_depth; at++, part += 5 + load32(part))
+			any_depth = is_any_depth(part);
+		if (!any_depth && states_after(&judging->pattern, judge.path, &depth))
+			return -EACCES_;
+	}
+	return size < 0 ? size : 0;
+}
+
 /* Whether a directory may be moved: only where everything below it is held as it was. */
 static long judge_transfer(const struct spot *from, const struct spot *to)
 {
@@ -226,9 +246,10 @@ static long judge_transfer(const struct spot *from, const struct spot *to)
 	long answer;
 	int depth;
 
-	if (!judge.count || CALL(statx, from->directory, P(from->name), AT_SYMLINK_NOFOLLOW, STATX_BASIC, P(&facts)) ||
-	    (facts.mode & TYPE_MASK) != DIRECTORY_)
+	if (!judge.count || CALL(statx, from->directory, P(from->name), AT_SYMLINK_NOFOLLOW, STATX_BASIC, P(&facts)))
 		return 0;
+	if ((facts.mode & TYPE_MASK) != DIRECTORY_) /* it may be a link */
+		return check_way(to);
 	answer = locate_spot(from);
 	if (answer < 0)
 		return answer;
