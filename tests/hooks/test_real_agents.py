@@ -17,9 +17,10 @@ from tests.hooks.mock_model import Model
 pytestmark = [pytest.mark.needs_agents, pytest.mark.needs_userns, pytest.mark.slow, pytest.mark.timeout(120)]
 
 ROOT = Path(__file__).parent.parent.parent
-BIN = ROOT / ".agents" / "node_modules" / ".bin"
+BIN = ROOT / ".agents" / "bin"
 PROGRAM = Path(sys.executable).parent / "ringfence"
-AGENTS = ("claude", "codex", "gemini", "pi")
+AGENTS = ("claude", "codex", "gemini", "copilot", "opencode", "pi")
+NOBODY = "http://127.0.0.1:1"
 AS_ROOT = ["--as-root"] if os.geteuid() == 0 else []
 
 
@@ -32,6 +33,13 @@ class Ground:
             place.mkdir()
         subprocess.run(["git", "init", "-q"], cwd=self.work, check=True)
         self.env = {"PATH": os.environ["PATH"], "HOME": str(self.home), "TERM": "dumb"}
+        # Nothing but loopback: nobody listens there, so what an agent fetches by the way fails at once.
+        self.env |= {
+            "HTTPS_PROXY": NOBODY,
+            "HTTP_PROXY": NOBODY,
+            "NO_PROXY": "127.0.0.1",
+            "npm_config_registry": NOBODY,
+        }
 
     def install(self) -> None:
         words: list[str | Path] = [PROGRAM, "install", self.agent, *AS_ROOT]
@@ -75,6 +83,19 @@ class Ground:
         self.env |= {"GEMINI_API_KEY": "x", "GOOGLE_GEMINI_BASE_URL": url, "GEMINI_CLI_TRUST_WORKSPACE": "true"}
         self.env |= {"GEMINI_CLI_NO_RELAUNCH": "true"}
         return [f"{BIN}/gemini", "-p", "do it", "--yolo", "--model", "gemini-2.5-pro"]
+
+    def _copilot(self, url: str) -> list[str]:
+        self.env |= {"COPILOT_PROVIDER_BASE_URL": f"{url}/v1", "COPILOT_MODEL": "gpt-4", "COPILOT_OFFLINE": "true"}
+        return [f"{BIN}/copilot", "-p", "do it", "--allow-all-tools", "--allow-all-paths", "--no-auto-update"]
+
+    def _opencode(self, url: str) -> list[str]:
+        limits = {"context": 100000, "output": 1000}
+        provider = {"npm": "@ai-sdk/openai-compatible", "options": {"baseURL": f"{url}/v1", "apiKey": "x"}}
+        models = {"mock": {"name": "mock", "tool_call": True, "limit": limits}}
+        given = {"autoupdate": False, "share": "disabled", "provider": {"mock": {**provider, "models": models}}}
+        self.settings(".config/opencode/opencode.json", json.dumps({**given, "permission": "allow"}))
+        self.env |= {"OPENCODE_DISABLE_MODELS_FETCH": "1", "OPENCODE_DISABLE_AUTOUPDATE": "1"}
+        return [f"{BIN}/opencode", "run", "--model", "mock/mock", "do it"]
 
     def _pi(self, url: str) -> list[str]:
         cost = dict.fromkeys(("input", "output", "cacheRead", "cacheWrite"), 0)
