@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from tests.guard.worktree import corpus, make_template
+from tests.guard.worktree import KINDS, corpus, make_template
 
 from ringfence.guard import Bounds, ToolCall, judge
 from ringfence.judging import bounds_of
@@ -16,29 +16,25 @@ def bounds(tmp_path_factory: pytest.TempPathFactory) -> Bounds:
     return bounds_of(str(root), home="/home/nobody")
 
 
-@pytest.mark.parametrize(
-    ("kind", "verdict"), [("ordinary", "allow"), ("outside", "deny"), ("conditional", "deny"), ("unknown", "ask")]
-)
+@pytest.mark.parametrize(("kind", "verdict"), KINDS.items())
 def test_the_corpus_is_judged_as_its_files_say(kind: str, verdict: str, bounds: Bounds) -> None:
     judged = {command: judge(ToolCall("bash", {"command": command}), bounds) for command in corpus(kind)}
 
     assert {command: made.reasons for command, made in judged.items() if made.verdict.word != verdict} == {}
 
 
-def test_three_hundred_lines_of_the_corpus_are_ordinary_work() -> None:
-    sizes = {kind: len(set(corpus(kind))) for kind in ("ordinary", "outside", "conditional", "unknown")}
+def test_more_than_half_of_the_corpus_is_ordinary_work() -> None:
+    sizes = {kind: len(set(corpus(kind))) for kind in KINDS}
 
-    assert sum(sizes.values()) >= 600
-    assert sizes["ordinary"] >= 300
+    assert sizes["ordinary"] >= 1000
+    assert sizes["ordinary"] > sum(sizes.values()) / 2
 
 
 def test_every_line_stands_in_one_file_only() -> None:
-    lines = [line for kind in ("ordinary", "outside", "conditional", "unknown") for line in corpus(kind)]
+    lines = [line for kind in KINDS for line in corpus(kind)]
 
     assert len(lines) == len(set(lines))
 
 
 def test_the_files_of_the_corpus_are_all_read() -> None:
-    names = {path.stem for path in (Path(__file__).parent / "corpus").iterdir()}
-
-    assert names == {"ordinary", "outside", "conditional", "unknown"}
+    assert {path.stem for path in (Path(__file__).parent / "corpus").iterdir()} == set(KINDS)

@@ -1,18 +1,22 @@
 """The corpus against the truth: each command runs for real in a throw-away view under strace.
 
 What is allowed writes nothing outside the worktree, and everything it writes was found beforehand. What is denied
-because of a path does go there. Tools that run the project's code keep caches of their own in HOME and /tmp, which the
-sandbox gives them or does not; that alone is not held against them.
+because of a path does go there. Where the judge asks, some lines do go outside, and the others show what its caution
+costs. Tools that run the project's code keep caches of their own in HOME and /tmp, which the sandbox gives them or does
+not; that alone is not held against them.
 """
 
 import os
+import re
 import shutil
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 from tests.guard.truth import Truth, observe
-from tests.guard.worktree import corpus, make_template
+from tests.guard.worktree import KINDS, make_template, worlds
 
 from ringfence.guard import Judgement, ToolCall, judge
 from ringfence.judging import bounds_of
@@ -29,78 +33,121 @@ class Place:
         self.template = base / "template"
         make_template(self.template)
 
-    def seen(self, command: str, number: int) -> tuple[Judgement, Truth, str]:
+    def seen(self, command: str, number: int, first: str = "") -> "Seen":
         """The judgement, made beforehand, and the truth."""
         place = self.base / str(number)
         root, home = place / "w", place / "home"
         shutil.copytree(self.template, root, symlinks=True)
         home.mkdir()
         made = judge(ToolCall("bash", {"command": command}), bounds_of(str(root), home=str(home)))
-        found = observe(command, root, home)
-        shutil.rmtree(place, ignore_errors=True)
-        return made, found, str(place)
+        found = observe(command, root, home, first)
+        return Seen(command, made, found, str(place))
+
+
+class Seen(NamedTuple):
+    """One command: what was said of it, and what it did."""
+
+    command: str
+    made: Judgement
+    found: Truth
+    around: str
+
+    def outside(self, paths: Iterable[str]) -> list[str]:
+        return sorted(path for path in paths if not below(path, f"{self.around}/w"))
+
+    @property
+    def gone(self) -> list[str]:
+        """Wherever it went outside: by writing, by changing its directory, by a link."""
+        return self.outside(self.found.writes | self.found.enters | self.found.links)
 
 
 def below(path: str, place: str) -> bool:
     return path == place or path.startswith(place.rstrip("/") + "/")
 
 
+def near(path: str, claim: str) -> bool:
+    """Whether a claim is about a path: it, one around it, below it, or beside it, where temporary files are."""
+    return below(path, claim) or below(claim, path) or os.path.dirname(claim) == os.path.dirname(path)
+
+
 def is_tool(made: Judgement) -> bool:
     return any("what the project tells it to" in reason for reason in made.reasons)
 
 
-def is_claimed(path: str, made: Judgement) -> bool:
-    """Whether a write was found beforehand: the path, one around it, or one beside it, where temporary files go."""
-    claims = [finding.path for finding in made.findings if finding.access == "write"]
-    beside = os.path.dirname(path)
-    return any(below(path, claim) or below(claim, path) or os.path.dirname(claim) == beside for claim in claims)
+def claims(made: Judgement, verdict: Verdict) -> list[str]:
+    """The paths of which the judge says that they are written, and what becomes of it."""
+    return [one.path for one in made.findings if one.access == "write" and one.verdict is verdict]
 
 
-def faults(command: str, number: int, place: Place) -> list[str]:
-    made, found, around = place.seen(command, number)
-    root = f"{around}/w"
-    outside = sorted(path for path in found.writes if not below(path, root))
-    left = sorted(path for path in found.enters if not below(path, root))
-    linked = [path for path in found.links if not below(path, root)]
-    if made.verdict is Verdict.ALLOW:
-        if is_tool(made):
-            outside = [path for path in outside if not below(path, f"{around}/home") and not below(path, "/tmp")]
-            return [f"{command!r} is allowed and writes {path}" for path in outside]
-        missed = sorted(path for path in found.writes if not is_claimed(path, made))
-        return [
-            *(f"{command!r} is allowed and writes {path}" for path in outside),
-            *(f"{command!r} is allowed and enters {path}" for path in left),
-            *(f"{command!r} writes {path}, which nobody found" for path in missed),
-        ]
-    if made.verdict is Verdict.DENY and not (outside or left or linked) and found.code != 127:
-        return [f"{command!r} is denied and goes nowhere: {made.reasons}"]
+def allowed(seen: Seen) -> list[str]:
+    """What an allowed command did although nobody said so."""
+    writes, claimed = seen.found.writes, claims(seen.made, Verdict.ALLOW)
+    if is_tool(seen.made):  # its caches in HOME and /tmp are not counted
+        writes = frozenset(
+            path for path in writes if not below(path, f"{seen.around}/home") and not below(path, "/tmp")
+        )
+        return [f"writes {path}" for path in seen.outside(writes)]
+    missed = [path for path in sorted(writes) if not any(near(path, claim) for claim in claimed)]
+    return [
+        *(f"writes {path}" for path in seen.outside(writes)),
+        *(f"enters {path}" for path in seen.outside(seen.found.enters)),
+        *(f"writes {path}, which nobody found" for path in missed),
+    ]
+
+
+def denied(seen: Seen) -> list[str]:
+    """What a denied command did not do although the judge said so."""
+    if seen.found.code == 127:
+        return []  # a program that is not installed proves nothing
+    if not seen.gone:
+        return ["goes nowhere"]
+    wrong = [path for path in claims(seen.made, Verdict.DENY) if not path.startswith("/proc/")]  # links of its own
+    if wrong and not any(near(path, claim) for path in seen.gone for claim in wrong):
+        return [f"goes to {seen.gone}, and was to go to {wrong}"]
     return []
 
 
-def checked(commands: list[str], base: Path) -> list[str]:
+def kept(seen: Seen) -> list[str]:
+    """What a command did outside of which it was said that here it does nothing there."""
+    return [f"goes to {path}" for path in seen.gone]
+
+
+def asked(seen: Seen) -> list[str]:
+    """A question that was not needed."""
+    return [] if seen.gone or seen.found.code == 127 else ["goes nowhere"]
+
+
+def checked(kind: str, base: Path, faults: Callable[[Seen], list[str]]) -> list[str]:
     place = Place(base)
+
+    def check(numbered: tuple[int, tuple[str, str]]) -> list[str]:
+        number, (first, command) = numbered
+        seen = place.seen(command, number, first)
+        wrong = [] if seen.made.verdict.word == KINDS[kind] else [f"is {seen.made.verdict.word}"]
+        return [f"{command!r} ({seen.made.verdict.word}) {fault}" for fault in (*wrong, *faults(seen))]
+
     with ThreadPoolExecutor(os.cpu_count() or 2) as pool:
-        found = pool.map(lambda numbered: faults(numbered[1], numbered[0], place), enumerate(commands))
+        found = pool.map(check, enumerate(once_each_tool(worlds(kind))))
         return [fault for faulty in found for fault in faulty]
 
 
-def once_each_tool(commands: list[str]) -> list[str]:
-    """One command of npm and its kin is as good as ten, and takes a second."""
-    slow = [command for command in commands if "npm" in command or "npx" in command]
-    return [command for command in commands if command not in slow[1:]]
+def once_each_tool(lines: list[tuple[str, str]]) -> list[tuple[str, str]]:
+    """One command of npm and its kin is as good as ten, and takes a second or more."""
+    once = []
+    for words in (("npm", "npx"), ("mvn", "gradle"), ("pip",)):
+        once += [line for line in lines if any(re.search(rf"\b{word}\b", line[1]) for word in words)][1:]
+    return [line for line in lines if line not in once]
 
 
-def test_what_is_allowed_writes_what_was_found_and_nothing_outside(tmp_path: Path) -> None:
-    assert checked(once_each_tool(corpus("ordinary")), tmp_path) == []
-
-
-def test_what_is_denied_does_go_outside(tmp_path: Path) -> None:
-    assert checked(once_each_tool(corpus("outside")), tmp_path) == []
+@pytest.mark.parametrize(
+    ("kind", "faults"),
+    [("ordinary", allowed), ("outside", denied), ("refused", kept), ("unknown", asked), ("cautious", kept)],
+)
+def test_the_corpus_does_what_the_judge_says(kind: str, faults: Callable[[Seen], list[str]], tmp_path: Path) -> None:
+    assert checked(kind, tmp_path, faults) == []
 
 
 def test_the_truth_sees_a_write_that_the_judge_does_not(tmp_path: Path) -> None:
-    place = Place(tmp_path)
+    seen = Place(tmp_path).seen('python3 -c \'open("../x", "w")\'', 0)
 
-    made, found, around = place.seen('python3 -c \'open("../x", "w")\'', 0)
-
-    assert (made.verdict, found.writes) == (Verdict.ASK, frozenset((f"{around}/x",)))
+    assert (seen.made.verdict, seen.found.writes) == (Verdict.ASK, frozenset((f"{seen.around}/x",)))

@@ -19,7 +19,7 @@ CALLS = (
 WRITING = re.compile(r"O_WRONLY|O_RDWR|O_CREAT|O_TRUNC")
 # Names that are never links to a file: the command's own streams.
 STREAMS = re.compile(
-    r"/dev/(?:null|tty|full|zero|random|urandom|stdin|stdout|stderr|ptmx|fd/\d+|pts/.*)\Z|pipe:|socket:|/proc/"
+    r"/dev/(?:null|tty|full|zero|random|urandom|stdin|stdout|stderr|ptmx|fd/\d+|pts/.*)\Z|pipe:|socket:|/proc/(?:self|thread-self|\d+)/"
 )
 _LINE = re.compile(r"^\d+ +(?P<call>\w+)\((?P<arguments>.*)\) += (?P<result>-?\d+|\?)(?:<(?P<path>[^>]*)>)?")
 _STRING = re.compile(r'(?:AT_FDCWD<(?P<cwd>[^>]*)>, |\d+<(?P<fd>[^>]*)>, )?"(?P<text>(?:[^"\\]|\\.)*)"')
@@ -37,8 +37,8 @@ class Truth(NamedTuple):
     code: int
 
 
-def observe(command: str, root: Path, home: Path) -> Truth:
-    """Run a command in its worktree, which is used up by it, and read what it did."""
+def observe(command: str, root: Path, home: Path, first: str = "") -> Truth:
+    """Run a command in its worktree, which is used up by it, and read what it did; what `first` does is not read."""
     trace = root.parent / "trace"
     trace.mkdir(exist_ok=True)
     view = ["bwrap", "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--tmpfs", "/tmp", "--unshare-all"]
@@ -57,7 +57,8 @@ def observe(command: str, root: Path, home: Path) -> Truth:
         "GIT_COMMITTER_NAME": "a",
         "GIT_COMMITTER_EMAIL": "a@b",
     }
-    words = [*view, *traced, "timeout", "-k", "1", "5", "bash", "-c", command]
+    words = [*traced, "timeout", "-k", "1", "5", "bash", "-c", command]
+    words = [*view, *(words if not first else ["bash", "-c", f'{first}\n"$@"; exit $?', "bash", *words])]
     (trace / "out").touch()
     with (trace / "out").open(errors="surrogateescape") as file:  # held: `find / -delete` finds its name
         for _ in range(3):  # where the view or the tracer could not be made, nothing has run
@@ -65,7 +66,7 @@ def observe(command: str, root: Path, home: Path) -> Truth:
             if lines := file.read().splitlines():
                 break
     assert lines, f"{command!r} was not run: {done.stderr.decode(errors='replace')[:1000]}"
-    shutil.rmtree(trace)
+    shutil.rmtree(trace, ignore_errors=True)
     return Truth(*read(lines, root), done.returncode)
 
 
@@ -75,7 +76,7 @@ def read(lines: list[str], root: Path) -> tuple[frozenset[str], frozenset[str], 
     places = dict[str, str]()  # where each process stands
     for line in joined(lines):
         found = _LINE.match(line)
-        if found is None:
+        if found is None or (found["call"].startswith("mkdir") and " EEXIST " in line):  # tools try all the way down
             continue
         call, arguments, pid = found["call"], found["arguments"], line.partition(" ")[0]
         here = places.setdefault(pid, str(root))
@@ -127,8 +128,8 @@ def absolute(match: re.Match[str], root: str) -> str:
 
 def real(path: str, call: str) -> str:
     if re.match(
-        r"/proc/(?:self|\d+)/fd/", path
-    ):  # its links are those of the process that asked: glibc changes modes by /proc/self/fd
+        r"/dev/(?:fd/|std)|/proc/(?:self|\d+)/fd/", path
+    ):  # such links are those of the process that asked, and ours are others
         return path
     if NO_FOLLOW.search(call):
         return os.path.join(os.path.realpath(os.path.dirname(path.rstrip("/"))), os.path.basename(path.rstrip("/")))

@@ -9,9 +9,19 @@ from pathlib import Path
 CORPUS = Path(__file__).parent / "corpus"
 
 
+# What the judge says of each file's lines.
+KINDS = {"ordinary": "allow", "outside": "deny", "refused": "deny", "unknown": "ask", "cautious": "ask"}
+
+
 def corpus(kind: str) -> list[str]:
-    """The commands of one kind: ordinary, outside, unknown."""
-    return [json.loads(line) for line in (CORPUS / f"{kind}.jsonl").read_text().splitlines()]
+    """The commands of one kind."""
+    return [command for _, command in worlds(kind)]
+
+
+def worlds(kind: str) -> list[tuple[str, str]]:
+    """The commands of one kind, each after what makes the world in which it does what it says; mostly nothing."""
+    lines = [json.loads(line) for line in (CORPUS / f"{kind}.jsonl").read_text().splitlines()]
+    return [("", line) if isinstance(line, str) else (line[0], line[1]) for line in lines]
 
 
 def make_template(root: Path) -> None:
@@ -49,5 +59,5 @@ def make_template(root: Path) -> None:
         archive.writestr("zipped.txt", "z")
     subprocess.run(["gzip", "-k", "a.txt"], **run)  # type: ignore[call-overload]
     author = ["-c", "user.name=a", "-c", "user.email=a@b"]
-    for words in (["init", "-q"], ["add", "-A"], [*author, "commit", "-qm", "first"]):
+    for words in (["init", "-q", "--template="], ["add", "-A"], [*author, "commit", "-qm", "first"]):
         subprocess.run(["git", *words], **run)  # type: ignore[call-overload]

@@ -147,6 +147,11 @@ def mktemp(walk: Walk, call: Call) -> None:
     walk.writes(Field(posixpath.join(given[0].text, name), given[0].known, raw=given[0].raw), call.shell)
 
 
+def csplit(walk: Walk, call: Call) -> None:
+    if not call.has("-f", "--prefix"):
+        walk.writes(Field("xx00", raw="xx00"), call.shell)
+
+
 def patch(walk: Walk, call: Call) -> None:
     """patch keeps to the directory it works in; a trial and an output of its own go through a temporary file."""
     walk.writes(Field(".", raw="what the patch names"), call.shell)
@@ -381,6 +386,7 @@ HANDLERS: dict[str, Handler] = {
     "rmdir": rmdir,
     "mktemp": mktemp,
     "patch": patch,
+    "csplit": csplit,
     "curl": curl,
     "unzip": unzip,
     "zip": zip_up,

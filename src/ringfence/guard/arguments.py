@@ -9,7 +9,8 @@ from .reach import Walk
 from .state import Field, Shell
 from .syntax import Word
 
-_ELSEWHERE = lazy(r"(?:(?<![\w./~-])|(?<=^-[A-Za-z]))(?=/(?!/)|~|\.\.(?:/|\Z))")
+_ELSEWHERE = lazy(r"(?:(?<![\w./~*?\]})-])|(?<=^-[A-Za-z]))(?=/(?!/)|~|\.\.(?:/|\Z))")
+_PARTS = lazy(r"[\s=:,;|@\"'(){}]+")
 # Files that tell a tool what to run.
 _RULES = lazy(
     r"(?i)/(?:[^/]*makefile|[^/]*\.mk|package\.json|pyproject\.toml|setup\.(?:py|cfg)|conftest\.py|tox\.ini|pytest\.ini"
@@ -45,6 +46,9 @@ def sorted_arguments(
     rest = list(fields)
     while rest:
         field = rest.pop(0)
+        if field.digits and field.text[:1] == "-" and found.short.get(field.text[1:]) in ("n", "?"):
+            call.options.append((field.text, None))
+            continue
         if not field.known and field.may_be_option and not found.harmless:
             walk.doubt(f"{name} gets {field.shown!r}, which is not known and may be an option")
             return None
@@ -150,7 +154,7 @@ def nothing_elsewhere(walk: Walk, call: Call, fields: list[Field]) -> None:
     if new:
         walk.doubt(f"{call.name} runs what this line has written itself: {new[0]!r}")
     for field in fields:
-        if not field.known:
+        if not field.known and not field.digits:
             if field.may_be_option or "/" in field.text:
                 walk.doubt(f"{call.name} gets {field.shown!r}, which is not known")
             continue
@@ -161,3 +165,7 @@ def nothing_elsewhere(walk: Walk, call: Call, fields: list[Field]) -> None:
             if path.startswith("~") or walk.leads_outside(path, call.shell):
                 walk.doubt(f"{call.name} gets {field.shown!r}, which points out of the worktree")
                 return
+        # Inside by its beginning, and outside by `..` or a link further on.
+        if any(part[:1] not in "/~" and walk.leads_outside(part, call.shell) for part in _PARTS.split(field.text)):
+            walk.doubt(f"{call.name} gets {field.shown!r}, which points out of the worktree")
+            return

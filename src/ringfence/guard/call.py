@@ -202,6 +202,7 @@ def source(walk: Walk, fields: list[Field], shell: Shell, stdin: Word | None) ->
     name = fields[0].shown if fields else "nothing"
     walk.doubt(f"it runs the commands of {name}, which are not read here")
     shell.places, shell.variables, shell.odd_words = frozenset(), {}, "another file was run"
+    shell.numbers = frozenset()
 
 
 def execute(walk: Walk, fields: list[Field], shell: Shell, stdin: Word | None) -> States | None:
@@ -342,7 +343,7 @@ def printf(walk: Walk, fields: list[Field], shell: Shell, stdin: Word | None) ->
         taking("")(walk, names, shell, stdin)
     elif fields and not fields[0].known and fields[0].may_be_option:
         shell.odd_words = shell.odd_words or "printf may have set a variable"
-        shell.variables = dict.fromkeys(shell.variables)
+        shell.forget()
 
 
 def unset(walk: Walk, fields: list[Field], shell: Shell, stdin: Word | None) -> None:
@@ -406,6 +407,11 @@ def nothing(walk: Walk, fields: list[Field], shell: Shell, stdin: Word | None) -
     """A builtin that touches no file and changes nothing that matters here."""
 
 
+def hashed(walk: Walk, fields: list[Field], shell: Shell, stdin: Word | None) -> None:
+    if [field.text for field in fields if field.known] != ["-r"] or len(fields) != 1:
+        odd(walk, fields, shell, stdin)
+
+
 def odd(walk: Walk, fields: list[Field], shell: Shell, stdin: Word | None) -> None:
     walk.doubt("it changes what names of commands mean, or runs a text that is not read here")
 
@@ -441,9 +447,8 @@ BUILTINS: dict[str, Handler] = {
     "local": declaring(r"--|-[xrtaA]+", local=True),
     **dict.fromkeys(("break", "continue"), leave),
     "return": go_back,
-    **dict.fromkeys(
-        ("alias", "unalias", "hash", "enable", "bind", "complete", "compgen", "compopt", "fc", "history"), odd
-    ),
+    "hash": hashed,
+    **dict.fromkeys(("alias", "unalias", "enable", "bind", "complete", "compgen", "compopt", "fc", "history"), odd),
     **dict.fromkeys(
         ": true false echo pwd type times jobs fg bg disown wait kill ulimit umask dirs caller "
         "suspend logout times help".split(),

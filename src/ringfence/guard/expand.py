@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from .patterns import lazy
 from .state import Field, Shell
-from .syntax import Arithmetic, Literal, Piece, Substitution, Variable, Word
+from .syntax import Arithmetic, Literal, Piece, Sequence, Simple, Substitution, Variable, Word
 from .words import Unreadable
 
 _SPECIAL = lazy(r"[*?\[{~]")
@@ -104,12 +104,16 @@ class Expander:
                     value = None
                 wild = wild or bool(_GLOB.search(piece.text))
             splits = isinstance(piece, Variable | Substitution | Arithmetic) and not getattr(piece, "quoted", False)
+            digits = _is_count(piece) and not self.shell.odd_words and "nproc" not in self.shell.functions
+            splits = splits and not digits
             several = (isinstance(piece, Variable) and piece.name in ("@", "*")) or _is_list(piece)
             if value is None or (splits and self.shell.odd_words):
                 for rest in pieces[index + 1 :]:
                     self.value(rest)  # what it runs is run all the same
                 lead = texts[-1]
-                return [*self.finished(texts[:-1], patterns, wild, raw), Field(lead, False, raw, splits or several)]
+                digits = digits and index == len(pieces) - 1
+                found = Field(lead, False, raw, splits or several, digits=digits)
+                return [*self.finished(texts[:-1], patterns, wild, raw), found]
             if splits:
                 wild = wild or bool(_GLOB.search(value))
                 first, *more = re.split(r"[ \t\n]+", value)
@@ -145,6 +149,19 @@ class Expander:
 
 def _is_list(piece: Piece) -> bool:
     return isinstance(piece, Variable) and ("[@]" in piece.rest or "[*]" in piece.rest)
+
+
+def _is_count(piece: Piece) -> bool:
+    """`$(nproc)`: one word of digits, whatever it is."""
+    return isinstance(piece, Substitution) and not piece.process and _called(piece.script) == "nproc"
+
+
+def _called(script: Sequence) -> str:
+    """The only word of the only command of a script."""
+    first = script.items[0][0] if len(script.items) == 1 else None
+    if isinstance(first, Simple) and len(first.words) == 1 and not first.redirects and not first.assignments:
+        return first.words[0].raw if isinstance(first.words[0], Word) else ""
+    return ""
 
 
 def _fixed(pattern: str) -> str:

@@ -94,7 +94,7 @@ def git(walk: Walk, call: Call) -> None:
         in_repository(walk, found)
     if name.text in _LINKS:
         for place in found.shell.places:
-            walk.loose.append(walk.stand(place)) if name.text != "stash" else None
+            walk.checked_out.append(walk.stand(place)) if name.text != "stash" else None
 
 
 def common(walk: Walk, call: Call, words: list[Field]) -> None:
@@ -149,7 +149,7 @@ def in_repository(walk: Walk, call: Call) -> None:
         real = walk.stand(place)
         repository = walk.bounds.repository(real)
         if repository:
-            walk.written(repository, f"git {call.name} writes the repository {repository!r}")
+            walk.written(repository, f"git {call.name} writes the repository {repository!r}", by_git=True)
             if call.name in _LINKS:
                 walk.written(posixpath.dirname(repository), f"git {call.name} writes its files")
 
@@ -229,8 +229,11 @@ def runs(walk: Walk, call: Call) -> None:
     if call.name == "bisect" and "run" in texts:
         rest = call.operands[texts.index("run") + 1 :]
         walk.call(rest, call.shell.copy()) if rest else None
-    elif call.name == "difftool" or texts[:1] not in (["status"], ["update"], ["init"], ["ls-files"], ["summary"]):
+    elif call.name == "difftool" or not set(texts[:1]) & _PLAIN:
         walk.doubt(f"git {call.name} runs what it is told")
+
+
+_PLAIN = frozenset("status update init ls-files summary start good bad new old skip reset log".split())
 
 
 def push(walk: Walk, call: Call) -> None:

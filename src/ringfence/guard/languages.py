@@ -22,6 +22,9 @@ _SED = lazy(
 )
 
 
+_SED_BLOCK = lazy(rf"\s*{_ADDRESSES}\{{")
+
+
 def sed_is_plain(script: str) -> bool:
     """Whether a script of sed writes no file and runs nothing."""
     at = 0
@@ -31,7 +34,7 @@ def sed_is_plain(script: str) -> bool:
         if script[at] in "{} \t\n;":
             at += 1
             continue
-        found = _SED.match(script, at)
+        found = _SED_BLOCK.match(script, at) or _SED.match(script, at)
         if found is None or found.end() == at:
             return False
         at = found.end()
@@ -61,6 +64,9 @@ def sed(walk: Walk, call: Call) -> None:
 _AWK_WRITES = lazy(r"system|getline|close|fflush|@|\bprintf?\b.*>|ENVIRON\s*\[[^]]*\]\s*=|PROCINFO|\bload\b", re.DOTALL)
 
 
+_AWK_TEXTS = lazy(r'"(?:[^"\\\n]|\\.)*"')
+
+
 def awk(walk: Walk, call: Call) -> None:
     if not call.operands:
         return
@@ -68,7 +74,8 @@ def awk(walk: Walk, call: Call) -> None:
     if not script.known:
         walk.doubt(f"the program of awk, {script.shown!r}, is not known")
     else:
-        without = re.sub(r"^\s*!?/[^/\n]*/", "", re.sub(r"\|\|", "", script.text))
+        text = script.text if "/" in script.text else _AWK_TEXTS.sub('""', script.text)  # a `/` may begin a pattern
+        without = re.sub(r"^\s*!?/[^/\n]*/", "", re.sub(r"\|\|", "", text))
         without = re.sub(r"~\s*/[^/\n\"]*/", "", without)
         if _AWK_WRITES.search(without) or "|" in without:
             walk.doubt("the program of awk may write a file or run a command")
@@ -177,6 +184,9 @@ _SQL_WRITES = lazy(
 )
 
 
+_SQL_LOOKS = lazy(r"\.(?:tables|schema|indexes|databases|dbinfo)(?: \w+)?\Z")
+
+
 def sqlite(walk: Walk, call: Call) -> None:
     if not call.operands or call.operands[0].text == ":memory:":
         database: list[Field] = []
@@ -186,6 +196,8 @@ def sqlite(walk: Walk, call: Call) -> None:
     if len(call.operands) < 2:
         walk.doubt("sqlite3 takes its commands from its input")
     for statement in call.operands[1:]:
+        if statement.known and _SQL_LOOKS.match(statement.text):
+            continue
         if not statement.known or _SQL_WRITES.search(statement.text):
             walk.doubt("a statement of sqlite3 may write another file or run a command")
 

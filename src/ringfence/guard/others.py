@@ -1,5 +1,6 @@
 """Programs that run other programs, and the tools of a project."""
 
+import posixpath
 import re
 
 from .arguments import Call, apply_options, apply_role, nothing_elsewhere, sorted_arguments
@@ -171,6 +172,11 @@ def shell(walk: Walk, call: Call) -> None:
             break
         if option in ("--norc", "--noprofile", "--posix"):
             continue
+        if option == "-n" and words and words[0].known and not re.match(r"[-+]", words[0].text):
+            return  # it reads, and runs nothing
+        if option == "-s":
+            script(walk, call, [])
+            return
         if option in ("-o", "+o", "-O", "+O") or not re.fullmatch(r"-[ceuxvlil]+|-e?u?x?o", option):
             walk.doubt(f"what the option {option} of {call.name} does is not known")
             return
@@ -186,6 +192,7 @@ def shell(walk: Walk, call: Call) -> None:
         walk.doubt(f"{call.name} -c runs a text that is not known")
         return
     inner = outside(call.shell)
+    inner.numbers = frozenset()
     inner.variables = {name: value if name in inner.exported else None for name, value in inner.variables.items()}
     inner.positional = None if any(field.many for field in words[1:]) else tuple(words[2:])
     inner.odd_words = ""
@@ -204,7 +211,7 @@ def script(walk: Walk, call: Call, words: list[Field]) -> None:
     if text is None:
         walk.doubt(f"{call.name} runs a text that is not known")
     else:
-        inner.variables = dict.fromkeys(inner.variables)
+        inner.forget()
         walk.line(text, inner)
 
 
@@ -262,7 +269,8 @@ def module(walk: Walk, call: Call, name: str, words: list[Field]) -> None:
             walk.doubt("json.tool gets something that is not known")
     elif name == "py_compile":
         for field in words:
-            walk.writes(field, call.shell)
+            beside = posixpath.join(posixpath.dirname(field.text), "__pycache__")
+            walk.writes(Field(beside, field.known, raw=field.raw), call.shell)
     elif name in _MODULES:
         call.name = name
         nothing_elsewhere(walk, call, words)

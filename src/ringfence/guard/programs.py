@@ -19,7 +19,7 @@ READERS = """
 cat tac nl wc head tail cut paste join comm fold fmt expand unexpand column rev od hexdump base64 base32 basenc ls dir
 vdir stat du df readlink grep egrep fgrep zgrep zcat bzcat xzcat diff cmp diff3 jq strings objdump readelf size
 md5sum sha1sum sha224sum sha256sum sha384sum sha512sum b2sum cksum sum more lsof eza exa tokei wdiff
-colordiff shellcheck hadolint yamllint zcmp zdiff look tsort pr numfmt bc
+colordiff sdiff shellcheck hadolint yamllint zcmp zdiff look tsort pr numfmt bc
 """
 SPEAKERS = """
 tr realpath basename dirname which whereis whoami id groups users uname arch uptime date nproc free ps pgrep pidof lscpu
@@ -75,7 +75,9 @@ ROWS: dict[str, str] = {
     "mktemp": "-dqutV -p:w --directory --dry-run --quiet --suffix=n --tmpdir? !mktemp",
     "split": "-dxeuz -a:n -b:n -C:n -l:n -n:n -t:n --filter=q --suffix-length=n --bytes=n --lines=n --number=n "
     "--line-bytes=n --numeric-suffixes? --hex-suffixes? --additional-suffix=n --verbose --elide-empty-files @rw",
-    "csplit": "-ksz -f:w -b:n -n:n --prefix=w --suffix-format=n --digits=n --keep-files --quiet --silent @rn",
+    "csplit": "-ksz -f:w -b:n -n:n --prefix=w --suffix-format=n --digits=n --keep-files --quiet --silent @rn !csplit",
+    "sdiff": "-o:w --output=w --diff-program=q -w:n -I:n + @r",
+    "fallocate": "-cdnpvxz -l:n -o:n --length=n --offset=n --keep-size --punch-hole --zero-range --dig-holes @w",
     "sort": "-bcCdfghiMmnRrsuVz -k:n -o:w -S:n -t:n -T:w --output=w --key=n --field-separator=n --buffer-size=n "
     "--temporary-directory=w --parallel=n --batch-size=n --files0-from=r --random-source=r --compress-program=q "
     "--reverse --unique --numeric-sort --human-numeric-sort --version-sort --general-numeric-sort --stable --check? "
@@ -159,6 +161,7 @@ ROWS: dict[str, str] = {
     **dict.fromkeys("bash sh dash zsh ksh ash".split(), "!shell"),
     **dict.fromkeys("python python2 python3 pypy pypy3".split(), "!python"),
     **dict.fromkeys(
+        "docker podman kubectl helm gh glab aws gcloud openssl ssh java rustup swift "
         "node deno ruby perl php lua luajit Rscript julia tclsh osascript pwsh ts-node tsx fish expect groovy "
         "scala".split(),
         "!interpreter",

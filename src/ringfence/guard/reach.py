@@ -14,7 +14,7 @@ from .bounds import Bounds
 from .expand import Expander
 from .patterns import lazy
 from .shell import parse
-from .state import Field, Shell, merged
+from .state import MOST_PLACES, Field, Shell, merged
 from .syntax import (
     AndOr,
     Arithmetic,
@@ -51,6 +51,7 @@ _BASHS_OWN = lazy(
     r"(?:E?UID|PPID|S?RANDOM|SECONDS|LINENO|HISTCMD|EPOCH\w+|GROUPS|FUNCNAME|DIRSTACK|OPT\w+|COMP_\w+|BASH\w*|SHELLOPTS|_"
     r"|PIPESTATUS|REPLY|PWD|OLDPWD|SHLVL|HOSTNAME|HOSTTYPE|MACHTYPE|OSTYPE|COLUMNS|LINES)\Z"
 )
+_SETTLES = ("places", "variables", "numbers", "functions")
 _COMPARES = frozenset(("-eq", "-ne", "-lt", "-le", "-gt", "-ge"))
 
 
@@ -160,12 +161,12 @@ class Walk(Touches):
         """Bodies again and again, until nothing new comes of it."""
         for _ in range(MOST_ROUNDS):
             end = self.repeated(shell, [bodies])
-            if end.places == shell.places and end.variables == shell.variables and end.functions == shell.functions:
+            if all(getattr(end, what) == getattr(shell, what) for what in _SETTLES):
                 return end
             shell = end
         shell = shell.copy()
         shell.places = frozenset()
-        shell.variables = dict.fromkeys(shell.variables)
+        shell.forget()
         return self.repeated(shell, [bodies])
 
     def loop(self, node: While, shell: Shell) -> tuple[Shell, Shell]:
@@ -297,15 +298,15 @@ class Walk(Touches):
         self.evaluated(re.sub(r"\$\(.*\)|`.*`", "", text), text, shell)
         for name in _NAMES.findall(text):
             if name in shell.variables:
-                value = shell.variables[name]
-                if value is None or not re.fullmatch(r"-?\d*", value):
-                    self.evaluated(value, name, shell)
-                shell.assign(name, None)
+                number = shell.is_number(name)
+                if not number and shell.variables[name] != "":
+                    self.evaluated(shell.variables[name], name, shell)
+                shell.assign(name, None, number)
 
     def evaluated(self, value: str | None, shown: str, shell: Shell) -> None:
         """A text that bash evaluates as arithmetic, where `a[$(command)]` runs a command."""
         if value is None and not re.fullmatch(r"\$\{?[#?0-9]\}?|\$\{#\w+(\[[@*]\])?\}|\$\(\(.*\)\)", shown):
-            names = [name for name in _NAMES.findall(shown) if name in shell.variables]
+            names = [name for name in _NAMES.findall(shown) if name in shell.variables and not shell.is_number(name)]
             if names or "`" in shown or "$(" in shown:
                 self.doubt(f"{shown!r} is evaluated as arithmetic, and its value is not known")
         elif value is not None and re.search(r"[`]|\$\(|\[[^\]]*[^\]\w@*$]", value):
@@ -354,7 +355,9 @@ class Walk(Touches):
                 shell.odd_words = "IFS was set"
         else:
             concern(self, name, value, shell)
-        shell.assign(name, value if lasting and self.holds(name) else None)
+        kept = lasting and self.holds(name)
+        number = kept and not assignment.more and assignment.value is not None and is_arithmetic(assignment.value)
+        shell.assign(name, value if kept else None, number)
 
     def holds(self, name: str) -> bool:
         """Whether a name keeps what it is assigned: some are frozen, and some are bash's own."""
@@ -394,6 +397,10 @@ class Walk(Touches):
                 self.opened_outside = field.shown
 
 
+def is_arithmetic(word: Word) -> bool:
+    return len(word.pieces) == 1 and isinstance(word.pieces[0], Arithmetic)
+
+
 def stdin_of(redirects: tuple[Redirect, ...]) -> Word | None:
     """The text that a here-document or here-string feeds to a command."""
     for redirect in reversed(redirects):
@@ -424,11 +431,12 @@ def reach(text: str, bounds: Bounds) -> Walk:
     walk = Walk(bounds)
     shell = Shell(frozenset((bounds.start,)))
     try:
-        walk.line(text, shell)
+        for end in walk.line(text, shell):
+            walk.seen_places |= end.places
         done = 0
         while done < len(walk.traps):  # a trap may run at any moment, wherever the shell stands then
-            for place in sorted(walk.seen_places)[:8]:
-                walk.line(walk.traps[done], Shell(frozenset((place,)), functions=dict(walk.functions)))
+            places = frozenset(walk.seen_places) if len(walk.seen_places) <= MOST_PLACES else frozenset[str]()
+            walk.line(walk.traps[done], Shell(places, functions=dict(walk.functions)))
             done += 1
     except TooLong:
         walk.doubt("it does more than can be followed")

@@ -181,7 +181,7 @@ class Reader(Words):
             if self.keyword("time"):
                 self.keyword("-p")
                 self.keyword("--")
-                if self.operator() or self.at >= len(self.text):
+                if (self.operator() and self.text[self.at] != "(") or self.at >= len(self.text):
                     return Simple((), (), ())
                 continue
             break

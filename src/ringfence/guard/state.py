@@ -22,6 +22,7 @@ class Field(msgspec.Struct, frozen=True):
     many: bool = False  # may turn out to be several arguments, or none
     below: bool = False  # some path below `text`, as find hands it on
     plain: bool = False  # written out: nothing in it expands
+    digits: bool = False  # what is not known of it are digits, and one word of them
 
     @property
     def shown(self) -> str:
@@ -46,6 +47,7 @@ class Shell(msgspec.Struct):
     positional: tuple[Field, ...] | None = None
     odd_words: str = ""  # why words are split or matched in another way than usual
     dead: bool = False  # nobody comes here; it is walked all the same, but leads nowhere
+    numbers: frozenset[str] = frozenset()  # names whose value is not known, but is a number
 
     def copy(self) -> Shell:
         return Shell(
@@ -56,16 +58,26 @@ class Shell(msgspec.Struct):
             self.positional,
             self.odd_words,
             self.dead,
+            self.numbers,
         )
 
-    def assign(self, name: str, value: str | None) -> None:
+    def assign(self, name: str, value: str | None, number: bool = False) -> None:
         self.variables[name] = value
+        self.numbers = self.numbers | {name} if number else self.numbers - {name}
+
+    def is_number(self, name: str) -> bool:
+        value = self.variables.get(name)
+        return name in self.numbers if value is None else value.isascii() and value.lstrip("-").isdigit()
+
+    def forget(self) -> None:
+        """Nothing that its names hold is known any more."""
+        self.variables, self.numbers = dict.fromkeys(self.variables), frozenset()
 
     def become(self, other: Shell) -> None:
         """Take over everything of another shell."""
         self.places, self.variables, self.exported = other.places, other.variables, other.exported
         self.functions, self.positional = other.functions, other.positional
-        self.odd_words, self.dead = other.odd_words, other.dead
+        self.odd_words, self.dead, self.numbers = other.odd_words, other.dead, other.numbers
 
 
 def merged(left: Shell, right: Shell) -> Shell:
@@ -89,4 +101,5 @@ def merged(left: Shell, right: Shell) -> Shell:
         functions,
         left.positional if left.positional == right.positional else None,
         left.odd_words or right.odd_words,
+        numbers=frozenset(name for name in variables if left.is_number(name) and right.is_number(name)),
     )

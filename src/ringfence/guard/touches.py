@@ -19,6 +19,7 @@ class Touches:
         self.findings: dict[tuple[str, str], Finding] = {}
         self.links: dict[str, str] = {}  # links that the line itself makes, and where they lead
         self.loose: list[str] = []  # directories in which the line may have put links that nobody has seen
+        self.checked_out: list[str] = []  # and those in which git may have; it puts none into its own directory
         self.opened_outside = ""  # a file that may not be written and stands open on some descriptor
         self.descriptor_written = ""
         self.notes: list[str] = []
@@ -60,12 +61,25 @@ class Touches:
             return
         if posixpath.basename(lexical).startswith("-"):
             self.doubt(f"{what}, a name that looks like an option")
-        for path in self.absolute(field.text, shell, what):
+        before = {key for key, finding in self.findings.items() if finding.verdict is Verdict.DENY}
+        follow = not replaces or field.below or field.text.endswith("/")
+        paths = self.absolute(field.text, shell, what, follow or posixpath.basename(field.text) in (".", ".."))
+        for path in paths:
             if "/.git/" in posixpath.normpath(path) + "/":
                 self.doubt(f"{what}, which is git's own: it says what git will run")
-            self.written(path, what, follow=not replaces or field.below or field.text.endswith("/"))
+            self.written(path, what, follow)
+        if len(paths) > 1:
+            self.weighed(what, before)
 
-    def written(self, path: str, what: str, follow: bool = True) -> None:
+    def weighed(self, what: str, before: set[tuple[str, str]]) -> None:
+        """It may be written from one place and not from another, and where the shell will stand is not known."""
+        found = {key: made for key, made in self.findings.items() if key[0].startswith(what) and key not in before}
+        if any(made.verdict is Verdict.ALLOW for made in found.values()):
+            for key, made in found.items():
+                if made.verdict is Verdict.DENY:
+                    self.findings[key] = Finding(Verdict.ASK, made.reason, made.access, made.path)
+
+    def written(self, path: str, what: str, follow: bool = True, by_git: bool = False) -> None:
         """An absolute path that is written."""
         if "/proc/" in path + "/" and (path.startswith("/proc/") or posixpath.normpath(path).startswith("/proc/")):
             self.find(Verdict.DENY, f"{what}, below /proc", "write", path)
@@ -78,7 +92,8 @@ class Touches:
         if real == self.bounds.root and not follow:
             self.find(Verdict.DENY, f"{what}, which is the worktree itself", "write", real)
         self.ask(Access.WRITE, real, what)
-        if any(real.startswith(place.rstrip("/") + "/") for place in self.loose):
+        loose = self.loose if by_git else self.loose + self.checked_out
+        if any(real.startswith(place.rstrip("/") + "/") for place in loose):
             self.doubt(f"{what}, where this line may have put a link")
 
     def ask(self, access: Access, real: str, what: str) -> None:
@@ -88,8 +103,11 @@ class Touches:
         else:
             self.find(Verdict.ALLOW, what, access.value, real)
 
-    def absolute(self, text: str, shell: Shell, what: str) -> list[str]:
-        """A path as the kernel will see it from each place the shell may stand in, links of this line followed."""
+    def absolute(self, text: str, shell: Shell, what: str, follow: bool = True) -> list[str]:
+        """A path as the kernel will see it from each place the shell may stand in, links of this line followed.
+
+        Without `follow` the last name is that of a link itself.
+        """
         if text.startswith("/"):
             paths = [text]
         elif not shell.places:
@@ -99,7 +117,10 @@ class Touches:
             paths = [posixpath.join(self.stand(place), text) for place in shell.places]
         if self.links and _BACK.search(text):
             self.doubt(f"{what}: '..' may lead through a link that this line makes")
-        return [self.through_links(path) for path in paths]
+        if follow:
+            return [self.through_links(path) for path in paths]
+        parts = [posixpath.split(path) for path in paths]
+        return [posixpath.join(self.through_links(head), name) for head, name in parts]
 
     def stand(self, place: str) -> str:
         """Where the kernel has a shell that believes to be in a place."""
@@ -118,7 +139,7 @@ class Touches:
 
     def surely_stands(self, real: str) -> bool:
         """Whether a directory is there now, and nothing in the line so far may have changed that."""
-        if not self.bounds.is_directory(real) or self.notes or self.loose or self.links:
+        if not self.bounds.is_directory(real) or self.notes or self.loose or self.checked_out or self.links:
             return False
         changed = [
             finding.path for finding in self.findings.values() if finding.access == "write" or not finding.access
