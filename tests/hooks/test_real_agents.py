@@ -1,20 +1,26 @@
-"""The agents themselves, from their registry, with a model on loopback: a deny denies, and what is allowed runs inside.
+"""The agents themselves, from their registry, with a model on loopback: a deny denies, what is allowed runs inside, a
+hook without an answer lets nothing through, and a whole agent works inside the sandbox.
 
-`scripts/agents` installs them; without it these tests are skipped. Each is shown to write outside without our hook.
+`scripts/agents` installs them, and `scripts/setup test` calls it; where it could not, these tests are skipped. Each
+agent is shown to write outside without us. They start slowly, so each test lets them all run beside one another.
 """
 
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 from tests.hooks.mock_model import Model
 
-pytestmark = [pytest.mark.needs_agents, pytest.mark.needs_userns, pytest.mark.slow, pytest.mark.timeout(120)]
+from ringfence.guard.installing import SITES
+
+pytestmark = [pytest.mark.needs_agents, pytest.mark.needs_userns, pytest.mark.slow, pytest.mark.timeout(300)]
 
 ROOT = Path(__file__).parent.parent.parent
 BIN = ROOT / ".agents" / "bin"
@@ -22,6 +28,15 @@ PROGRAM = Path(sys.executable).parent / "ringfence"
 AGENTS = ("claude", "codex", "gemini", "copilot", "opencode", "pi")
 NOBODY = "http://127.0.0.1:1"
 AS_ROOT = ["--as-root"] if os.geteuid() == 0 else []
+# What an agent keeps in its user's home and cannot do without: docs/hooks.md has the same list.
+STATE = {
+    "claude": (".claude/", ".claude/projects/", ".claude.json"),
+    "codex": (".codex/", ".codex/sessions/"),
+    "gemini": (".gemini/",),
+    "copilot": (".copilot/", ".cache/copilot/"),
+    "opencode": (".config/opencode/", ".local/share/opencode/", ".local/state/opencode/", ".cache/opencode/"),
+    "pi": (".pi/", ".pi/agent/auth.json"),
+}
 
 
 class Ground:
@@ -30,32 +45,46 @@ class Ground:
     def __init__(self, base: Path, agent: str) -> None:
         self.agent, self.home, self.work, self.outside = agent, base / "home", base / "w", base / "outside"
         for place in (self.home, self.work):
-            place.mkdir()
+            place.mkdir(parents=True)
         subprocess.run(["git", "init", "-q"], cwd=self.work, check=True)
         self.env = {"PATH": os.environ["PATH"], "HOME": str(self.home), "TERM": "dumb"}
         # Nothing but loopback: nobody listens there, so what an agent fetches by the way fails at once.
-        self.env |= {
-            "HTTPS_PROXY": NOBODY,
-            "HTTP_PROXY": NOBODY,
-            "NO_PROXY": "127.0.0.1",
-            "npm_config_registry": NOBODY,
-        }
+        self.env |= {"HTTPS_PROXY": NOBODY, "HTTP_PROXY": NOBODY, "NO_PROXY": "127.0.0.1"}
+        self.prepare()
 
-    def install(self) -> None:
+    def install(self) -> "Ground":
         words: list[str | Path] = [PROGRAM, "install", self.agent, *AS_ROOT]
         subprocess.run(words, env=self.env, check=True, capture_output=True, timeout=60)
+        return self
 
-    def ask(self, command: str) -> str:
+    def ask(self, command: str, prefix: Callable[[int], list[str]] = lambda port: []) -> str:
         """Let the agent run with a model that asks for one command; what the model was told of it."""
         model = Model(command)
         words = getattr(self, f"_{self.agent}")(model.url)
-        subprocess.run(
-            words, cwd=self.work, env=self.env, stdin=subprocess.DEVNULL, capture_output=True, timeout=100, check=False
+        self.env["npm_config_registry"] = model.url  # OpenCode looks for the types of its extensions
+        words = [*prefix(int(model.server_address[1])), *words]
+        done = subprocess.run(
+            words, cwd=self.work, env=self.env, stdin=subprocess.DEVNULL, capture_output=True, timeout=200, check=False
         )
         model.shutdown()
         model.server_close()
-        assert model.results, "the agent did not come back with a result"
+        assert model.results, f"{self.agent} did not come back with a result: {done.stdout!r} {done.stderr!r}"[:4000]
         return model.results[-1]
+
+    def inside(self, port: int) -> list[str]:
+        """`ringfence run` with what this agent needs of its home, and with the model's port."""
+        allowed = []
+        for name in STATE[self.agent]:
+            place = self.home / name
+            if name.endswith("/"):
+                place.mkdir(parents=True, exist_ok=True)
+            elif not place.exists():
+                place.write_text("{}")
+            allowed += ["--allow-read", str(place), "--allow-write", str(place)]
+        names = [word for name in self.env if name not in ("PATH", "HOME", "TERM") for word in ("--allow-env", name)]
+        agents = ["--allow-read", str(BIN.parent.resolve())]
+        where = ["--workspace", str(self.work), "--allow-host", f"127.0.0.1:{port}"]
+        return [str(PROGRAM), "run", *AS_ROOT, *where, *agents, *allowed, *names, "--"]
 
     def settings(self, name: str, text: str) -> None:
         file = self.home / name
@@ -106,44 +135,80 @@ class Ground:
         return [f"{BIN}/pi", "-p", "do it", "--provider", "mock", "--model", "mock"]
 
 
-@pytest.fixture(params=AGENTS)
-def ground(request: pytest.FixtureRequest) -> Iterator[Ground]:
+def each(do: Callable[[Ground], object], agents: tuple[str, ...] = AGENTS) -> dict[str, object]:
+    """What comes of the same with each agent."""
     with tempfile.TemporaryDirectory(dir=ROOT, ignore_cleanup_errors=True) as place:
-        found = Ground(Path(place), request.param)
-        found.prepare()
-        yield found
+        grounds = [Ground(Path(place, agent), agent) for agent in agents]
+        with ThreadPoolExecutor(3) as pool:
+            return dict(zip(agents, pool.map(do, grounds), strict=True))
 
 
-def test_without_the_hook_the_agent_writes_outside(ground: Ground) -> None:
-    ground.ask(f"echo x > {ground.outside}")
+def test_without_the_hook_every_agent_writes_outside() -> None:
+    def writes(ground: Ground) -> bool:
+        ground.ask(f"echo x > {ground.outside}")
+        return ground.outside.exists()
 
-    assert ground.outside.exists()
-
-
-def test_a_deny_denies_and_the_model_is_told_why(ground: Ground) -> None:
-    ground.install()
-    told = ground.ask(f"echo x > {ground.outside}")
-
-    assert (ground.outside.exists(), "ringfence: it writes" in told) == (False, True)
+    assert each(writes) == dict.fromkeys(AGENTS, True)
 
 
-def test_what_is_allowed_runs_inside_the_sandbox(ground: Ground) -> None:
-    ground.install()
-    ground.ask("cat /proc/1/comm > seen; wc -l < /proc/net/dev > devices")
+def test_a_deny_denies_and_the_model_is_told_why() -> None:
+    def denied(ground: Ground) -> tuple[bool, bool]:
+        told = ground.install().ask(f"echo x > {ground.outside}")
+        return ground.outside.exists(), "ringfence: it writes" in told
+
+    assert each(denied) == dict.fromkeys(AGENTS, (False, True))
+
+
+def test_what_is_allowed_runs_inside_the_sandbox() -> None:
     host = Path("/proc/1/comm").read_text()
 
-    assert (ground.work / "seen").read_text() != host
-    assert int((ground.work / "devices").read_text()) == 3  # two lines of title and the loopback of its own
+    def runs(ground: Ground) -> tuple[bool, int]:
+        ground.install().ask("cat /proc/1/comm > seen; wc -l < /proc/net/dev > devices")
+        return (ground.work / "seen").read_text() == host, int((ground.work / "devices").read_text())
+
+    assert each(runs) == dict.fromkeys(AGENTS, (False, 3))  # two lines of title, and the loopback of its own
 
 
-def test_a_hook_that_is_killed_lets_nothing_through_where_the_agent_can_prevent_it(ground: Ground) -> None:
-    ground.install()
-    killed = ground.home / "killed"
-    killed.write_text("#!/bin/sh\nkill -9 $$\n")
-    killed.chmod(0o755)
-    for file in ground.home.rglob("*"):
-        if file.is_file() and file.suffix in (".json", ".ts") and str(PROGRAM) in file.read_text():
-            file.write_text(file.read_text().replace(str(PROGRAM), str(killed)))
+def with_odd_hook(ground: Ground, does: str, *others: tuple[str, str]) -> bool:
+    """Whether an agent writes outside when its hook does something odd instead of answering."""
+    odd = ground.home / "odd"
+    odd.write_text(f"#!/bin/sh\n{does}\n")
+    odd.chmod(0o755)
+    file = ground.install().home / SITES[ground.agent].user
+    text = file.read_text()
+    for one, other in ((str(PROGRAM), str(odd)), ("KILL 9", "KILL 2"), ("10000", "2000"), *others):
+        text = text.replace(one, other)
+    file.write_text(re.sub(r'("timeout": ?)15\b', r"\g<1>3", text))  # less patience than we have
     ground.ask(f"echo x > {ground.outside}")
+    return ground.outside.exists()
 
-    assert ground.outside.exists() is (ground.agent in ("codex", "gemini"))  # docs/hooks.md says so
+
+@pytest.mark.parametrize("does", ["kill -9 $$", "sleep 60"], ids=["killed", "late"])
+def test_a_hook_that_gives_no_answer_lets_nothing_through(does: str) -> None:
+    assert each(lambda ground: with_odd_hook(ground, does)) == dict.fromkeys(AGENTS, False)
+
+
+@pytest.mark.parametrize("does", ["exit 1", "rm $0; exec $0"], ids=["failing", "missing"])
+def test_a_hook_that_fails_or_is_gone_lets_nothing_through_where_agents_would(does: str) -> None:
+    guarded = ("codex", "gemini")
+
+    assert each(lambda ground: with_odd_hook(ground, does), guarded) == dict.fromkeys(guarded, False)
+
+
+def test_without_the_shell_around_the_hook_codex_and_gemini_let_the_call_through() -> None:
+    guarded = ("codex", "gemini")
+    bare = ('" >&2; exit 2', '" >&2; exit 1')  # the shell says what its hook says
+
+    assert each(lambda ground: with_odd_hook(ground, "kill -9 $$", bare), guarded) == dict.fromkeys(guarded, True)
+
+
+def test_a_whole_agent_works_inside_and_cannot_write_outside() -> None:
+    host = Path("/proc/1/comm").read_text()
+
+    def works(ground: Ground) -> tuple[str, bool, bool]:
+        told = ground.ask(f"cat /proc/1/comm > made; echo x > {ground.outside}", ground.inside)
+        made = ground.work / "made"
+        return made.read_text() if made.exists() else "", ground.outside.exists(), "Read-only file system" in told
+
+    assert each(works) == dict.fromkeys(AGENTS, ("3\n", False, True))
+    assert host != "3\n"

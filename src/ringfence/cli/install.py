@@ -6,7 +6,7 @@ import tempfile
 
 import msgspec
 
-from ..guard.installing import SITES, has_hook, hook_words, with_hook, without_hook
+from ..guard.installing import SITES, command, has_hook, hook_words, with_hook, without_hook
 from ..guard.jsonc import NotSettings
 from ..model import PlanError, UsageError
 from .hook import program
@@ -80,7 +80,9 @@ def install(agent: str, values: Values) -> dict[str, object]:
     if refusal:
         return row(agent, f"installed, but {refusal}", file, False)
     weak = (
-        "" if SITES[agent].blocks else f"{agent} lets a call through when a hook is killed or late; see docs/hooks.md"
+        ""
+        if SITES[agent].blocks
+        else f"{agent} lets a call through when its hook and the shell around it are killed; see docs/hooks.md"
     )
     done = "was installed already" if after == before else "installed"
     return row(agent, f"{done}; a deny denies", file, True, SITES[agent].note, weak)
@@ -149,7 +151,7 @@ def canary(agent: str, as_root: bool) -> str:
             asked = {"sessionId": "canary", "cwd": place, "toolName": "bash", "toolArgs": {"command": line}}
         for data in (msgspec.json.encode(asked), b"{"):
             try:
-                words = [program(), *hook_words(agent, as_root)]
+                words = command(agent, program(), as_root)
                 done = subprocess.run(words, input=data, capture_output=True, timeout=10, cwd=place)
             except (OSError, subprocess.SubprocessError) as error:
                 return f"the hook does not run: {error}"

@@ -6,7 +6,13 @@ from . import jsonc
 from .quoting import quoted
 
 PATIENCE = 300  # seconds to make or save a worktree
-SECONDS = 10  # the agent's own limit; ours is shorter, because most agents let a call pass when a hook is late
+SECONDS = 15  # the agent's own limit; ours is shorter, because most agents let a call pass when a hook is late
+# Codex, Gemini and Copilot take a hook that was killed, is missing or is late for a yes, or one of these. A shell
+# around it says no instead: whatever ends it, and when it has not ended by itself one second after it should have.
+GUARD = (
+    '[ -x /usr/bin/timeout ] && set -- /usr/bin/timeout -s KILL 9 "$@"; "$@" && exit; '
+    '[ $? = 2 ] || echo "ringfence: the hook did not answer, so the call is denied" >&2; exit 2'
+)
 
 
 class Site(msgspec.Struct, frozen=True):
@@ -16,7 +22,7 @@ class Site(msgspec.Struct, frozen=True):
     project: str  # below the project
     path: tuple[str, ...] = ()  # empty: the whole file is ours
     more: tuple[tuple[str, ...], ...] = ()  # where the agent asks for worktrees
-    blocks: bool = False  # a hook that fails or is late blocks the call
+    blocks: bool = False  # the agent itself makes no call when a hook fails or is late
     note: str = ""
 
 
@@ -51,12 +57,18 @@ def hook_words(agent: str, as_root: bool) -> list[str]:
     return ["hook", agent, *(["--as-root"] if as_root else [])]
 
 
+def command(agent: str, program: str, as_root: bool) -> list[str]:
+    """What an agent is told to run."""
+    words = [program, *hook_words(agent, as_root)]
+    return ["/bin/sh", "-c", GUARD, "sh", *words] if agent in ("codex", "gemini", "copilot") else words
+
+
 def element(agent: str, program: str, as_root: bool) -> dict[str, object]:
     """Our hook as it stands in an agent's settings."""
-    words = hook_words(agent, as_root)
-    line = " ".join(map(quoted, [program, *words]))
+    first, *words = command(agent, program, as_root)
+    line = " ".join(map(quoted, [first, *words]))
     if agent == "claude":
-        made = {"type": "command", "command": program, "args": words, "timeout": SECONDS, "onFailure": "block"}
+        made = {"type": "command", "command": first, "args": words, "timeout": SECONDS, "onFailure": "block"}
         return {"matcher": _CLAUDE_TOOLS, "hooks": [made]}
     if agent == "codex":
         return {"matcher": "Bash|apply_patch", "hooks": [{"type": "command", "command": line, "timeout": SECONDS}]}
@@ -64,7 +76,7 @@ def element(agent: str, program: str, as_root: bool) -> dict[str, object]:
         made = {"type": "command", "name": "ringfence", "command": line, "timeout": SECONDS * 1000}
         return {"matcher": _GEMINI_TOOLS, "hooks": [made]}
     if agent == "copilot":
-        return {"type": "command", "exec": program, "args": words, "timeoutSec": SECONDS, "matcher": _COPILOT_TOOLS}
+        return {"type": "command", "exec": first, "args": words, "timeoutSec": SECONDS, "matcher": _COPILOT_TOOLS}
     return {"command": line, "matcher": _CURSOR_TOOLS, "timeout": SECONDS, "failClosed": True}
 
 
