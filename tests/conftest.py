@@ -72,8 +72,11 @@ def needs_root() -> Unmet | None:
 
 
 def needs_agents() -> Unmet | None:
-    installed = (pathlib.Path(__file__).parent.parent / ".agents" / "node_modules").is_dir()
-    return None if installed else Unmet("scripts/agents was not run", excused=True)
+    root = pathlib.Path(__file__).parent.parent
+    if (root / ".agents" / "bin").is_dir():
+        return None
+    why = root / ".agents.why"  # scripts/agents tried, and could not
+    return Unmet(why.read_text() if why.exists() else "scripts/agents was not run", excused=why.exists())
 
 
 def needs_strace() -> Unmet | None:
