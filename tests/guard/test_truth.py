@@ -41,6 +41,7 @@ class Place:
         home.mkdir()
         made = judge(ToolCall("bash", {"command": command}), bounds_of(str(root), home=str(home)))
         found = observe(command, root, home, first)
+        shutil.rmtree(place, ignore_errors=True)
         return Seen(command, made, found, str(place))
 
 

@@ -59,5 +59,10 @@ def make_template(root: Path) -> None:
         archive.writestr("zipped.txt", "z")
     subprocess.run(["gzip", "-k", "a.txt"], **run)  # type: ignore[call-overload]
     author = ["-c", "user.name=a", "-c", "user.email=a@b"]
-    for words in (["init", "-q", "--template="], ["add", "-A"], [*author, "commit", "-qm", "first"]):
+    for words in (
+        ["init", "-q", "--template="],
+        ["add", "-A"],
+        [*author, "commit", "-qm", "first"],
+        ["gc", "-q"],
+    ):  # few files to copy
         subprocess.run(["git", *words], **run)  # type: ignore[call-overload]
