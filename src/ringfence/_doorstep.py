@@ -39,6 +39,17 @@ def clean(path: list[str], pythonpath: str, cwd: str, own: str) -> list[str]:
     return [entry for entry in path if stays(entry)]
 
 
+def before_msgspec() -> None:
+    """msgspec imports uuid, which up to 3.11 asks `platform` for one word; importing that takes two milliseconds."""
+    if sys.version_info < (3, 12) and "platform" not in sys.modules:
+        platform = sys.modules["platform"] = type(sys)("platform")
+        platform.system = lambda: os.uname().sysname  # type: ignore[attr-defined]
+        sys.modules.setdefault("_uuid", None)  # type: ignore[arg-type]
+        import uuid as uuid
+
+        del sys.modules["platform"]
+
+
 _package = os.path.dirname(os.path.realpath(__file__))
 IS_PROGRAM = bool(sys.argv) and is_program(sys.argv[0], sys.orig_argv[1:], _package)
 
@@ -51,11 +62,5 @@ if IS_PROGRAM:
     except FileNotFoundError:  # removed under us; then nothing can be imported from it
         _cwd = "/nonexistent"
     sys.path[:] = clean(sys.path, os.environ.get("PYTHONPATH", ""), _cwd, _own)
-    if sys.version_info < (3, 12) and "platform" not in sys.modules:
-        # msgspec imports uuid, which up to here asks `platform` for one word; importing that takes two more.
-        _platform = sys.modules["platform"] = type(sys)("platform")
-        _platform.system = lambda: os.uname().sysname  # type: ignore[attr-defined]
-        sys.modules.setdefault("_uuid", None)  # type: ignore[arg-type]
-        import uuid as uuid
-
-        del sys.modules["platform"]
+    if sys.argv[1:2] != ["hook"]:  # a hook may do without msgspec, and calls this where it does not
+        before_msgspec()

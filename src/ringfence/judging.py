@@ -16,9 +16,10 @@ from .where import chosen_root
 
 MOST_NAMES = 256
 MOST_ENTRIES = 2000
+PLAIN, MISSING, UNKNOWN = "\0", "\0missing", "\0unknown"  # no link leads to such a name
 MOST_LINKS = 40  # as many as the kernel follows
 # What a name says that is no link, is not there, or is behind what lets nobody through, the command no more than us.
-NO_LINK = (errno.EINVAL, errno.ENOENT, errno.ENOTDIR, errno.EACCES, errno.ENAMETOOLONG)
+NO_LINK = (errno.EINVAL, errno.ENOTDIR, errno.EACCES, errno.ENAMETOOLONG)
 
 
 def bounds_of(
@@ -27,7 +28,12 @@ def bounds_of(
     """The bounds of a worktree: under a policy, or by the rule of the worktree alone."""
     look = resolve or follow
     root = look(root)
-    judged = plain_policy(root) if found is None else policy.canonical_policy(found, look)
+    seen = dict[str, str]()  # the policy's hundreds of paths have few directories between them
+    judged = (
+        plain_policy(root)
+        if found is None
+        else policy.canonical_policy(found, resolve or (lambda path: follow(path, seen)))
+    )
 
     def decide(access: Access, path: str) -> Decision:
         return policy.decide(judged, access, path)
@@ -71,9 +77,10 @@ def plain_policy(root: str) -> Policy:
     )
 
 
-def follow(path: str) -> str:
+def follow(path: str, seen: dict[str, str] | None = None) -> str:
     """An absolute path with its links followed as far as it exists. Below /proc nothing is: there the links are ours,
-    and not those of the process that will use them."""
+    and not those of the process that will use them. `seen` remembers what each name is, for many paths at once."""
+    seen = {} if seen is None else seen
     here, count = "", 0
     rest = path.split("/")[::-1]
     while rest:
@@ -86,14 +93,12 @@ def follow(path: str) -> str:
         there = f"{here}/{name}"
         if there == "/proc":
             return os.path.normpath("/".join(("/proc", *rest[::-1])))
-        try:
-            target = os.readlink(there)
-        except ValueError:  # not a name
-            here = there
-            continue
-        except OSError as error:
-            if error.errno not in NO_LINK:
-                return "/.."  # nobody can say where it leads
+        if there not in seen:
+            seen[there] = MISSING if seen.get(here) == MISSING else link(there)
+        target = seen[there]
+        if target == UNKNOWN:
+            return "/.."
+        if target in (PLAIN, MISSING):
             here = there
             continue
         count += 1
@@ -103,6 +108,18 @@ def follow(path: str) -> str:
             here = ""
         rest += target.split("/")[::-1]
     return here or "/"
+
+
+def link(path: str) -> str:
+    """Where a link leads, or that it is none."""
+    try:
+        return os.readlink(path)
+    except ValueError:  # not a name
+        return PLAIN
+    except OSError as error:
+        if error.errno == errno.ENOENT:
+            return MISSING
+        return PLAIN if error.errno in NO_LINK else UNKNOWN
 
 
 def names(pattern: str, directory: str, root: str) -> list[str] | None:

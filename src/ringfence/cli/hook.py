@@ -63,6 +63,9 @@ def answer(words: list[str], data: bytes, environ: dict[str, str], program: str)
 
 
 def _answer(words: list[str], data: bytes, environ: dict[str, str], program: str) -> Given:
+    from .. import _doorstep
+
+    _doorstep.before_msgspec()
     import msgspec
 
     from ..guard import agents

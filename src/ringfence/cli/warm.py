@@ -1,39 +1,50 @@
 """A hook that stays for a while: importing what judging needs takes longer than judging, and agents ask often.
 
 The first hook answers by itself. Then its process, which has everything loaded, leaves a child behind that listens on
-a socket in XDG_RUNTIME_DIR, where only this user and no command in the sandbox can reach it; without that directory
-nothing stays. The next hooks hand their question over. Whatever goes wrong there, they answer by themselves. The child
-ends when it was not asked for five minutes or takes too long, and nobody asks it any more when the program changes: the
-name of the socket says which program it is.
+a socket in XDG_RUNTIME_DIR (or where that mostly is), where only this user and no command in the sandbox can reach it;
+without that directory nothing stays. The next hooks hand their question over. Whatever goes wrong there, they answer by
+themselves. The child ends when it was not asked for five minutes or takes too long, and nobody asks it any more when
+the program changes: the name of the socket says which program it is.
 """
 
 import os
-from collections.abc import Callable
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    Answering = Callable[[list[str], bytes, dict[str, str], str], tuple[int, bytes, bytes]]
 
 IDLE = 300.0
 LONGEST = 9.0  # seconds; whoever asks has denied before
 MOST_BYTES = 20_000_000
 # What a question may hang on besides its payload.
 NAMES = ("HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME", "WORKTREE_SANDBOX_PATH", "PATH")
-Answering = Callable[[list[str], bytes, dict[str, str], str], tuple[int, bytes, bytes]]
 
 
 def place() -> str:
     """Where the socket of this very program is, or nothing when there is no safe directory."""
-    above = os.environ.get("XDG_RUNTIME_DIR", "")
+    above = os.environ.get("XDG_RUNTIME_DIR") or f"/run/user/{os.getuid()}"
     if not os.path.isabs(above):
         return ""
     directory = f"{above}/ringfence"
     try:
-        os.makedirs(directory, 0o700, exist_ok=True)
-        for path in (above, directory):
-            found = os.lstat(path)
-            if found.st_uid != os.getuid() or found.st_mode & 0o077 or found.st_mode & 0o170000 != 0o040000:
-                return ""
+        if not _is_private(above):
+            return ""
+        if not os.path.lexists(directory):
+            os.mkdir(directory, 0o700)
+        if not _is_private(directory):
+            return ""
         stamps = [os.stat(f"{package}/__init__.py").st_mtime_ns for package in _PACKAGES]
     except OSError:
         return ""
     return f"{directory}/hook-{os.stat(__file__).st_ino}-{sum(stamps) % 10**12}"
+
+
+def _is_private(path: str) -> bool:
+    """Whether a directory is this user's, and nobody else can enter it."""
+    found = os.lstat(path)
+    return found.st_uid == os.getuid() and found.st_mode & 0o170077 == 0o040000
 
 
 _HERE = os.path.dirname(os.path.abspath(__file__))
@@ -63,7 +74,7 @@ def ask(path: str, words: list[str], data: bytes, program: str) -> tuple[int, by
         link.close()
 
 
-def stay(path: str, answering: Answering) -> None:
+def stay(path: str, answering: "Answering") -> None:
     """Leave a child behind that answers. The caller ends as if nothing had been."""
     import _socket
 
@@ -85,7 +96,7 @@ def stay(path: str, answering: Answering) -> None:
         os._exit(0)
 
 
-def _serve(listener: "_socket.socket", path: str, answering: Answering) -> None:  # type: ignore[name-defined]  # noqa: F821
+def _serve(listener: "_socket.socket", path: str, answering: "Answering") -> None:  # type: ignore[name-defined]  # noqa: F821
     import _signal  # type: ignore[import-not-found]
     import _socket
     import gc
@@ -110,7 +121,7 @@ def _serve(listener: "_socket.socket", path: str, answering: Answering) -> None:
         link.close()
 
 
-def _reply(data: bytes, answering: Answering) -> bytes:
+def _reply(data: bytes, answering: "Answering") -> bytes:
     program, *rest = _unpacked(data)
     for name, value in zip(NAMES, rest, strict=False):
         os.environ[name] = value.decode("utf-8", "surrogateescape")
