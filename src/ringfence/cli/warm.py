@@ -1,8 +1,8 @@
 """A hook that stays for a while: importing what judging needs takes longer than judging, and agents ask often.
 
 The first hook answers by itself. Then its process, which has everything loaded, leaves a child behind that listens on
-a socket in XDG_RUNTIME_DIR (or where that mostly is), where only this user and no command in the sandbox can reach it;
-without that directory nothing stays. The next hooks hand their question over. Whatever goes wrong there, they answer by
+a socket in XDG_RUNTIME_DIR, where only this user and no command in the sandbox can reach it; without that directory
+nothing stays. The next hooks hand their question over. Whatever goes wrong there, they answer by
 themselves. The child ends when it was not asked for five minutes or takes too long, and nobody asks it any more when
 the program changes: the name of the socket says which program it is.
 """
@@ -24,7 +24,7 @@ NAMES = ("HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME", "WORKTREE_SANDBOX_PATH", "
 
 def place() -> str:
     """Where the socket of this very program is, or nothing when there is no safe directory."""
-    above = os.environ.get("XDG_RUNTIME_DIR") or f"/run/user/{os.getuid()}"
+    above = os.environ.get("XDG_RUNTIME_DIR", "")
     if not os.path.isabs(above):
         return ""
     directory = f"{above}/ringfence"

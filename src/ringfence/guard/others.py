@@ -173,7 +173,8 @@ def shell(walk: Walk, call: Call) -> None:
         if option in ("--norc", "--noprofile", "--posix"):
             continue
         if option == "-n" and words and words[0].known and not re.match(r"[-+]", words[0].text):
-            return  # it reads, and runs nothing
+            walk.reads(words[0], call.shell)  # and runs nothing
+            return
         if option == "-s":
             script(walk, call, [])
             return
@@ -208,6 +209,7 @@ def script(walk: Walk, call: Call, words: list[Field]) -> None:
         return
     inner = outside(call.shell)
     text = walk.expander(inner).text(call.stdin)
+    inner.positional = None  # it has arguments of its own
     if text is None:
         walk.doubt(f"{call.name} runs a text that is not known")
     else:

@@ -32,7 +32,7 @@ def enter(walk: Walk, field: Field, shell: Shell, how: str, physical: bool = Fal
                     "enter",
                     real,
                 )
-            elif any(real.startswith(place + "/") for place in walk.loose):
+            elif walk.is_loose(real):
                 walk.doubt(f"{how} {field.shown!r}, where this line may have put a link")
         found.add(walk.stand(direct) if physical else logical)
     return frozenset(found)

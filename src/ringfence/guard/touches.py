@@ -61,23 +61,19 @@ class Touches:
             return
         if posixpath.basename(lexical).startswith("-"):
             self.doubt(f"{what}, a name that looks like an option")
-        before = {key for key, finding in self.findings.items() if finding.verdict is Verdict.DENY}
         follow = not replaces or field.below or field.text.endswith("/")
         paths = self.absolute(field.text, shell, what, follow or posixpath.basename(field.text) in (".", ".."))
+        before, self.findings = self.findings, {}
         for path in paths:
             if "/.git/" in posixpath.normpath(path) + "/":
                 self.doubt(f"{what}, which is git's own: it says what git will run")
             self.written(path, what, follow)
-        if len(paths) > 1:
-            self.weighed(what, before)
-
-    def weighed(self, what: str, before: set[tuple[str, str]]) -> None:
-        """It may be written from one place and not from another, and where the shell will stand is not known."""
-        found = {key: made for key, made in self.findings.items() if key[0].startswith(what) and key not in before}
-        if any(made.verdict is Verdict.ALLOW for made in found.values()):
-            for key, made in found.items():
-                if made.verdict is Verdict.DENY:
-                    self.findings[key] = Finding(Verdict.ASK, made.reason, made.access, made.path)
+        found, self.findings = self.findings.values(), before
+        # From one place it may be written and from another not, and where the shell will stand is not known: a doubt.
+        mixed = len(paths) > 1 and any(made.verdict is Verdict.ALLOW for made in found)
+        for made in found:
+            verdict = Verdict.ASK if mixed and made.verdict is Verdict.DENY else Verdict(made.verdict)
+            self.find(verdict, made.reason, made.access, made.path)
 
     def written(self, path: str, what: str, follow: bool = True, by_git: bool = False) -> None:
         """An absolute path that is written."""
@@ -92,9 +88,13 @@ class Touches:
         if real == self.bounds.root and not follow:
             self.find(Verdict.DENY, f"{what}, which is the worktree itself", "write", real)
         self.ask(Access.WRITE, real, what)
-        loose = self.loose if by_git else self.loose + self.checked_out
-        if any(real.startswith(place.rstrip("/") + "/") for place in loose):
+        if self.is_loose(real, by_git):
             self.doubt(f"{what}, where this line may have put a link")
+
+    def is_loose(self, real: str, by_git: bool = False) -> bool:
+        """Whether this line may have put a link on the way to a path."""
+        places = self.loose if by_git else self.loose + self.checked_out
+        return any(real.startswith(place.rstrip("/") + "/") for place in places)
 
     def ask(self, access: Access, real: str, what: str) -> None:
         decision = self.bounds.decide(access, real)
