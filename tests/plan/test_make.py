@@ -24,7 +24,7 @@ from ringfence.model import (
     StepKind,
     Verdict,
 )
-from ringfence.plan import further_paths, lay_out, make_plan, named_paths, with_repository
+from ringfence.plan import allowlist, further_paths, lay_out, make_plan, named_paths, with_repository
 from ringfence.plan.rules import PRIVATE
 
 WS = "/home/u/ws"
@@ -389,3 +389,9 @@ def test_an_argument_that_no_program_can_be_given_is_refused(argv: tuple[str, ..
 
 def test_private_directories_are_named_for_the_disk() -> None:
     assert set(PRIVATE) <= set(named_paths(POLICY))
+
+
+def test_the_directories_on_the_way_to_a_denial_are_named_whole() -> None:
+    assert allowlist.spine("/", ["/a", "/b/c/d", "/b/c/e"]) == {"/", "/b", "/b/c"}
+    assert allowlist.spine("/b", ["/b/c/d"]) == {"/b", "/b/c"}
+    assert allowlist.spine("/b", []) == set()

@@ -64,10 +64,10 @@ def spine(begin: str, ends: list[str]) -> set[str]:
     """Where one grant begins, and every directory from there to where it ends again."""
     found = {begin} if ends else set()
     for end in ends:
-        above = end.rpartition("/")[0]
+        above = end.rpartition("/")[0] or "/"
         while above not in found and is_below(above, begin):
             found.add(above)
-            above = above.rpartition("/")[0]
+            above = above.rpartition("/")[0] or "/"
     return found
 
 
