@@ -182,6 +182,10 @@ class Oracle:
         on_the_way += [os.path.dirname(link) for link in on_the_way]
         if any(self.is_private(link) or not self.may(Access.READ, link) for link in on_the_way):
             return True  # a link on the way is not shown, and so leads nowhere
+        # A directory goes, whole, only where the patterns hold the same below it; else it is copied.
+        late = any(rule.glob and rule.verdict is not Verdict.ALLOW for rule in self.policy.rules)
+        if late and answer == "EXDEV" and any(map(os.path.isdir, places)):
+            return True
         if self.viewed:
             across = len({self.mount_of(os.path.dirname(place)) for place in places}) > 1
             is_mount = any(place in self.mounts for place in places)

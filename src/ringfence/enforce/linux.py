@@ -242,6 +242,11 @@ class Launch:
         except ConnectionResetError:  # a signal that the warden did not read any more: the records came before
             self._tell(b"")
 
+    def read_to_end(self) -> None:
+        """Take every record of a run that is over."""
+        while not self._all_told and not self.has_ended and self._status >= 0:
+            self.read_status()
+
     def _tell(self, data: bytes) -> None:
         """Records, or nothing at their end."""
         self._records += data
@@ -302,8 +307,7 @@ class Launch:
             raise LaunchError("output", f"cannot be passed on: {self.failed[0].strerror}", hint)
         if self._supervisor is not None and self._supervisor.crossed is not None:
             return self._supervisor.crossed
-        while not self._all_told and not self.has_ended and self._status >= 0:
-            self.read_status()
+        self.read_to_end()
         found = self._ending()
         return found if self._watch is None else self._watch.at_the_end(found)
 

@@ -92,6 +92,9 @@ class Launch:
         """Nobody watches here."""
         return [], 0
 
+    def read_to_end(self) -> None:
+        """There are no records here."""
+
     def opened(self, count: int) -> tuple[int, ...]:
         """No plan for macOS opens sockets inside."""
         return ()

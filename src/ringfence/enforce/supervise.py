@@ -146,6 +146,7 @@ class Supervisor:
         if not self.launch.process.poll():
             return
         self._forget()
+        self.launch.read_to_end()  # a short run may be over before we hear of its terminal, which holds what it wrote
         self._until = self._kill_at = self._look_at = None
         self._has_ended = True
         if not self.launch.plan.has_warden:  # with one nobody is left who could write, so the end is certain
