@@ -23,7 +23,7 @@ from ringfence.guard.installing import SITES
 pytestmark = [pytest.mark.needs_agents, pytest.mark.needs_userns, pytest.mark.slow, pytest.mark.timeout(300)]
 
 ROOT = Path(__file__).parent.parent.parent
-BIN = ROOT / ".agents" / "bin"
+BIN = (ROOT / ".agents").resolve() / "bin"  # a link into a cache; below a hidden home only the cache is shown
 PROGRAM = Path(sys.executable).parent / "ringfence"
 AGENTS = ("claude", "codex", "gemini", "copilot", "opencode", "pi")
 NOBODY = "http://127.0.0.1:1"
@@ -82,7 +82,7 @@ class Ground:
                 place.write_text("{}")
             allowed += ["--allow-read", str(place), "--allow-write", str(place)]
         names = [word for name in self.env if name not in ("PATH", "HOME", "TERM") for word in ("--allow-env", name)]
-        agents = ["--allow-read", str(BIN.parent.resolve())]
+        agents = ["--allow-read", str(BIN.parent)]
         where = ["--workspace", str(self.work), "--allow-host", f"127.0.0.1:{port}"]
         return [str(PROGRAM), "run", *AS_ROOT, *where, *agents, *allowed, *names, "--"]
 
