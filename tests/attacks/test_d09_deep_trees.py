@@ -1,5 +1,6 @@
 """D9, T10: a command leaves a tree too deep to walk, or closed, or with a link where root tidies up for somebody."""
 
+import contextlib
 import os
 import shutil
 import stat
@@ -48,9 +49,10 @@ def test_bare_such_a_tree_is_too_deep() -> None:
     top = f"{place}/top-{MARK}"
     try:
         subprocess.run([PYTHON, "-I", "-S", "-c", DEEP], env={"TMPDIR": place}, check=True)
-        if sys.version_info < (3, 13):  # later ones do not recurse
-            with pytest.raises(RecursionError):
+        if sys.version_info < (3, 13):  # later ones do not recurse; before, descriptors may run out first
+            with contextlib.suppress(RecursionError):
                 shutil.rmtree(top, ignore_errors=True)
+            assert os.path.exists(top)
 
         remove_tree(top)
 

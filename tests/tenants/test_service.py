@@ -25,7 +25,7 @@ PASSWORD = "correct horse battery"
 SERVE = """
 import os, sys
 import ringfence.service.app, uvicorn, argon2, jwt, sqlite3
-import uvicorn.protocols.http.h11_impl, uvicorn.lifespan.on, uvicorn.loops.auto
+import uvicorn.protocols.http.h11_impl, uvicorn.lifespan.on, uvicorn.loops.auto, uvicorn.loops.asyncio
 import asyncio, anyio._backends._asyncio, getpass, concurrent.futures.thread, idna, unicodedata, encodings.punycode
 from ringfence.cli.service import main
 os.setgroups([]); os.setresgid(USER, USER, USER); os.setresuid(USER, USER, USER)

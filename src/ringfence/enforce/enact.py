@@ -48,7 +48,7 @@ HALVES = ((VIEW, ATTACH), (WARDEN, COMMAND), (RULESET, RESTRICT))  # one without
 OWN_MOUNTS = 0x10000000 | 0x00020000  # CLONE_NEWUSER and CLONE_NEWNS
 
 # A part of a pattern: every set is closed, a `]` that comes first in it is a member, and no slash is anywhere.
-PART = re.compile(rb"(?:[^\[/]|\[[!^]?+[^/][^\]/]*\])+")
+PART = re.compile(rb"(?:[^\[/]|\[(?:[!^][^/]|[^/!^])[^\]/]*\])+")
 Parsed = tuple[int, tuple[int, ...], list[bytes]]
 
 

@@ -9,10 +9,11 @@ from typing import NamedTuple
 
 Headers = list[tuple[bytes, bytes]]  # names in lower case
 
-_LINES = rb"((?:[!#$%&'*+.^_`|~0-9A-Za-z-]++: ?+[!-~](?>(?:[ -~]*[!-~])?)\r\n)*+)"
-_REQUEST = re.compile(rb"([A-Z]{1,20}+) ([!-~]++) HTTP/1\.1\r\n" + _LINES)
-_RESPONSE = re.compile(rb"HTTP/1\.1 ([2-5][0-9][0-9]) ([ -~]*+)\r\n" + _LINES)
-_LINE = re.compile(rb"([^:\r\n]++): ?+([^\r\n]++)\r\n")
+# No possessive quantifiers: Python's up to 3.11.4 read some of them wrongly. Nothing here can be matched in two ways.
+_LINES = rb"((?:[!#$%&'*+.^_`|~0-9A-Za-z-]+: ?[!-~](?:[ -~]*[!-~])?\r\n)*)"
+_REQUEST = re.compile(rb"([A-Z]{1,20}) ([!-~]+) HTTP/1\.1\r\n" + _LINES)
+_RESPONSE = re.compile(rb"HTTP/1\.1 ([2-5][0-9][0-9]) ([ -~]*)\r\n" + _LINES)
+_LINE = re.compile(rb"([^:\r\n]+): ?([^\r\n]+)\r\n")
 # Who has one of these, or one of the others twice, has something to say about how it is to be read.
 _RARE = frozenset((b"transfer-encoding", b"upgrade", b"te", b"trailer", b"expect"))
 _ONCE = (b"host", b"content-length")
