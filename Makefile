@@ -28,9 +28,9 @@ demo: setup
 
 check: lint types unit
 
-# Three at a time, for many of them wait, and each file as a whole: what others do beside it must not matter to a test.
+# Two at a time, each file as a whole: what others do beside it must not matter to a test.
 test: lint types
-	$(PYTEST) -n 3 --dist loadfile
+	$(PYTEST) -n 2 --dist loadfile
 
 lint: setup-test
 	$(BIN)/python -m ruff check .
