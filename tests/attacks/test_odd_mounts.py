@@ -166,8 +166,9 @@ def test_a_secret_shown_at_five_thousand_places_is_hidden_at_all_of_them_or_noth
     seen = in_own_mounts(field, script, *readable(ground), "--deny-read", str(ground.outside / "dir/inner"))
 
     if seen.code == 125:
-        assert (field.walls.backend, seen.out) == ("bubblewrap", "")
-        assert "bubblewrap takes at most 9000 arguments" in seen.err
+        # Nothing ran: bubblewrap takes no more arguments, or there are no descriptors left.
+        assert "bubblewrap takes at most 9000 arguments" in seen.err or "Too many open files" in seen.err
+        assert seen.out == ""
         return
 
     assert (seen.code, seen.out) == (0, "hidden\n"), seen

@@ -97,6 +97,7 @@ def _serve(known: "Accounts", keys: "Keys", values: Values) -> int:
         server_header=False,
         http="h11",
         limit_concurrency=1000,
+        ws="none",
         h11_max_incomplete_event_size=65536,
     )
     return 0
