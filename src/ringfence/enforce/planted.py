@@ -3,7 +3,8 @@
 The names at the top of the workspace are held by the kernel; a repository deeper in it is the command's own to make. It
 is reported when something was changed in it during the run that git would execute: a configuration beyond the ordinary,
 a hook, a pointer to another git directory. What was changed is told by its time of change, which no command can set.
-A look around in bounded time, near the top first; it reads small regular files, follows no link, and waits for nothing.
+A look around near the top first, in bounded time of the processor (a busy machine hides nothing) and a bounded wait for
+the disk; it reads small regular files, and follows no link.
 """
 
 import os
@@ -16,6 +17,7 @@ from .repository import content, modules, worktrees
 
 MOST_ENTRIES = 500_000
 PATIENT = 5.0  # seconds, for whoever wants it moved out of the way
+WAIT = 1.0  # seconds, at most, for a disk or for our turn
 SUFFIX = ".quarantined"
 _BARE = frozenset(("HEAD", "objects", "refs"))
 # What git writes by itself into a new repository, a clone, a branch; keys that name no program and no file.
@@ -34,9 +36,9 @@ _KEYS = {section: frozenset(keys.split()) for section, keys in _ORDINARY.items()
 
 def scan(workspace: str, since: int, seconds: float) -> tuple[str, ...]:
     """The git directories that a later git would run programs of, changed since a time in nanoseconds."""
-    until = time.monotonic() + seconds
+    until, latest = time.thread_time() + seconds, time.monotonic() + max(seconds, WAIT)
     found = [path for path in _own(workspace) if _runs_code(path, since)]
-    for path in _repositories(workspace, until):
+    for path in _repositories(workspace, until, latest):
         if _runs_code(path, since):
             found.append(path)
     return tuple(found)
@@ -83,11 +85,11 @@ def _own(workspace: str) -> list[str]:
     return [*(modules(workspace) or ()), *own]
 
 
-def _repositories(workspace: str, until: float) -> Iterator[str]:
+def _repositories(workspace: str, until: float, latest: float) -> Iterator[str]:
     """Every git directory below the top of the workspace, near the top first, until the time is over."""
     queue = deque([workspace])
     entries = 0
-    while queue and entries < MOST_ENTRIES and time.monotonic() < until:
+    while queue and entries < MOST_ENTRIES and time.thread_time() < until and time.monotonic() < latest:
         path = queue.popleft()
         names = set()
         try:
