@@ -10,6 +10,7 @@ from . import _doorstep as _doorstep  # first, before a hostile directory can of
 if not _doorstep.IS_PROGRAM:  # the command imports what its verb needs, and these are for other programs
     from .entrances import Mode, Prefix, Sandbox, sandboxed_command
     from .model import (
+        Broken,
         Cause,
         Denial,
         Enforcement,
@@ -58,6 +59,7 @@ def __dir__() -> list[str]:
 
 __version__ = "0.1.0"
 __all__ = [
+    "Broken",
     "Cause",
     "Chunk",
     "Denial",

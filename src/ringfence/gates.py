@@ -58,6 +58,8 @@ class Passage:
             self._number = self._gate.serve(self._network, self._policy.workspace, serves, fds, path)
         except OSError as error:
             raise LaunchError("gate", f"does not take the run: {error.strerror}", "run it again") from None
+        if self._network.ends_with_proxy:
+            launched.end_with(self._gate.pid)
 
     def __enter__(self) -> "Passage":
         return self

@@ -368,31 +368,53 @@ print(attempt(servers[1].accept))
 
 def test_when_the_gate_dies_nothing_is_reached_and_the_outcome_says_so(world: World, echo: Echo) -> None:
     program = f"""
-import time
 sock = socket.create_connection(("good.test", {echo.port}), 10)
 print("ready", flush=True)
 sys.stdin.readline()
-print(attempt(lambda: socket.create_connection((sys.argv[1] if len(sys.argv) > 1 else "198.18.0.5", {echo.port}), 10)))
+print(attempt(lambda: socket.create_connection(("198.18.0.5", {echo.port}), 10)))
 sock.sendall(b"x")
 print(sock.recv(1).decode())
 """
-    words = world.words([PYTHON, "-I", "-S", "-c", PREAMBLE + program], ("good.test", f"127.0.0.1:{echo.port}"))
-    process = subprocess.Popen(
-        words, cwd=world.workspace, env=world.environ(), stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
-    assert process.stdout
-    assert process.stdin
-    assert process.stdout.readline() == "ready\n"
-    gates = [pid for pid in children(process.pid) if b"ringfence.gate" in Path(f"/proc/{pid}/cmdline").read_bytes()]
-    assert len(gates) == 1
-    os.kill(gates[0], 9)
-    while Path(f"/proc/{gates[0]}/cmdline").read_bytes():
-        time.sleep(0.01)
-    out, err = process.communicate("\n", timeout=20)
+    with gate_killed(world, echo, program) as process:
+        out, err = process.communicate("\n", timeout=20)
 
     assert out.split() == ["ENETDOWN", "x"]  # what stood stands: no byte passes the gate
     assert "the process that dials for the run has ended" in err
+
+
+def test_where_the_policy_says_so_the_run_ends_with_the_gate(world: World, echo: Echo) -> None:
+    policy = world.workspace.parent / "ends.json"
+    policy.write_text('{"network": {"endWithProxy": true}}')
+    program = f"""
+sock = socket.create_connection(("good.test", {echo.port}), 10)
+print("ready", flush=True)
+sys.stdin.read()
+"""
+    with gate_killed(world, echo, program, "--policy", str(policy)) as process:
+        assert process.wait(20) == 123
+        _, err = process.communicate()
+
+    assert "was ended: the process that dials for it has ended" in err
+
+
+@contextlib.contextmanager
+def gate_killed(world: World, echo: Echo, program: str, *options: str) -> Iterator["subprocess.Popen[str]"]:
+    """A run that is ready, and whose gate is dead."""
+    words = world.words([PYTHON, "-I", "-S", "-c", PREAMBLE + program], ("good.test", f"127.0.0.1:{echo.port}"))
+    at = words.index("run") + 1
+    words[at:at] = options
+    with subprocess.Popen(
+        words, cwd=world.workspace, env=world.environ(), stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE, text=True,
+    ) as process:  # fmt: skip
+        assert process.stdout
+        assert process.stdout.readline() == "ready\n"
+        gates = [pid for pid in children(process.pid) if b"ringfence.gate" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+        assert len(gates) == 1
+        os.kill(gates[0], 9)
+        while Path(f"/proc/{gates[0]}/cmdline").read_bytes():
+            time.sleep(0.01)
+        yield process
 
 
 def children(pid: int) -> list[int]:

@@ -17,7 +17,7 @@ import msgspec
 
 from ..model import Ending, Exited, LaunchError, Observed, Plan, Refused, Signalled, Step, StepKind
 from . import enactor, process, wire
-from .process import GRACE, LOST, PIPE, Process, Streams, TimeoutExpired, reap
+from .process import GRACE, LOST, PIPE, Process, Streams, TimeoutExpired, open_pidfd, reap
 from .streams import Pumps
 from .wire import encode_step
 
@@ -67,6 +67,7 @@ class Launch:
         self._all_told = False
         self._observer: Observer | None = None
         self.on_seen: Callable[[Observed], None] | None = None  # told of what the warden tells, as it comes
+        self.needs = -1  # another process, whose end is the run's too
         self._supervisor: Supervisor | None = None
         _lifelines.add(status)
 
@@ -84,6 +85,8 @@ class Launch:
             self._observer.close()
         if self._supervisor is not None:
             self._supervisor.close()
+        if self.needs >= 0:
+            os.close(self.needs)
         for source, sink, _ in self.copies:
             os.close(source)
             os.close(sink)
@@ -152,6 +155,12 @@ class Launch:
                 raise TimeoutExpired
             self.read_status()
 
+    def end_with(self, pid: int) -> None:
+        """Have the run end when another process does."""
+        self.needs = open_pidfd(pid)
+        if self.needs < 0:
+            raise LaunchError("gate", "has ended", "run it again")
+
     def supervise(
         self,
         sink: "Sink | None" = None,
@@ -196,7 +205,7 @@ class Launch:
         """Wait for the end; what was captured, and not given to `sink`, comes with it."""
         captured = [None if fd is None or sink else bytearray() for fd in self.process.pipes]
         is_plain = timeout is None and not self.copies and not self.plan.limits
-        is_plain = is_plain and not self.plan.screen.mask and not self.plan.observe
+        is_plain = is_plain and not self.plan.screen.mask and not self.plan.observe and self.needs < 0
         if is_plain and self.process.pipes == [None, None, None]:
             reap()
             if self.plan.has_warden:

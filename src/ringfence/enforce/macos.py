@@ -88,6 +88,10 @@ class Launch:
         self.is_ready = True
         self._ready = ready
 
+    def end_with(self, pid: int) -> None:
+        """Nobody watches here."""
+        raise LaunchError("network.endWithProxy", "cannot be held on macOS", "leave it out")
+
     def observed(self) -> tuple[list[Observed], int]:
         """Nobody watches here."""
         return [], 0

@@ -9,7 +9,7 @@ import select
 import time
 from typing import TYPE_CHECKING
 
-from ..model import Ending, Exceeded, TimedOut
+from ..model import Broken, Ending, Exceeded, TimedOut
 from .flows import Budget, Copy, Flow, Give, Take
 from .process import GRACE, open_pidfd
 
@@ -74,7 +74,7 @@ class Supervisor:
     def wants(self) -> dict[int, int]:
         """The descriptors to wait for, with their events; 0 is the end alone."""
         found: dict[int, int] = {}
-        for fd in (self._pidfd, self.launch.status_fd()):
+        for fd in (self._pidfd, self.launch.status_fd(), -1 if self.crossed else self.launch.needs):
             if fd >= 0:
                 found[fd] = select.POLLIN
         for flow in self.flows:
@@ -96,6 +96,8 @@ class Supervisor:
             self.launch.read_status()
             if self.launch.process.returncode is not None:
                 self._see_end()
+        elif fd == self.launch.needs:
+            self.cross(Broken("the process that dials for it has ended"))
         else:
             for flow in [flow for flow in self.flows if fd in flow.wants()]:
                 flow.move(fd, events)

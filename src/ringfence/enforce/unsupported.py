@@ -56,6 +56,9 @@ class Launch:
     def opened(self, count: int) -> tuple[int, ...]:
         raise NotImplementedError
 
+    def end_with(self, pid: int) -> None:
+        raise NotImplementedError
+
     def __enter__(self) -> "Launch":
         return self
 

@@ -25,6 +25,7 @@ from .host import Place as Place
 from .names import BRANCH_PREFIX as BRANCH_PREFIX
 from .names import GRANTED as GRANTED
 from .names import SESSION_PREFIX as SESSION_PREFIX
+from .outcome import Broken as Broken
 from .outcome import Cause as Cause
 from .outcome import Denial as Denial
 from .outcome import Ending as Ending

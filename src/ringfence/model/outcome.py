@@ -74,7 +74,20 @@ class Refused(msgspec.Struct, frozen=True, tag="refused"):
         return f"refused at step {self.step} ({self.kind}): {self.text}"
 
 
-Ending = Exited | Signalled | TimedOut | Exceeded | Refused
+class Broken(msgspec.Struct, frozen=True, tag="broken"):
+    """Something of ours ended that the run was not to go on without."""
+
+    what: str
+
+    @property
+    def exit_code(self) -> int:
+        return 123
+
+    def __str__(self) -> str:
+        return f"was ended: {self.what}"
+
+
+Ending = Exited | Signalled | TimedOut | Exceeded | Broken | Refused
 
 
 class Observed(msgspec.Struct, frozen=True):

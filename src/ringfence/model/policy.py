@@ -111,6 +111,7 @@ class Network(msgspec.Struct, frozen=True):
     denied_addresses: tuple[HostRule, ...] = ()  # deniedResolvedAddresses
     sockets: tuple[SocketRule, ...] = ()  # allowUnixSockets
     match_hosts: bool = True  # requireHostMatch: SNI and the Host header must be what the connection was made for
+    ends_with_proxy: bool = False  # endWithProxy: a dead gate ends the run
     http_proxy_port: int = 0  # somebody else's filter on loopback, instead of ours
     socks_proxy_port: int = 0
     parent: ParentProxy = ParentProxy()

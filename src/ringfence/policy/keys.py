@@ -157,6 +157,9 @@ KEYS: dict[str, Key] = {
         _MOOT,
         "a tunnel's TLS server name and a request's Host must be the host it is for; the default",
     ),
+    "network.endWithProxy": Key(
+        Bool(), _NARROWS, _HELD, "the run ends when the process that dials for it does; otherwise it goes on without"
+    ),
     "network.ambiguousRequestTarget": Key(
         Text(choices=("refuse", "asSpelled", "normalize")), _NEITHER, _ASKED, "it goes with filterRequest"
     ),

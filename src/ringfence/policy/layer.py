@@ -157,7 +157,7 @@ def _widens(setting: Setting) -> bool:
     """Whether a setting of an untrusted layer asks for more; enforcement is weighed against the layers below."""
     from .keys import KEYS, Effect
 
-    if setting.key == "network.requireHostMatch":
+    if setting.key in ("network.requireHostMatch", "network.endWithProxy"):
         return not setting.value
     return setting.key != "enforcement" and KEYS[setting.key].effect is Effect.WIDENS and bool(setting.value)
 

@@ -21,6 +21,7 @@ _SINGLE = {
     "network.httpProxyPort": "http_proxy_port",
     "network.socksProxyPort": "socks_proxy_port",
     "network.requireHostMatch": "match_hosts",
+    "network.endWithProxy": "ends_with_proxy",
 }
 MOST_HOSTS = 8192
 
