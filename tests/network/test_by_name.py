@@ -110,6 +110,16 @@ for host, port in [("good.test", {echo.port}), ("other.test", {echo.port}), ("go
     assert said.splitlines()[3] == f"127.0.0.1 {echo.port} hello"  # named itself, so it has a port inside
 
 
+def test_a_refusal_names_the_line_of_its_rule(world: World) -> None:
+    policy = world.base / "hosts.json"
+    policy.write_text('{"network": {\n "allowedDomains": ["*.x.test"],\n "deniedDomains": ["bad.x.test"]}}')
+    program = 'attempt(lambda: socket.create_connection(("bad.x.test", 443), 10))'
+
+    outcome = world.run([PYTHON, "-I", "-S", "-c", PREAMBLE + program], options=("--policy", str(policy)))
+
+    assert [(one["target"], one["origin"]) for one in outcome["denials"]] == [("bad.x.test", f"{policy}:3")], outcome
+
+
 @pytest.mark.needs_root
 def test_root_dials_for_the_owner_as_the_owner(world: World, web: Web) -> None:
     for path in (world.workspace, world.base / "home"):

@@ -41,6 +41,7 @@ class Refusal(msgspec.Struct, frozen=True):
     reason: str
     grant: str = ""
     allowed: bool = False
+    origin: str = ""  # the file and line, or the flag, of the rule
 
 
 Message = Serve | Stop

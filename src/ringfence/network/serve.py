@@ -69,7 +69,9 @@ class Gate:
     def _report(self, number: int, target: str, decision: Decision) -> None:
         """Tell of a refusal. Whoever does not listen loses the rest, not the run."""
         allowed = decision.verdict is Verdict.ALLOW
-        said = msgspec.json.encode(Refusal(number, target[:300], decision.reason[:1000], decision.grant[:300], allowed))
+        origin = str(decision.host.origin)[-300:] if decision.host else ""
+        reason, grant = decision.reason[:1000], decision.grant[:300]
+        said = msgspec.json.encode(Refusal(number, target[:300], reason, grant, allowed, origin))
         with contextlib.suppress(OSError), socket.socket(fileno=os.dup(self._control)) as end:
             end.send(said, socket.MSG_DONTWAIT)
 
