@@ -50,10 +50,13 @@ def damaged(rng: random.Random, data: bytes) -> bytes:
 def tried(rng: random.Random, serve: Callable[[Run, Link], object]) -> list[str]:
     """One conversation, client and server both hostile; the errors that nobody handled."""
     errors: list[str] = []
+    asked, reply = (
+        damaged(rng, rng.choice(REQUESTS)),
+        damaged(rng, rng.choice(REPLIES)),
+    )  # may break off
     server = socket.create_server(("127.0.0.1", 0))
     port = server.getsockname()[1]
-    request = damaged(rng, rng.choice(REQUESTS).replace(b"PORT", str(port).encode()))
-    reply = damaged(rng, rng.choice(REPLIES))
+    request = asked.replace(b"PORT", str(port).encode())
 
     def answer() -> None:
         try:
