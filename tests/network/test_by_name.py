@@ -27,11 +27,24 @@ UNSHARE = ["unshare", "--mount"] if ROOT else ["unshare", "--user", "--map-root-
 NAMES = "127.0.0.1 localhost good.test other.test bad.test db.test\n"
 
 
-class World:
-    """A workspace, and the names that the host knows."""
+BY_BUBBLEWRAP = """
+import sys
+import msgspec
+from ringfence.enforce import enactor
+look = enactor._answer
+enactor._answer = lambda *about: msgspec.structs.replace(look(*about), namespaces=False, namespaces_why="a test")
+from ringfence.cli import main
+sys.exit(main())
+"""
+STARTED = {"view": ["-m", "ringfence"], "bubblewrap": ["-c", BY_BUBBLEWRAP]}
 
-    def __init__(self, base: Path) -> None:
+
+class World:
+    """A workspace, who builds its walls, and the names that the host knows."""
+
+    def __init__(self, base: Path, by: str) -> None:
         self.base = base
+        self.started = [sys.executable, *STARTED[by]]
         self.workspace = base / "ws"
         self.workspace.mkdir()
         self.hosts = base / "hosts"
@@ -40,7 +53,7 @@ class World:
 
     def words(self, argv: list[str], allowed: tuple[str, ...], *options: str) -> list[str]:
         flags = [word for one in allowed for word in ("--allow-host", one)]
-        ringfence = [sys.executable, "-m", "ringfence", "run", "--as-root", "--workspace", str(self.workspace)]
+        ringfence = [*self.started, "run", "--as-root", "--workspace", str(self.workspace)]
         script = 'mount --bind "$0" /etc/hosts && exec "$@"'
         return [*UNSHARE, "sh", "-c", script, str(self.hosts), *ringfence, *flags, *options, "--", *argv]
 
@@ -74,10 +87,10 @@ def attempt(call):
 """
 
 
-@pytest.fixture
-def world() -> Iterator[World]:
+@pytest.fixture(params=["view", pytest.param("bubblewrap", marks=pytest.mark.needs_bwrap)])
+def world(request: pytest.FixtureRequest) -> Iterator[World]:
     with tempfile.TemporaryDirectory(dir="/var/tmp") as base:
-        yield World(Path(base))
+        yield World(Path(base), request.param)
 
 
 def test_an_allowed_name_is_reached_and_no_other(world: World, echo: Echo) -> None:

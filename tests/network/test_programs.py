@@ -29,7 +29,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     base = Path("/var/tmp") / f"rf-{os.urandom(6).hex()}"
     base.mkdir()
     base.chmod(0o755)
-    yield World(base)
+    yield World(base, "view")
     shutil.rmtree(base, ignore_errors=True)
 
 

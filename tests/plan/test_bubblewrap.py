@@ -58,14 +58,19 @@ def test_an_open_network_is_the_hosts() -> None:
     assert "--unshare-net" not in words(planned(HOST, policy))[0]
 
 
-def test_hosts_by_name_are_not_said_to_be_reached_where_they_are_not() -> None:
+def test_hosts_are_reached_by_name_and_the_names_asked_for_at_a_port_that_can_be_opened() -> None:
     network = msgspec.structs.replace(
         POLICY.network, hosts=(HostRule(Verdict.ALLOW, "example.org", 443, Origin("p", 1)),)
     )
     policy = msgspec.structs.replace(POLICY, network=network)
 
-    assert "network: closed but for the run's own loopback" in planned(HOST, policy).in_force
-    assert any("(gate)" in line for line in planned(OWN, policy).in_force)
+    def ports(plan: Plan) -> list[int]:
+        return [step.numbers[2] for step in plan.steps if step.kind is StepKind.LISTEN]
+
+    assert ports(planned(HOST, policy)) == [1053, 1053, 3128, 1080]
+    assert ports(planned(OWN, policy)) == [53, 53, 3128, 1080]
+    for host in (HOST, OWN):
+        assert any("(gate)" in line for line in planned(host, policy).in_force)
 
 
 def test_an_injection_is_the_last_bind_before_proc() -> None:

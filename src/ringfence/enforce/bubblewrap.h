@@ -14,7 +14,8 @@ static struct {
 	int is_inside;
 	long plan;  /* the plan's descriptor, outside */
 	long leash; /* bubblewrap's own process holds the other end */
-} handed = {0, -1, -1};
+	uint64_t network; /* the outer one's */
+} handed = {0, -1, -1, 0};
 
 #ifdef FAULT
 static long fault_at = -1; /* the tests' build fails the step it is told to, or dies there */
@@ -62,8 +63,43 @@ static long keep_errors(long status)
 	return answer < 0 ? answer : kept;
 }
 
+/* A number that no other network has, or 0. */
+static uint64_t network_of(long fd)
+{
+	uint64_t cookie = 0;
+	uint32_t size = sizeof(cookie);
+
+	return call6(__NR_getsockopt, fd, 1 /* SOL_SOCKET */, 71 /* SO_NETNS_COOKIE */, P(&cookie), P(&size), 0) ? 0 : cookie;
+}
+
+static uint64_t own_network(void)
+{
+	long fd = CALL(socket, 1 /* AF_UNIX */, 2 | O_CLOEXEC, 0, 0, 0);
+	uint64_t found = fd < 0 ? 0 : network_of(fd);
+
+	close_fd(fd);
+	return found;
+}
+
+/* LOOPBACK, inside: bubblewrap has made it. It is up, and of another network than the outer one's. */
+static long verify_loopback(void)
+{
+	struct ifreq request = {.ifr_name = "lo"};
+	uint64_t here;
+	long answer, fd = CALL(socket, 2, 2 | O_CLOEXEC, 0, 0, 0);
+
+	if (fd < 0)
+		return fd;
+	here = network_of(fd);
+	answer = CALL(ioctl, fd, SIOCGIFFLAGS, P(&request), 0, 0);
+	close_fd(fd);
+	if (answer)
+		return answer;
+	return here && handed.network && here != handed.network && request.ifr_flags & IFF_UP ? 0 : -E_PERM;
+}
+
 /* BUBBLEWRAP, outside: become it. All signals are blocked, as in `keep_outside`, and the mask that was is given to the
- * inner one through the leash, on which bubblewrap then says things that nobody reads. Its own process keeps that end
+ * inner one through the leash, with the number of our network, on which bubblewrap then says things that nobody reads. Its own process keeps that end
  * open as long as it lives, and no other does. */
 static long do_bubblewrap(const struct step *first, long status)
 {
@@ -74,7 +110,7 @@ static long do_bubblewrap(const struct step *first, long status)
 	const char *words[] = {"bwrap", "--args", texts[ARGUMENTS], "--json-status-fd", texts[NEWS], "--", path, "inside",
 			       texts[PLAN], texts[STATUS], texts[LEASH], texts[ERRORS], NULL, NULL};
 	const char *const none[] = {NULL};
-	uint64_t all = ~0UL, mask = 0;
+	uint64_t all = ~0UL, left[2] = {0, own_network()};
 	long numbers[NUMBERS], answer;
 	int leash[2];
 
@@ -91,9 +127,9 @@ static long do_bubblewrap(const struct step *first, long status)
 	numbers[NEWS] = leash[1];
 	answer = write_arguments(numbers[ARGUMENTS], first, &program);
 	if (!answer)
-		answer = CALL(rt_sigprocmask, 2 /* SIG_SETMASK */, P(&all), P(&mask), 8, 0);
+		answer = CALL(rt_sigprocmask, 2 /* SIG_SETMASK */, P(&all), P(left), 8, 0);
 	if (!answer)
-		answer = write_all(leash[1], &mask, sizeof(mask));
+		answer = write_all(leash[1], left, sizeof(left));
 	if (!answer)
 		answer = CALL(fcntl, status, F_SETFD, 0, 0, 0);
 	if (!answer)
@@ -120,12 +156,12 @@ static long do_bubblewrap(const struct step *first, long status)
 /* Inside, before anything else: what the outer one kept for us. */
 static long take_up(long leash, long errors)
 {
-	uint64_t mask;
-	long answer = CALL(read, leash, P(&mask), sizeof(mask), 0, 0);
+	uint64_t left[2]; /* the mask of signals, and the number of the network */
+	long answer = CALL(read, leash, P(left), sizeof(left), 0, 0);
 
-	if (answer != sizeof(mask))
+	if (answer != sizeof(left))
 		return answer < 0 ? answer : -E_PROTO;
-	answer = CALL(rt_sigprocmask, 2 /* SIG_SETMASK */, P(&mask), 0, 8, 0);
+	answer = CALL(rt_sigprocmask, 2 /* SIG_SETMASK */, P(left), 0, 8, 0);
 	if (!answer)
 		answer = CALL(fcntl, leash, F_SETFD, FD_CLOEXEC, 0, 0);
 	if (!answer)
@@ -134,6 +170,7 @@ static long take_up(long leash, long errors)
 		return answer;
 	close_fd(errors);
 	handed.is_inside = 1;
+	handed.network = left[1];
 	handed.leash = leash;
 	return 0;
 }

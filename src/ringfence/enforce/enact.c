@@ -329,6 +329,7 @@ static long do_ask(long status)
 		answer = call6(__NR_socketpair, 1 /* AF_UNIX */, 5 | 02000000 /* SOCK_SEQPACKET | SOCK_CLOEXEC */, 0, P(ends), 0, 0);
 	if (answer)
 		return answer;
+	dial.leads = handed.is_inside;
 	dial.gate = CALL(fcntl, ends[0], F_DUPFD_CLOEXEC, 16, 0, 0); /* away from where the warden will put things */
 	answer = dial.gate < 0 ? dial.gate : lend(status, OPENED, ends[1]);
 	close_fd(ends[0]);
@@ -456,7 +457,7 @@ static long do_step(const struct step *step, long status, uint32_t number, uint3
 	case BUBBLEWRAP: return do_bubblewrap(step, status);
 	case NAMESPACES: return do_namespaces(numbers[0]);
 	case ID_MAP: return do_id_map(numbers);
-	case LOOPBACK: return do_loopback();
+	case LOOPBACK: return handed.is_inside ? verify_loopback() : do_loopback();
 	case LISTEN: return do_listen(numbers, status);
 	case ASK: return do_ask(status);
 	case VIEW: return do_view(numbers[0]);

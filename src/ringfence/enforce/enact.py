@@ -39,7 +39,8 @@ SHAPES = {
     170: (1, 2, MOST_VECTOR, False, 131),
 }
 # fmt: on
-NURSERY, JOIN, BUBBLEWRAP, NAMESPACES, LISTEN, STREAM, SECCOMP, AWAIT, EXEC = 2, 5, 15, 20, 31, 130, 160, 165, 170
+NURSERY, JOIN, BUBBLEWRAP, NAMESPACES, LOOPBACK, LISTEN = 2, 5, 15, 20, 30, 31
+STREAM, SECCOMP, AWAIT, EXEC = 130, 160, 165, 170
 VIEW, ATTACH, WARDEN, COMMAND, TERMINAL = 40, 50, 60, 100, 111
 RULESET, RESTRICT, OBSERVE, NAME, PATTERN = 90, 94, 95, 97, 98
 LAST = (EXEC, AWAIT)  # a plan ends by becoming the command, or by waiting for the plan that does
@@ -127,6 +128,8 @@ def is_founded(kind: int, numbers: tuple[int, ...], seen: set[int]) -> bool:
     after = SHAPES[kind][4]
     if BUBBLEWRAP in seen and kind in (NAMESPACES, WARDEN):
         return kind == WARDEN and numbers[0] == 1
+    if kind == LOOPBACK and BUBBLEWRAP in seen:
+        return True
     if kind in NEEDS and numbers[0] and NEEDS[kind] not in seen:
         return False
     return not after or after in seen

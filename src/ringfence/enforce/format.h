@@ -263,6 +263,8 @@ static int is_founded(const struct step *step, const uint8_t *seen)
 
 	if (seen[BUBBLEWRAP] && (step->kind == NAMESPACES || step->kind == WARDEN))
 		return step->kind == WARDEN && read_step(step).numbers[0] == 1;
+	if (step->kind == LOOPBACK && seen[BUBBLEWRAP])
+		return 1;
 	if (step->kind == WARDEN && read_step(step).numbers[0] && !seen[NAMESPACES])
 		return 0;
 	if (step->kind == SECCOMP && read_step(step).numbers[0] && !seen[COMMAND])

@@ -47,6 +47,7 @@ union place {
 static struct {
 	long gate;	 /* where questions go, or -1 */
 	uint64_t cookie; /* of the run's own network */
+	int leads;	 /* who asks for names is led to another port */
 	struct {
 		uint64_t id; /* 0 is free */
 		uint32_t thread;

@@ -23,7 +23,9 @@ def ask(text: str, *words: str | bytes) -> Step:
     return Step(StepKind.BUBBLEWRAP, text, (), strings)
 
 
-def lower(host: Host, mounts: list[Step], private_network: bool, read_only_proc: bool, gaps: list[Gap]) -> list[Step]:
+def lower(
+    host: Host, mounts: list[Step], private_network: bool, doors: list[Step], read_only_proc: bool, gaps: list[Gap]
+) -> list[Step]:
     """The steps that take the place of namespaces, mounts and /proc of our own."""
     made = [step for step in mounts if not is_of_dev(step)]
     steps = [begin(host, private_network), *map(render, made)]
@@ -37,6 +39,8 @@ def lower(host: Host, mounts: list[Step], private_network: bool, read_only_proc:
         gaps.append(Gap(f"{len(mounts)} mounts", why, Need.REQUIRED, BUILT_IN, "fewer or wider rules"))
     why = "bubblewrap lets mounts of the host through as they come"
     gaps.append(Gap("what the host mounts during the run read-only or hidden", why, Need.WANTED, BUILT_IN))
+    if doors:
+        steps += [Step(StepKind.LOOPBACK, "the loopback that bubblewrap made is not the host's"), *doors]
     return steps
 
 

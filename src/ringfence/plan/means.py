@@ -34,12 +34,13 @@ def with_view(
     mounts += injections(policy, disk, gaps) + caches.mounts(command.shelf, layered)
     # A user namespace is given its ids by a file of /proc. Not to root: it could write the kernel's settings there.
     read_only = not policy.nested or host.uid == 0
+    opened = [door.step() for door in doors(policy, host)]
     if host.namespaces:
-        head = own_view(host, mounts, private_network, [door.step() for door in doors(policy, host)])
+        head = own_view(host, mounts, private_network, opened)
     else:
         from . import bubblewrap
 
-        head = bubblewrap.lower(host, mounts, private_network, read_only, gaps)
+        head = bubblewrap.lower(host, mounts, private_network, opened, read_only, gaps)
     grants = [step for region, _ in changed for step in granted(region, handled)] + caches.grants(layered, handled)
     if is_root_hidden(found):
         grants += hidden_root(disk, handled, gaps)

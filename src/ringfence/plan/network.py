@@ -29,6 +29,7 @@ from . import landlock
 from .rules import has_broker, has_own_network, has_view
 
 HTTP, SOCKS, NAMES = 3128, 1080, 53
+LED = 1053  # where the warden leads who connects to 53, for with bubblewrap nobody may open that (enforce/dial.h)
 _INET, _STREAM, _DATAGRAM = 2, 1, 2
 LOCAL = ("localhost", "127.0.0.1")
 ASKS = "asks"
@@ -79,8 +80,9 @@ def doors(policy: Policy, host: Host) -> tuple[Door, ...]:
         return asked
     http = f"via 127.0.0.1 {network.http_proxy_port}" if network.http_proxy_port else "http"
     socks = f"via 127.0.0.1 {network.socks_proxy_port}" if network.socks_proxy_port else "socks"
-    found = [Door("names-udp", NAMES, True), Door("names", NAMES), Door(http, HTTP), Door(socks, SOCKS)]
-    taken = {NAMES, HTTP, SOCKS}
+    names = NAMES if host.namespaces else LED
+    found = [Door("names-udp", names, True), Door("names", names), Door(http, HTTP), Door(socks, SOCKS)]
+    taken = {NAMES, names, HTTP, SOCKS}
     for rule in network.hosts:
         if is_forwarded(rule) and rule.port not in taken:
             taken.add(rule.port)
@@ -210,7 +212,7 @@ def network_gaps(policy: Policy, host: Host) -> list[Gap]:
         why = "there is no warden here that could give a socket of the run's network"
         return [*network_gaps(_without(policy, forwards=()), host), Gap("--forward", why, Need.REQUIRED, FORWARD)]
     if has_own_network(host):
-        return _ungiven_ports(network) + _escapes(network)
+        return _ungiven_ports(network, host) + _escapes(network)
     if network.proxies:
         return [_port_gap(network)]
     why = "without a network namespace nothing tells one host from another, so the network stays closed"
@@ -241,9 +243,9 @@ def _escapes(network: Network) -> list[Gap]:
     ]
 
 
-def _ungiven_ports(network: Network) -> list[Gap]:
+def _ungiven_ports(network: Network, host: Host) -> list[Gap]:
     """Services of this machine that cannot be at their own port inside; by the proxies they are reached."""
-    reserved = (NAMES, HTTP, SOCKS)
+    reserved = (NAMES, NAMES if host.namespaces else LED, HTTP, SOCKS)
     why = "inside, that port is the run's own; only a program that uses a proxy reaches it"
     return [
         Gap(f"{rule.text} at its own port", why, Need.WANTED, rule.origin, "name one port of it")

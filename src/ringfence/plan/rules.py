@@ -48,8 +48,8 @@ def has_broker(policy: Policy, host: Host) -> bool:
 
 
 def has_own_network(host: Host) -> bool:
-    """Whether the enactor makes the run's network, and can open sockets in it; bubblewrap makes its own."""
-    return has_view(host) and host.namespaces
+    """Whether the run has a network of its own, in which the enactor can open sockets."""
+    return has_view(host)
 
 
 def has_unix_sockets(policy: Policy, host: Host) -> bool:
