@@ -19,6 +19,9 @@ import pytest
 IN_CI = os.environ.get("CI") == "true"
 LANDLOCK_CREATE_RULESET, VERSION_FLAG = 444, 1
 
+# Debian keeps PostgreSQL's servers beside the path.
+os.environ["PATH"] = os.pathsep.join([os.environ["PATH"], *map(str, pathlib.Path("/usr/lib/postgresql").glob("*/bin"))])
+
 hypothesis.settings.register_profile("default", deadline=None)  # a loaded machine is not a failing test
 hypothesis.settings.register_profile("fuzz", deadline=None, max_examples=20_000)
 hypothesis.settings.load_profile("default")
@@ -88,7 +91,7 @@ def needs_bwrap() -> Unmet | None:
 
 
 def needs_program(*names: str) -> Unmet | None:
-    """Programs that are tried where they are at hand, like databases and compilers; setup does not install them."""
+    """Programs that are tried where they are at hand, like databases and compilers; setup installs them if it may."""
     missing = [name for name in names if shutil.which(name) is None]
     return Unmet(f"not at hand: {', '.join(missing)}", excused=True) if missing else None
 

@@ -1,5 +1,6 @@
 """However a run ends, nobody of it is left: killed at each step, and at any moment, whichever process of it."""
 
+import errno
 import os
 import random
 import signal
@@ -16,7 +17,7 @@ from tests.enforce.test_faults import Faulty
 from ringfence import enforce
 from ringfence.enforce import enactor, wire
 from ringfence.enforce.enactor import Opened
-from ringfence.model import Exited, Verdict
+from ringfence.model import Exited, Refused, Verdict
 
 assert sys.platform == "linux"
 
@@ -105,19 +106,30 @@ def test_whoever_dies_at_any_step_nobody_is_left(
         assert not site.made.exists(), number
 
 
+def begun(site: Site, walls: Walls, script: str) -> enforce.Launch:
+    """A run whose command has begun; planned again where another test has changed /etc meanwhile, as `run` does."""
+    while True:
+        site.made.unlink(missing_ok=True)
+        plan = site.plan(walls, script)
+        launched = enforce.start(plan, wire.encode(plan.steps), capture=True, feed=True)
+        while not site.made.exists() and not launched.process.poll():
+            time.sleep(0.002)
+        if site.made.exists():
+            return launched
+        with launched:
+            ending = launched.wait()[0]
+        assert isinstance(ending, Refused), ending
+        assert ending.errno == errno.ESTALE, ending
+
+
 @pytest.mark.parametrize("victim", ["outer", "warden", "both", "command", "us"])
 @pytest.mark.parametrize("walls", [WALLS[0], WALLS[2], WALLS[3]])
 def test_whoever_is_killed_at_any_moment_nobody_is_left(site: Site, walls: Walls, marker: str, victim: str) -> None:
     if victim == "both" and not walls.view:
         return  # within a moment of one another: the one case that is left, and said in the plan
-    plan = site.plan(walls, CHURN.replace("MARKER", marker))
     rng = random.Random(victim)
     for _ in range(4):  # and five victims: twenty moments
-        site.made.unlink(missing_ok=True)
-        with enforce.start(plan, wire.encode(plan.steps), capture=True, feed=True) as launched:
-            while not site.made.exists():
-                assert not launched.process.poll(), launched.wait()
-                time.sleep(0.002)
+        with begun(site, walls, CHURN.replace("MARKER", marker)) as launched:
             time.sleep(rng.random() * 0.15)
             outer = launched.process.pid
             (warden,) = children(outer)
