@@ -16,6 +16,7 @@ import pytest
 import ringfence
 from ringfence import enforce, keep
 from ringfence.enforce import enactor
+from ringfence.run import make_request
 
 AS_ROOT = os.geteuid() == 0
 
@@ -262,3 +263,61 @@ def test_five_hundred_at_once_without_a_thread(workspace: Path) -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
     keep.forget_all()
     assert len(os.listdir("/proc/self/fd")) <= before
+
+
+def test_one_swap_makes_one_new_plan_however_many_run_into_it(workspace: Path) -> None:
+    """Each of many whose walls turn out to be wrong looks again: at what the first of them saw anew."""
+    (workspace / ".git" / "hooks").mkdir(parents=True)
+    run(workspace, "true")
+    (workspace / ".git").rename(workspace / "old")
+    (workspace / ".git" / "hooks").mkdir(parents=True)
+    made: set[keep.Prepared] = set()
+
+    async def one() -> bytes | None:
+        async with start(workspace, "read x; echo ran", input=ringfence.Input.PIPE) as running:
+            made.add(running._living._made)
+            await running.write(b"\n")
+            return (await running.wait()).stdout
+
+    async def main() -> list[bytes | None]:
+        return await asyncio.gather(*(one() for _ in range(12)))
+
+    assert asyncio.run(main()) == [b"ran\n"] * 12
+    assert len(made) <= 2
+
+
+def test_what_is_planned_for_anew_holds_no_object_twice(workspace: Path) -> None:
+    request = make_request(str(workspace), str(workspace), as_root=AS_ROOT)
+    first = keep.acquire(request)
+    before = len(os.listdir("/proc/self/fd"))
+
+    first.until = 0.0
+    second = keep.acquire(request)
+    more = len(os.listdir("/proc/self/fd")) - before
+    keep.release(first)
+    keep.release(second)
+
+    assert second is not first
+    assert more <= 2  # a temporary directory of its own
+    assert set(second.held) <= set(map(int, os.listdir("/proc/self/fd")))
+
+
+def test_the_tree_ends_when_no_descriptor_is_left(workspace: Path) -> None:
+    class Stop(Exception):
+        pass
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+
+    def stop(_launch: object) -> None:
+        while not (workspace / "beat").exists():
+            time.sleep(0.02)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (3, hard))
+        raise Stop
+
+    try:
+        with pytest.raises(Stop):
+            run(workspace, DEAF, on_start=stop)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+    assert not is_alive(workspace)

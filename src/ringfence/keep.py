@@ -70,6 +70,7 @@ class Prepared:
         self.proxies: tuple[int, ...] = ()  # without a network namespace: sockets that listen on the host's loopback
         self.agent: tuple[str, int] | None = None  # the ssh agent outside, and the socket that stands for it inside
         self.users = 0  # runs that rely on it now
+        self.is_forgotten = False  # nobody new will rely on it
         self.runs = 0
         self._judged: Policy | None = None
         self.variables: tuple[Mapping[str, str], tuple[bytes, ...]] | None = None  # an environment, what is given of it
@@ -203,7 +204,8 @@ class Prepared:
 
     def is_fresh(self, found: Policy) -> bool:
         """Whether what was seen of the disk and the files may still be relied on."""
-        if found is not self.loaded or time.monotonic() >= self.until:
+        # A policy is read anew while a file of it has a time that says nothing yet.
+        if (found is not self.loaded and found != self.loaded) or time.monotonic() >= self.until:
             return False
         try:
             return not self._absent.those(enforce.is_there)
@@ -222,12 +224,12 @@ class Prepared:
             return None
         nursery, then = kept
         if then != inherited:
-            self._drop_nursery()
+            self.drop_nursery()
             return None
         try:
             standby = nursery.take()
         except OSError:
-            self._drop_nursery()
+            self.drop_nursery()
             return None
         if self._is_covered():
             return standby
@@ -247,6 +249,8 @@ class Prepared:
 
     def renew_standby(self, whole: Plan, inherited: tuple[object, ...]) -> None:
         """Have the next one ready, and some more where many run at once."""
+        if self.is_forgotten:
+            return
         kept = self._nursery
         try:
             if kept is None:
@@ -260,23 +264,23 @@ class Prepared:
                     other[0].close()
             kept[0].ask(min(max(self.users, 1), MOST_STANDBYS))
         except (OSError, LaunchError):
-            self._drop_nursery()  # the next run starts without one, and says itself what is wrong
+            self.drop_nursery()  # the next run starts without one, and says itself what is wrong
 
     def disown(self) -> None:
         """In a fork of our caller's."""
         if self._nursery is not None:
             self._nursery[0].disown()
 
-    def _drop_nursery(self) -> None:
+    def drop_nursery(self) -> None:
+        """Nobody stands by for it any longer."""
         with _lock:
             nursery, self._nursery = self._nursery, None
         if nursery is not None:
             nursery[0].close()
 
     def close(self) -> None:
-        self._drop_nursery()
-        for fd in self.held:
-            os.close(fd)
+        self.drop_nursery()
+        enforce.let_go(self.held)
         self.held = []
         if self.temporary:
             enforce.remove(self.temporary)
@@ -392,12 +396,12 @@ def acquire(request: Request) -> Prepared:
     if kept is not None:
         if kept.is_fresh(found):
             return kept
-        _forget(kept)
+        forget(kept)
         release(kept)
     with _lock:
         oldest = list(_prepared.values())[: max(0, len(_prepared) - KEPT + 1)]
     for other in oldest:
-        _forget(other)
+        forget(other)
     made = Prepared(request, found)
     with _lock:
         first = _prepared.setdefault(request, made)
@@ -415,23 +419,19 @@ def release(made: Prepared) -> None:
         made.close()
 
 
-def _forget(made: Prepared) -> None:
-    """Keep it no longer; whoever uses it still closes it."""
+def forget(made: Prepared) -> None:
+    """Keep it no longer; whoever uses it still closes it. Not what was made for the same request since: of many runs
+    behind walls that have become wrong each comes here."""
     with _lock:
         kept = _prepared.get(made.request) is made
         if kept:
             del _prepared[made.request]
+        made.is_forgotten = True
         unused = kept and made.users == 0
     if unused:
         made.close()
-
-
-def forget(request: Request) -> None:
-    """Drop what was prepared."""
-    with _lock:
-        kept = _prepared.get(request)
-    if kept is not None:
-        _forget(kept)
+    elif kept:
+        made.drop_nursery()
 
 
 def _disown() -> None:
@@ -439,8 +439,7 @@ def _disown() -> None:
     global _lock
     _lock = _thread.allocate_lock()  # another thread may have held it
     for made in _prepared.values():
-        for fd in made.held:
-            os.close(fd)
+        enforce.let_go(made.held)
         made.disown()
     _prepared.clear()
     enforce.disown()
@@ -451,5 +450,5 @@ os.register_at_fork(after_in_child=_disown)
 
 @atexit.register
 def forget_all() -> None:
-    for request in list(_prepared):
-        forget(request)
+    for made in list(_prepared.values()):
+        forget(made)

@@ -205,6 +205,7 @@ NOTHING: contextlib.AbstractContextManager[None] = contextlib.nullcontext()
 
 # How a step says that the disk is not as it was when we looked.
 SWAPPED = (errno.ESTALE, errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
+LOOKS = 3  # at it, until the enactor finds what we saw: directories of the system are busy at times
 
 
 def run(
@@ -242,10 +243,10 @@ def run(
     job = make_job(argv, request, env, capture or bool(on_output), input, explain)
     begun = time.time_ns()
     with Record(request, argv, job.environ) as record:
-        outcome = _attempt(job, on_output, timeout, on_start, record, on_denial)
-        if was_swapped(job, outcome.ending):
-            forget(job.request)
+        for _ in range(LOOKS):
             outcome = _attempt(job, on_output, timeout, on_start, record, on_denial)
+            if not was_swapped(job, outcome.ending):
+                break
         return record.keep(searched(request.workspace, outcome, begun, quarantine))
 
 
@@ -308,7 +309,7 @@ def make_job(
 
 
 def was_swapped(job: Job, ending: Ending) -> bool:
-    """Whether the disk changed between our look at it and the enactor's: nothing ran, so look again, once.
+    """Whether the disk changed between our look at it and the enactor's: nothing ran, so look again.
 
     Not when we have read our own input for it already: that cannot be given back.
     """
@@ -375,6 +376,13 @@ class Living:
         if self._inherited and is_over != plan.has_view(self._made.host):
             self._made.renew_standby(self._whole, self._inherited)
 
+    def is_stale(self, ending: Ending) -> bool:
+        """Whether the disk was not as these walls have it; then nobody else is put behind them."""
+        was = was_swapped(self._job, ending)
+        if was:
+            forget(self._made)
+        return was
+
     def tell(self, on_denial: Callable[[Denial], None] | None) -> None:
         """Tell of what the warden sees refused as it comes, from a thread of its own; with Explain.OUTPUT."""
         if on_denial is not None:
@@ -384,6 +392,7 @@ class Living:
 
     def outcome(self, ending: Ending, out: bytes | None, err: bytes | None) -> Outcome:
         made = self._made
+        self.is_stale(ending)
         denials = [_denial(made, made.walls.watched[row]) for row in self.launch.denied]
         seen, lost = self.launch.observed() if made.walls.observe else ([], 0)
         denials += [_refused(made, one) for one in seen if one.verdict == "refused"]

@@ -13,10 +13,9 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 import msgspec
 
 from . import policy
-from .keep import forget
 from .model import Outcome
 from .record import Record
-from .run import STREAM_NAMES, Job, Living, check_words, launch, make_job, make_request, was_swapped, with_limits
+from .run import LOOKS, STREAM_NAMES, Job, Living, check_words, launch, make_job, make_request, with_limits
 
 HELD = 1 << 20  # of output that nobody has asked for yet, and of input that the command has not read yet
 
@@ -100,7 +99,7 @@ class Running:
         """Wait until the command runs or cannot; whether it cannot because the disk is not as we saw it."""
         launched = self._living.launch
         await self._until(lambda: launched.is_ready or self._supervisor.is_over)
-        return not launched.is_ready and was_swapped(self._job, launched.ending())
+        return not launched.is_ready and self._living.is_stale(launched.ending())
 
     async def end(self) -> None:
         """End the tree: SIGTERM, and SIGKILL for what is left after a moment, or when we are cancelled again."""
@@ -212,13 +211,11 @@ async def start(
     job = make_job(argv, make_request(workspace, cwd, with_limits(flags, limits), as_root), env, capture, data)
     finish = not isinstance(input, Input)
     with Record(job.request, argv, job.environ) as record:
-        async with _attempt(job, timeout, finish, record) as running:
-            if not await running.is_stale():
-                yield running
-                return
-        forget(job.request)
-        async with _attempt(job, timeout, finish, record) as running:
-            yield running
+        for left in reversed(range(LOOKS)):
+            async with _attempt(job, timeout, finish, record) as running:
+                if not await running.is_stale() or not left:
+                    yield running
+                    return
 
 
 @contextlib.asynccontextmanager

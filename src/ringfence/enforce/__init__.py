@@ -2,6 +2,7 @@
 
 import sys
 
+from .holding import let_go as let_go
 from .lookout import Lookout as Lookout
 from .lookout import is_there as is_there
 from .lookout import timed as timed

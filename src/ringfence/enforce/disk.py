@@ -12,6 +12,7 @@ from collections.abc import Iterable, Set
 
 from ..model import Disk, Kind, Mount, Place, PlanError
 from .folding import folds
+from .holding import hold
 from .links import links_on
 
 _ABSENT = (PermissionError, NotADirectoryError, FileNotFoundError)
@@ -59,9 +60,13 @@ def look(path: str, held: list[int], ids: tuple[int, int] | None = None, modes: 
         if error.errno in (errno.ELOOP, errno.ENAMETOOLONG):  # a link that leads nowhere: nothing is there
             return _missing(path, closed=False)
         raise PlanError(path, f"cannot be looked at: {error.strerror}", "repair or remove what stands there") from None
-    held.append(fd)
-    found = os.fstat(fd)
-    real = os.readlink(f"/proc/self/fd/{fd}")
+    try:
+        found, real = os.fstat(fd), os.readlink(f"/proc/self/fd/{fd}")
+        writable = not os.fstatvfs(fd).f_flag & os.ST_RDONLY  # where we came by, whoever else holds it
+    except BaseException:
+        os.close(fd)
+        raise
+    held.append(hold(fd, found))
     if found.st_nlink == 0:  # removed while we looked
         return _missing(path, closed=False)
     closed = _closed_to(real, ids, {} if modes is None else modes) if ids else ""
@@ -69,7 +74,6 @@ def look(path: str, held: list[int], ids: tuple[int, int] | None = None, modes: 
         return Place(path, real, Kind.MISSING, links=links_on(path), closed=closed)
     links = links_on(path) if real != path else ()
     kind = _kind(found.st_mode)
-    writable = not os.fstatvfs(fd).f_flag & os.ST_RDONLY
     readable = _is_readable(path, found, ids)
     names = found.st_nlink if kind is Kind.FILE else 1
     return Place(path, real, kind, found.st_dev, found.st_ino, writable, readable, links, names)

@@ -137,7 +137,7 @@ class Launch:
         self.terminate()
         try:
             self.outlast(GRACE)
-        except TimeoutExpired:
+        except (TimeoutExpired, OSError):  # or there is no descriptor left to wait with
             self.kill()
             self.outlast()
 
@@ -323,7 +323,7 @@ class Launch:
     def opened(self, count: int) -> tuple[int, ...]:
         """The sockets that were opened inside, of which the plan has so many; none when it did not come so far."""
         fds: list[int] = []
-        end = _socket.socket(fileno=os.dup(self._status))
+        end = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM, 0, self._status)
         try:
             while len(fds) < count:
                 space = _socket.CMSG_SPACE(4)
@@ -334,7 +334,7 @@ class Launch:
                     break
                 fds += [fd for _, _, given in rights for fd in struct.unpack("i", given)]
         finally:
-            end.close()
+            end.detach()
         if len(fds) == count:
             return tuple(fds)
         for fd in fds:
@@ -416,10 +416,12 @@ def disown() -> None:
 
 def _shut(fd: int, how: int = _socket.SHUT_RDWR) -> None:
     """End a socket for everybody who holds it: a fork of our caller's may."""
-    end = _socket.socket(fileno=os.dup(fd))
-    with contextlib.suppress(OSError):  # the other side has ended already
-        end.shutdown(how)
-    end.close()
+    end = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM, 0, fd)  # no new descriptor: there may be none left
+    try:
+        with contextlib.suppress(OSError):  # the other side has ended already
+            end.shutdown(how)
+    finally:
+        end.detach()
 
 
 def _channel(plan: Plan) -> tuple[int, int]:

@@ -205,7 +205,8 @@ def _is_masked(path: str) -> bool:
 
 
 def _is_settled(stamp: tuple[_Identity, ...]) -> bool:
-    newest = max((max(identity[2], identity[3]) for identity in stamp[1:] if identity), default=0)
+    """Whether another change would show. By the time of change: any change sets it, and nobody else does."""
+    newest = max((identity[3] for identity in stamp[1:] if identity), default=0)
     return _file_clock() - newest > _SETTLED
 
 
