@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from ..model import Ending, Exited, LaunchError, Observed, Plan, Refused, Signalled, Step, StepKind
+from ..model import Ending, Exited, LaunchError, Observe, Observed, Plan, Refused, Signalled, Step, StepKind
 from . import enactor, process, wire
 from .process import GRACE, LOST, PIPE, Process, Streams, TimeoutExpired, open_pidfd, reap
 from .streams import Pumps
@@ -31,6 +31,7 @@ if TYPE_CHECKING:  # only where there are limits, or a terminal
     from .watch import Watch
 
 _SEALS = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE | fcntl.F_SEAL_SEAL
+_OBSERVED = bytes((wire.OBSERVED,))
 OWN = (StepKind.STREAM, StepKind.STREAMS, StepKind.DIRECTORY, StepKind.EXEC)  # the steps that a standby is handed
 
 
@@ -205,7 +206,8 @@ class Launch:
         """Wait for the end; what was captured, and not given to `sink`, comes with it."""
         captured = [None if fd is None or sink else bytearray() for fd in self.process.pipes]
         is_plain = timeout is None and not self.copies and not self.plan.limits
-        is_plain = is_plain and not self.plan.screen.mask and not self.plan.observe and self.needs < 0
+        is_plain = is_plain and not self.plan.screen.mask and not self.plan.observe & ~Observe.REFUSALS
+        is_plain = is_plain and self.needs < 0
         if is_plain and self.process.pipes == [None, None, None]:
             reap()
             if self.plan.has_warden:
@@ -231,23 +233,31 @@ class Launch:
 
     def _hear_out(self) -> None:
         """Take records until nobody is left. Of a good run two are told, ready and ended, and of the first alone
-        nobody need wake up."""
+        nobody need wake up; what comes with a descriptor comes before them."""
         channel = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM, 0, self._status)
         try:
+            is_handed = bool(self.plan.observe)
             while self.process.returncode is None and not self._all_told:
-                count = 1 if self._records else 2
+                size = wire.RECORD.size if self._records else wire.GOOD.size
                 try:
-                    self._tell(channel.recv(count * wire.RECORD.size, _socket.MSG_WAITALL))
+                    self._tell(self._receive(channel) if is_handed else channel.recv(size, _socket.MSG_WAITALL))
                 except ConnectionResetError:  # as below
                     self._tell(b"")
+                is_handed = False
         finally:
             channel.detach()
 
     def read_status(self) -> None:
         """Take what records there are."""
         try:
-            is_handed = self.plan.screen.mask or self.plan.observe
-            self._tell(self._receive() if is_handed else os.read(self._status, 256))
+            if self.plan.screen.mask or self.plan.observe:
+                channel = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM, 0, self._status)
+                try:
+                    self._tell(self._receive(channel))
+                finally:
+                    channel.detach()
+            else:
+                self._tell(os.read(self._status, 256))
         except ConnectionResetError:  # a signal that the warden did not read any more: the records came before
             self._tell(b"")
 
@@ -258,22 +268,18 @@ class Launch:
 
     def _tell(self, data: bytes) -> None:
         """Records, or nothing at their end."""
-        self._records += data
         self._all_told = not data
+        self._records += data if data[:1] != _OBSERVED or len(data) > wire.RECORD.size else b""
         self.has_ended = wire.ENDED in self._records[:: wire.RECORD.size]  # a record begins with its tag
         is_over = (self.has_ended and self.group is None) or (self._all_told and not self.process.is_child)
         if is_over and self.process.returncode is None:
             # Nobody is left. The warden's own end, and that of its namespaces, takes longer, and matters to nobody.
             self.process.leave()
 
-    def _receive(self) -> bytes:
+    def _receive(self, channel: _socket.socket) -> bytes:
         """Records, and what comes with some of them: the other end of the run's terminal, and where the warden tells
         what it sees."""
-        channel = _socket.socket(fileno=self._status)
-        try:
-            data, rights, _, _ = channel.recvmsg(256, 64, _socket.MSG_CMSG_CLOEXEC)
-        finally:
-            channel.detach()
+        data, rights, _, _ = channel.recvmsg(256, 64, _socket.MSG_CMSG_CLOEXEC)
         for _level, _kind, given in rights:
             (inner,) = struct.unpack("i", given[:4])
             if data[-wire.RECORD.size] == wire.OBSERVED:  # nothing is read beyond a record that a descriptor comes with

@@ -25,7 +25,7 @@ class Observer:
     def __init__(self, fd: int, wanted: Observe, on_seen: Callable[[Observed], None] | None = None) -> None:
         """`on_seen` is called with each as it comes, where somebody reads all the time."""
         self._on_seen = on_seen
-        self._socket = _socket.socket(fileno=fd)
+        self._socket = _socket.socket(_socket.AF_UNIX, _socket.SOCK_SEQPACKET, 0, fd)
         self._seen: list[Observed] = []
         self.lost = 0
         self._done = _thread.allocate_lock()

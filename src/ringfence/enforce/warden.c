@@ -60,6 +60,7 @@ static long fork_(void)
 }
 
 #include "broker.h"
+#include "confine.h"
 
 /* SCOPE: a domain within the domain, for its border: what stands outside can be neither signalled nor looked into. The
  * rights are taken and given back everywhere: a domain that does not name REFER would forbid it. */
@@ -291,14 +292,11 @@ __asm__(".text\nend_of_signal:\n\tmov $15,%eax\n\tsyscall\n"); /* rt_sigreturn *
 /* What the warden still calls. Everything else is its end: it has no reason to. */
 static long shut_in(void)
 {
-#define ALLOW(name) {0x15 /* jeq */, 0, 1, __NR_##name}, {6 /* ret */, 0, 0, SECCOMP_RET_ALLOW}
-#define NUMBER {0x20 /* load the number */, 0, 0, 0}
-#define WATCHER                                                                                                        \
-	ALLOW(ppoll), ALLOW(waitid), ALLOW(read), ALLOW(write), ALLOW(kill), ALLOW(exit_group), ALLOW(restart_syscall),    \
-		{6, 0, 0, SECCOMP_RET_KILL_PROCESS}
-	static const struct sock_filter watcher[] = {NUMBER, WATCHER};
-	static const struct sock_filter both[] = {
-		NUMBER, ALLOW(ioctl), ALLOW(close_range), ALLOW(process_vm_readv), ALLOW(openat), ALLOW(openat2), ALLOW(statx),
+#define ALLOW(name) __NR_##name
+#define WATCHER ALLOW(ppoll), ALLOW(waitid), ALLOW(read), ALLOW(write), ALLOW(kill), ALLOW(exit_group), ALLOW(restart_syscall)
+	static const uint16_t watcher[] = {WATCHER};
+	static const uint16_t both[] = {
+		ALLOW(ioctl), ALLOW(close_range), ALLOW(process_vm_readv), ALLOW(openat), ALLOW(openat2), ALLOW(statx),
 		ALLOW(close), ALLOW(fcntl), ALLOW(mkdirat), ALLOW(renameat2), ALLOW(unlinkat), ALLOW(linkat), ALLOW(symlinkat),
 		ALLOW(mknodat), ALLOW(readlinkat), ALLOW(umask), ALLOW(pidfd_open), ALLOW(pidfd_getfd), ALLOW(dup3), ALLOW(bind),
 		ALLOW(fchdir), ALLOW(recvmsg), ALLOW(connect), ALLOW(listen), ALLOW(getsockopt),
@@ -309,17 +307,15 @@ static long shut_in(void)
 		WATCHER,
 	};
 #undef WATCHER
-#undef NUMBER
 #undef ALLOW
-	struct sock_fprog program = {sizeof(watcher) / sizeof(watcher[0]), (struct sock_filter *)(uintptr_t)watcher};
 	/* A child that hides its memory (ssh-agent does) is read all the same: a right in the run's own user namespace. */
 	long answer = do_capabilities(warden.hand >= 0 && may_trace() ? 1U << CAP_SYS_PTRACE : 0);
 
-	if (warden.hand >= 0)
-		program = (struct sock_fprog){sizeof(both) / sizeof(both[0]), (struct sock_filter *)(uintptr_t)both};
 	/* Of a nursery, the command's own filter holds us already; there we answer nobody, and hold nothing but the policy lets
 	 * the command have. */
-	return answer || prepared.has_filter ? answer : CALL(seccomp, SECCOMP_SET_MODE_FILTER, 0, P(&program), 0, 0);
+	if (answer || prepared.has_filter)
+		return answer;
+	return warden.hand >= 0 ? allow_only(both, sizeof(both) / 2) : allow_only(watcher, sizeof(watcher) / 2);
 }
 
 /* Keep nothing open but what is watched, in its place: the command's streams are the command's. */
