@@ -81,3 +81,22 @@ def test_the_run_door_imports_no_other_verb(ours: set[str]) -> None:
 
 def test_the_probe_sees_an_import_that_is_there(tmp_path: Path) -> None:
     assert "argparse" in imports("import argparse", cwd=tmp_path)
+
+
+def test_what_was_left_out_of_msgspec_is_there_when_it_is_used(tmp_path: Path) -> None:
+    """The parts that no short process uses come when somebody does."""
+    code = (
+        "import ringfence, msgspec, datetime, sys; assert 'textwrap' not in sys.modules;"
+        "assert msgspec.json.schema(int) == {'type': 'integer'};"
+        "assert msgspec.inspect.type_info(int) == msgspec.inspect.IntType();"
+        "assert msgspec.msgpack.decode(msgspec.msgpack.encode([1, 'a'])) == [1, 'a'];"
+        "assert msgspec.toml.decode(b'a = 1') == {'a': 1};"
+        "day = datetime.datetime(2026, 1, 2, tzinfo=datetime.timezone.utc);"
+        "assert msgspec.convert('2026-01-02T00:00:00Z', datetime.datetime) == day;"
+        "import decimal; assert decimal.Decimal('1.5') * 2 == 3"
+    )
+    command = [sys.executable, "-I", "-c", f"import sys; sys.argv = ['ringfence', 'run']; {code}"]
+
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=30)
+
+    assert done.returncode == 0, done.stderr
