@@ -702,6 +702,7 @@ static int start(int argc, char **argv)
 	long plan = -1, status, at;
 	int probing;
 
+	observer.channel = dial.gate = -1;
 #ifdef FAULT
 	if (argc == 4 || argc == 6 || argc == 7)
 		fault_at = decimal_value(argv[--argc]) - 3;

@@ -24,7 +24,7 @@ static struct {
 	long channel;
 	uint32_t wanted, lost;
 	uint64_t seen[SEEN]; /* what was told already, as far as there is room to remember it */
-} observer = {.channel = -1};
+} observer; /* large, so `start` says that there is no channel: as data it would be most of the program */
 
 /* ---- What is told ---- */
 

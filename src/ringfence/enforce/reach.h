@@ -62,7 +62,7 @@ static struct {
 		long fd, object; /* its socket, and of a unix socket what it connects to */
 	} waits[MOST_CONNECTING];
 	uint32_t waiting;
-} dial = {.gate = -1};
+} dial; /* and no gate, as of the observer */
 
 static long option(long fd, long level, long name, void *into, uint32_t size)
 {
