@@ -230,8 +230,7 @@ class Site:
         return plan.make_plan(policy, command, host, disk)
 
     def close(self) -> None:
-        for fd in self.held:
-            os.close(fd)
+        enforce.let_go(self.held)
 
 
 @pytest.fixture

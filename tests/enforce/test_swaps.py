@@ -195,8 +195,7 @@ def test_a_path_surveyed_keeps_its_number_to_itself_until_it_is_let_go(site: Sit
 
         ending, _ = launched(plan)
 
-        for fd in held:
-            os.close(fd)
+        enforce.let_go(held)
         place.rmdir()
         assert ending == refused(plan, 1, errno.ESTALE)
 
