@@ -79,6 +79,10 @@ def test_the_run_door_imports_no_other_verb(ours: set[str]) -> None:
     assert {name for name in ours if name in {f"ringfence.cli.{verb}" for verb in verbs}} == set()
 
 
+def test_the_run_door_assembles_no_filter(ours: set[str]) -> None:
+    assert ours & {"ringfence.plan.filters", "ringfence.plan.syscalls", "ringfence.plan.bpf"} == set()
+
+
 def test_the_probe_sees_an_import_that_is_there(tmp_path: Path) -> None:
     assert "argparse" in imports("import argparse", cwd=tmp_path)
 

@@ -13,7 +13,7 @@ from tests.enforce.conftest import ROOT, SANITIZED, Build
 
 from ringfence.model import BUILT_IN, Access, Policy, Rule, StepKind, Verdict
 from ringfence.plan import patterns
-from ringfence.plan.syscalls import Judged
+from ringfence.plan.sorts import Judged
 from ringfence.policy import glob
 
 assert sys.platform == "linux"

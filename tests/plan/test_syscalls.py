@@ -2,17 +2,21 @@
 
 import itertools
 import re
+import runpy
 import struct
 import subprocess
 from collections.abc import Iterator
+from pathlib import Path
 
 import hypothesis
 import pytest
 from hypothesis import strategies as st
 
+from ringfence.plan import ready
 from ringfence.plan.bpf import simulate
 from ringfence.plan.filters import filter_for
 from ringfence.plan.numbers import ARCHITECTURES, numbers
+from ringfence.plan.sorts import Judged, Sockets
 from ringfence.plan.syscalls import (
     AUDIT_ARCH,
     CLOSED,
@@ -24,7 +28,6 @@ from ringfence.plan.syscalls import (
     Answer,
     OneOf,
     Row,
-    Sockets,
     rows,
 )
 
@@ -406,3 +409,18 @@ def test_the_numbers_have_no_gap_that_the_kernel_does_not_have(arch: str) -> Non
     gaps = sorted(set(range(470)) - set(numbers(arch).values()))
 
     assert gaps == {"x86_64": [*range(337, 424)], "aarch64": [*range(244, 260), *range(295, 424)]}[arch]
+
+
+def test_the_filters_that_are_ready_are_those_of_the_table() -> None:
+    script = runpy.run_path(str(Path(__file__).parents[2] / "scripts" / "filters"))
+    source = Path(ready.__file__).read_text()
+
+    assert script["written"](source) == source  # after a change of the table: .venv/bin/python scripts/filters
+
+
+@pytest.mark.parametrize("kind", sorted(ready.FILTERS))
+def test_a_filter_that_is_ready_is_the_one_it_is_called(kind: str) -> None:
+    arch, sockets, flags, judged = kind.split()
+    asked = (arch, Sockets(int(sockets)), *(flag == "+" for flag in flags), Judged(int(judged)))
+
+    assert ready.filter_of(*asked) == filter_for(*asked)  # type: ignore[arg-type]

@@ -5,7 +5,8 @@ from collections.abc import Iterator, Sequence
 
 from . import bpf
 from .numbers import numbers
-from .syscalls import AUDIT_ARCH, LOW, Answer, AnyBit, Judged, OneOf, Row, Sockets, rows
+from .sorts import Judged, Sockets
+from .syscalls import AUDIT_ARCH, LOW, Answer, AnyBit, OneOf, Row, rows
 
 _Chain = tuple[int, ...]  # the indices of the rows about one call, up to the first that always answers
 _ALLOWED: _Chain = ()

@@ -26,11 +26,11 @@ from ..model import (
 )
 from . import allowlist, caches, crowds, inside, landlock, limits, patterns, table, view
 from .aliases import upwards
-from .filters import filter_for
 from .gaps import folding_gaps, glob_gaps, grant_gaps, kernel_gaps, name_gaps
 from .means import is_root_hidden, with_view, without_view
 from .network import is_asked, network_gaps, wants_datagrams
 from .own import own_steps
+from .ready import filter_of
 from .regions import Region, State, changes, is_below, regions
 from .rules import (
     DEVICES,
@@ -46,7 +46,7 @@ from .rules import (
     narrowed,
     without_swayed,
 )
-from .syscalls import Judged, Sockets
+from .sorts import Judged, Sockets
 
 
 class Walls(msgspec.Struct, frozen=True):
@@ -280,7 +280,7 @@ def seccomp(policy: Policy, host: Host, gaps: list[Gap], watched: bool, judged: 
         allowed |= Sockets.UNIX_DATAGRAMS
     names = ", ".join(member.name or "" for member in Sockets if member in allowed) or "none"
     nesting = is_nesting(policy, host)
-    program = filter_for(host.arch, allowed, private_ipc=with_a_view, nested=nesting, watched=watched, judged=judged)
+    program = filter_of(host.arch, allowed, private_ipc=with_a_view, nested=nesting, watched=watched, judged=judged)
     text = f"seccomp: {len(program) // 8} instructions; sockets: {names}" + "; new names by the warden" * watched
     text += "; what is opened, too" * (Judged.READS in judged) + "; what is changed, too" * (Judged.WRITES in judged)
     return [Step(StepKind.SECCOMP, text, (int(watched),), (program,))]

@@ -8,7 +8,7 @@ pattern, for it is hidden. Of writes any denial does, so those are enough.
 from ..model import BUILT_IN, Access, Disk, Policy, Rule, Step, StepKind, Verdict
 from .regions import Region, State, changes, is_below
 from .rules import PRIVATE, is_protecting
-from .syscalls import Judged
+from .sorts import Judged
 
 READ, WRITE = 0, 1  # format.h
 PASSES, DENIES, ALWAYS = 0, 1, 2

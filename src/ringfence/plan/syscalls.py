@@ -23,6 +23,7 @@ from collections.abc import Iterator
 import msgspec
 
 from .numbers import numbers
+from .sorts import Judged, Sockets
 
 AUDIT_ARCH = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 LOW = 0xFFFFFFFF
@@ -42,24 +43,6 @@ class Answer(enum.IntEnum):
     EPROTONOSUPPORT = 0x50000 | 93
     EOPNOTSUPP = 0x50000 | 95
     EAFNOSUPPORT = 0x50000 | 97
-
-
-class Sockets(enum.Flag):
-    """What socket() may make, in any combination; Sockets(0) is nothing. socketpair(AF_UNIX) works, for streams."""
-
-    UNIX = 1  # streams and packets
-    INET = 2  # TCP and UDP, over IPv4 and IPv6
-    NETLINK_ROUTE = 4  # asking for interfaces and routes, as getifaddrs() does
-    TCP = 8  # TCP alone, to connect: where only Landlock's ports judge
-    UNIX_DATAGRAMS = 16
-
-
-class Judged(enum.Flag):
-    """What the warden judges when it is used, beyond new names."""
-
-    NOTHING = 0
-    WRITES = 1
-    READS = 2
 
 
 class OneOf(msgspec.Struct, frozen=True):
