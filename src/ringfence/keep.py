@@ -38,7 +38,6 @@ from .model.grant import NOTHING
 
 FRESH_SECONDS = 5.0
 KEPT = 8
-NOWHERE = "/nonexistent"
 MOST_STANDBYS = 4
 PACKAGE = os.path.dirname(os.path.abspath(__file__))
 # Our own code: whoever could write it would be outside at the next run.

@@ -13,7 +13,6 @@ from . import enforce, plan, policy
 from .keep import (
     FRESH_SECONDS,
     KEPT,
-    NOWHERE,
     Prepared,
     Request,
     acquire,
@@ -45,7 +44,7 @@ from .model import (
     Verdict,
 )
 from .record import Record
-from .where import find_workspace
+from .where import NOWHERE, find_program, find_workspace
 
 if TYPE_CHECKING:
     from .gates import Passage
@@ -169,17 +168,6 @@ def _name(uid: int) -> str:
         return pwd.getpwuid(uid).pw_name
     except KeyError:
         return str(uid)
-
-
-def find_program(name: str, path: str, cwd: str) -> str:
-    """The absolute path a shell would find. A name that is not found is left to exec, which says so."""
-    if "/" in name:
-        return os.path.join(cwd, name)
-    for directory in path.split(os.pathsep):
-        candidate = os.path.join(cwd, directory, name)
-        if os.access(candidate, os.X_OK) and not os.path.isdir(candidate):
-            return candidate
-    return f"{NOWHERE}/{name}"  # exec says that it is not there
 
 
 def plan_for(request: Request, argv: Sequence[str], environ: Mapping[str, str]) -> Plan:

@@ -41,3 +41,14 @@ def chosen_root(cwd: str, environ: Mapping[str, str]) -> str:
     real = os.path.realpath(named) if os.path.isabs(named) else ""
     inside = real == found or real.startswith(found.rstrip("/") + "/")
     return real if inside and os.path.isdir(real) else found
+
+
+def find_program(name: str, path: str, cwd: str) -> str:
+    """The absolute path a shell would find. A name that is not found is left to exec, which says so."""
+    if "/" in name:
+        return os.path.join(cwd, name)
+    for directory in path.split(os.pathsep):
+        candidate = os.path.join(cwd, directory, name)
+        if os.access(candidate, os.X_OK) and not os.path.isdir(candidate):
+            return candidate
+    return f"{NOWHERE}/{name}"  # exec says that it is not there

@@ -240,7 +240,7 @@ class Launch:
             while self.process.returncode is None and not self._all_told:
                 size = wire.RECORD.size if self._records else wire.GOOD.size
                 try:
-                    self._tell(self._receive(channel) if is_handed else channel.recv(size, _socket.MSG_WAITALL))
+                    self._tell(self._receive() if is_handed else channel.recv(size, _socket.MSG_WAITALL))
                 except ConnectionResetError:  # as below
                     self._tell(b"")
                 is_handed = False
@@ -250,14 +250,8 @@ class Launch:
     def read_status(self) -> None:
         """Take what records there are."""
         try:
-            if self.plan.screen.mask or self.plan.observe:
-                channel = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM, 0, self._status)
-                try:
-                    self._tell(self._receive(channel))
-                finally:
-                    channel.detach()
-            else:
-                self._tell(os.read(self._status, 256))
+            is_handed = self.plan.screen.mask or self.plan.observe
+            self._tell(self._receive() if is_handed else os.read(self._status, 256))
         except ConnectionResetError:  # a signal that the warden did not read any more: the records came before
             self._tell(b"")
 
@@ -276,10 +270,14 @@ class Launch:
             # Nobody is left. The warden's own end, and that of its namespaces, takes longer, and matters to nobody.
             self.process.leave()
 
-    def _receive(self, channel: _socket.socket) -> bytes:
+    def _receive(self) -> bytes:
         """Records, and what comes with some of them: the other end of the run's terminal, and where the warden tells
         what it sees."""
-        data, rights, _, _ = channel.recvmsg(256, 64, _socket.MSG_CMSG_CLOEXEC)
+        channel = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM, 0, self._status)
+        try:
+            data, rights, _, _ = channel.recvmsg(256, 64, _socket.MSG_CMSG_CLOEXEC)
+        finally:
+            channel.detach()
         for _level, _kind, given in rights:
             (inner,) = struct.unpack("i", given[:4])
             if data[-wire.RECORD.size] == wire.OBSERVED:  # nothing is read beyond a record that a descriptor comes with
