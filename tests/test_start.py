@@ -307,6 +307,7 @@ def test_the_tree_ends_when_no_descriptor_is_left(workspace: Path) -> None:
         pass
 
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    run(workspace, "true")  # so that nothing is left to be imported
 
     def stop(_launch: object) -> None:
         while not (workspace / "beat").exists():
