@@ -22,11 +22,10 @@ struct polled {
 };
 
 static struct {
-	uint64_t proc;		 /* the device of /proc */
+	uint64_t proc;		 /* the device of /proc; 0 while nobody has asked for it */
 	uint32_t umask, current; /* the one the command was born with, and ours now */
 	uint32_t known;		 /* the thread whose mask ours surely is, or 0 */
 	int changed;		 /* somebody has set another */
-	long own;		 /* our descriptors, before they are in their place */
 } born;
 
 static struct {

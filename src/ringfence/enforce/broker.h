@@ -297,6 +297,21 @@ static int is_about_thread(int number)
 	       number == __NR_sched_setattr;
 }
 
+static void leave(int code);
+
+/* Before the first call that names something: most short commands make none, and the kernel makes /proc's directories for
+ * a process when somebody looks at them. Without it we could not say what is asked for. */
+static void find_proc(void)
+{
+	struct facts facts;
+	long own = CALL(openat, AT_FDCWD, P("/proc/self/fd"), O_PATH | O_DIRECTORY | O_CLOEXEC, 0, 0);
+
+	if (own < 0 || facts_of(own, &facts) || CALL(dup3, own, OWN_AT, O_CLOEXEC, 0, 0) < 0)
+		leave(125);
+	close_fd(own);
+	born.proc = device_of(&facts);
+}
+
 /* Take one call from the listener and answer it. umask(), epoll_create() and those about threads alone go on by
  * themselves: nothing of them that matters can change meanwhile. */
 static void serve(void)
@@ -327,6 +342,8 @@ static void serve(void)
 		return;
 	}
 	spelled.path[0] = 0;
+	if (!born.proc)
+		find_proc();
 	answer = carry_out(&asked);
 	if (observer.wanted & FAILURE && spelled.path[0] && !asked.is_refused && is_refusal(answer))
 		observe_failure(&asked, subject(&notice.data), -answer);
@@ -336,20 +353,11 @@ static void serve(void)
 		CALL(close_range, FIRST_FREE, HELD_FROM - 1, 0, 0, 0);
 }
 
-/* Before the first call: what was inherited. */
-static long open_broker(void)
+/* Before the command: what it inherits. */
+static void open_broker(void)
 {
-	struct facts facts;
-	long own, answer = CALL(statx, AT_FDCWD, P("/proc"), 0, STATX_BASIC, P(&facts));
-
-	own = CALL(openat, AT_FDCWD, P("/proc/self/fd"), O_PATH | O_DIRECTORY | O_CLOEXEC, 0, 0);
-	born.own = own < 0 ? own : CALL(fcntl, own, F_DUPFD_CLOEXEC, 16, 0, 0); /* away from where things will be put */
-	if (own >= 0)
-		close_fd(own);
-	born.proc = device_of(&facts);
 	born.umask = born.current = (uint32_t)CALL(umask, 077, 0, 0, 0, 0);
 	CALL(umask, born.umask, 0, 0, 0, 0);
-	return answer ? answer : born.own < 0 ? born.own : 0;
 }
 
 #endif

@@ -323,7 +323,7 @@ static long keep_only(long status, long signals)
 {
 	/* Nobody but a listener has a gate or an observer; where there is none, its place is taken all the same. */
 	const long kept[] = {status, warden.leash, signals, warden.hand, dial.gate < 0 ? signals : dial.gate,
-			     observer.channel < 0 ? signals : observer.channel, born.own, born.own};
+			     observer.channel < 0 ? signals : observer.channel, signals, signals};
 	const int count = warden.hand >= 0 ? FIRST_FREE : LISTENER;
 	long answer = 0;
 
@@ -484,10 +484,9 @@ static long do_command(long status, uint32_t number)
 		return signals;
 	if (table.count || judge.count || observer.channel >= 0 || dial.gate >= 0) {
 		answer = call6(__NR_socketpair, 1 /* AF_UNIX */, 1 | O_CLOEXEC /* SOCK_STREAM */, 0, P(hands), 0, 0);
-		if (!answer)
-			answer = open_broker();
 		if (answer)
 			return answer;
+		open_broker();
 	}
 	/* Before there is anybody to look into us; the command's own exec undoes it there. */
 	CALL(prctl, PR_SET_DUMPABLE, 0, 0, 0, 0);
@@ -507,7 +506,5 @@ static long do_command(long status, uint32_t number)
 		close_fd(gate);
 	if (observed >= 0)
 		close_fd(observed);
-	if (hands[0] >= 0)
-		close_fd(born.own);
 	return CALL(rt_sigprocmask, SIG_SETMASK_, P(&warden.signals), 0, 8, 0);
 }
