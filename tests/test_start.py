@@ -322,3 +322,17 @@ def test_the_tree_ends_when_no_descriptor_is_left(workspace: Path) -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
     assert not is_alive(workspace)
+
+
+def test_one_that_stood_by_tells_what_it_refused(workspace: Path) -> None:
+    (workspace / ".git" / "hooks").mkdir(parents=True)
+    stood_by: list[bool] = []
+
+    def note(launched: enforce.Launch) -> None:
+        stood_by.append(launched.was_standby)
+
+    outcomes = [run(workspace, "echo x > .bashrc", on_start=note, timeout=None) for _ in range(5)]
+
+    assert set(stood_by) == {False, True}
+    told = [{os.path.basename(denial.target) for denial in outcome.denials} for outcome in outcomes]
+    assert told == [{".bashrc"}] * 5

@@ -22,7 +22,7 @@ import pytest
 from ringfence import enforce, plan
 from ringfence.enforce import bubblewrap
 from ringfence.enforce.enactor import FALLBACK, PROGRAM, Opened
-from ringfence.enforce.linux import sealed
+from ringfence.enforce.process import sealed
 from ringfence.model import (
     BUILT_IN,
     Access,

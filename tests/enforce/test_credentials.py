@@ -10,7 +10,7 @@ from tests.enforce.conftest import NO_NEW_PRIVS, STREAMS, Ran, bare, execute, pi
 
 from ringfence.enforce import wire
 from ringfence.enforce.enactor import Opened
-from ringfence.enforce.linux import sealed
+from ringfence.enforce.process import sealed
 from ringfence.model import StepKind
 
 assert sys.platform == "linux"

@@ -19,7 +19,7 @@ from tests.enforce.conftest import STREAMS, Ran, bare, execute, pipe, shell
 
 from ringfence.enforce import wire
 from ringfence.enforce.enactor import Opened
-from ringfence.enforce.linux import sealed
+from ringfence.enforce.process import sealed
 from ringfence.model import Enactor, StepKind
 
 assert sys.platform == "linux"

@@ -13,7 +13,7 @@ from tests.enforce.conftest import WALLS, Ran, Site, Walls, bare, launched
 
 from ringfence.enforce import enactor
 from ringfence.enforce.enactor import Opened
-from ringfence.enforce.linux import sealed
+from ringfence.enforce.process import sealed
 from ringfence.model import Enactor, Exited, Plan, Refused, StepKind
 
 assert sys.platform == "linux"

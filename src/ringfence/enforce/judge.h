@@ -28,16 +28,21 @@ static struct {
 
 /* ---- What is told ---- */
 
-/* OBSERVE: a socket for it. */
+/* OBSERVE: a socket for it. One that stands by has it already: what the command comes by, whose other end is kept. */
 static long do_observe(uint64_t wanted, long status)
 {
 	int ends[2];
-	long answer = call6(__NR_socketpair, 1 /* AF_UNIX */, 5 | O_CLOEXEC /* SOCK_SEQPACKET */, 0, P(ends), 0, 0);
+	long answer;
 
-	if (answer)
-		return answer;
 	observer.wanted = (uint32_t)wanted;
 	spelled.is_wanted = wanted & FAILURE ? 1 : 0;
+	if (prepared.request) {
+		observer.channel = CALL(fcntl, prepared.request, F_DUPFD_CLOEXEC, 16, 0, 0);
+		return observer.channel < 0 ? observer.channel : 0;
+	}
+	answer = call6(__NR_socketpair, 1 /* AF_UNIX */, 5 | O_CLOEXEC /* SOCK_SEQPACKET */, 0, P(ends), 0, 0);
+	if (answer)
+		return answer;
 	observer.channel = CALL(fcntl, ends[0], F_DUPFD_CLOEXEC, 16, 0, 0); /* away from where the warden will put things */
 	answer = observer.channel < 0 ? observer.channel : lend(status, OBSERVED, ends[1]);
 	close_fd(ends[0]);

@@ -4,7 +4,6 @@ import _signal as signal  # type: ignore[import-not-found]  # `signal` makes an 
 import _socket  # what `socket` adds is not needed here, and costs the hot path
 import contextlib
 import errno
-import fcntl
 import os
 import select
 import struct
@@ -17,7 +16,7 @@ import msgspec
 
 from ..model import Ending, Exited, LaunchError, Observe, Observed, Plan, Refused, Signalled, Step, StepKind
 from . import enactor, process, wire
-from .process import GRACE, LOST, PIPE, Process, Streams, TimeoutExpired, open_pidfd, reap
+from .process import GRACE, LOST, PIPE, Process, Streams, TimeoutExpired, open_pidfd, reap, sealed
 from .streams import Pumps
 from .wire import encode_step
 
@@ -30,23 +29,8 @@ if TYPE_CHECKING:  # only where there are limits, or a terminal
     from .terminal import Terminal
     from .watch import Watch
 
-_SEALS = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE | fcntl.F_SEAL_SEAL
 _OBSERVED = bytes((wire.OBSERVED,))
 OWN = (StepKind.STREAM, StepKind.STREAMS, StepKind.DIRECTORY, StepKind.EXEC)  # the steps that a standby is handed
-
-
-def sealed(data: bytes) -> int:
-    """Bytes that nobody can change any more, on a descriptor."""
-    fd = os.memfd_create("ringfence-plan", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
-    try:
-        view = memoryview(data)
-        while view:
-            view = view[os.write(fd, view) :]
-        fcntl.fcntl(fd, fcntl.F_ADD_SEALS, _SEALS)
-    except BaseException:
-        os.close(fd)
-        raise
-    return fd
 
 
 class Launch:
@@ -67,6 +51,7 @@ class Launch:
         self.heard = bytearray()  # the end of what it wrote, where that passed us
         self._all_told = False
         self._observer: Observer | None = None
+        self.seen = -1  # where the warden of one that stood by tells what it sees, until somebody listens
         self.on_seen: Callable[[Observed], None] | None = None  # told of what the warden tells, as it comes
         self.needs = -1  # another process, whose end is the run's too
         self._supervisor: Supervisor | None = None
@@ -82,6 +67,7 @@ class Launch:
             self.end()
         if self._terminal is not None:
             self._terminal.close()
+        self._listen()
         if self._observer is not None:
             self._observer.close()
         if self._supervisor is not None:
@@ -175,6 +161,7 @@ class Launch:
         from .flows import Budget, Copy, Give, Take
         from .supervise import Supervisor
 
+        self._listen()
         budget = Budget(output)
         flows: list[Flow] = []
         feed, *taken = self.process.pipes
@@ -210,6 +197,7 @@ class Launch:
         is_plain = is_plain and self.needs < 0
         if is_plain and self.process.pipes == [None, None, None]:
             reap()
+            self._listen()
             if self.plan.has_warden:
                 self._hear_out()
             self.outlast()
@@ -236,7 +224,7 @@ class Launch:
         nobody need wake up; what comes with a descriptor comes before them."""
         channel = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM, 0, self._status)
         try:
-            is_handed = bool(self.plan.observe)
+            is_handed = bool(self.plan.observe) and self._observer is None
             while self.process.returncode is None and not self._all_told:
                 size = wire.RECORD.size if self._records else wire.GOOD.size
                 try:
@@ -281,9 +269,8 @@ class Launch:
         for _level, _kind, given in rights:
             (inner,) = struct.unpack("i", given[:4])
             if data[-wire.RECORD.size] == wire.OBSERVED:  # nothing is read beyond a record that a descriptor comes with
-                from .observe import Observer
-
-                self._observer = Observer(inner, self.plan.observe, self.on_seen)
+                self.seen = inner
+                self._listen()
                 continue
             if self._supervisor is None or self._terminal is not None:
                 os.close(inner)
@@ -293,6 +280,13 @@ class Launch:
             self._terminal = Terminal(self.plan.screen, self.signal)
             self._supervisor.add_terminal(self._terminal, inner)
         return data
+
+    def _listen(self) -> None:
+        """Listen to what the warden tells, if it does."""
+        if self.seen >= 0:
+            from .observe import Observer
+
+            self._observer, self.seen = Observer(self.seen, self.plan.observe, self.on_seen), -1
 
     @property
     def is_ready(self) -> bool:

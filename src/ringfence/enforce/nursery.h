@@ -152,5 +152,6 @@ static long do_nursery(const struct step *step, long status)
 	answer = CALL(rt_sigaction, SIGCHLD_, P(by_default), 0, 8, 0);
 	if (!answer)
 		answer = replace(told[1], status, O_CLOEXEC);
+	prepared.request = (long)request;
 	return answer ? answer : replace(asked[1], (long)request, 0); /* it goes through bubblewrap, if there is that */
 }

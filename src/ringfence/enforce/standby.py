@@ -27,6 +27,8 @@ class Nursery:
     def __init__(self, plan: Plan, walls: bytes, steps: int) -> None:
         """`walls` are the encoded steps of the walls, so many; `plan` is any plan with those walls."""
         self._plan = plan
+        # Inside bubblewrap it is another process that tells what it sees, by a socket of its own.
+        self._is_handed_on = any(step.kind is StepKind.BUBBLEWRAP for step in plan.steps)
         self._lock = _thread.allocate_lock()
         self._asked = deque[float]()  # when those were asked for that were not taken yet
         ours, theirs = _socket.socketpair(_socket.AF_UNIX, _socket.SOCK_SEQPACKET)
@@ -76,7 +78,8 @@ class Nursery:
             raise ConnectionResetError
         status, request = _DESCRIPTORS.unpack(rights[0][2])
         launched = Launch(Process.adopt(int.from_bytes(data, "little")), status, self._plan)
-        return Standby(launched, _socket.socket(_socket.AF_UNIX, _socket.SOCK_SEQPACKET, 0, request))
+        channel = _socket.socket(_socket.AF_UNIX, _socket.SOCK_SEQPACKET, 0, request)
+        return Standby(launched, channel, bool(self._plan.observe) and not self._is_handed_on)
 
     def disown(self) -> None:
         """In a fork of our caller's: it is not ours."""
@@ -99,9 +102,11 @@ class Standby:
     MILLISECONDS = 1000
     LONGEST = 1 << 16  # bytes of the command's own plan
 
-    def __init__(self, launched: Launch, request: _socket.socket) -> None:
+    def __init__(self, launched: Launch, request: _socket.socket, is_told: bool) -> None:
+        """`is_told`: what the warden sees comes back by the same way."""
         self._launch = launched
         self._request = request
+        self._is_told = is_told
 
     def resume(self, plan: Plan, data: bytes, streams: Streams) -> Launch:
         """Give it its command: the command's own steps, as a plan, and what 0 to 2 become."""
@@ -109,11 +114,16 @@ class Standby:
         try:
             with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # gone: the outcome will say so
                 self._request.sendmsg([data], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, files)])
-        finally:
+        except BaseException:
             self._request.close()
+            raise
         launched = self._launch
         launched.plan = plan
         launched.was_standby = True
+        if self._is_told:
+            launched.seen = self._request.detach()
+        else:
+            self._request.close()
         launched.process.pipes = streams.pipes
         return launched
 

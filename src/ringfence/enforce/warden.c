@@ -52,6 +52,7 @@ static long command_hand = -1; /* the command's end of what it hands its listene
 static struct {
 	int is_there, has_filter;
 	long outer, inner;
+	long request; /* in a child: what its command comes by, or 0 */
 } prepared;
 
 static long fork_(void)
