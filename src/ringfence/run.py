@@ -327,6 +327,8 @@ def _attempt(
         living.renew()
         living.tell(on_denial)
         record.begin()
+        from .enforce import planted as planted  # it is wanted at the end, and now nobody waits for it
+
         data, handed = job.data or b"", sink if on_output else None
         return living.outcome(*living.launch.wait(living.timeout(timeout), data, handed, living.output()))
 

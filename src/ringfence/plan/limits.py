@@ -4,8 +4,6 @@ The kernel's own limits (setrlimit) count a process, not a run. A control group 
 whoever started the run looks at its processes ten times a second and adds up.
 """
 
-import math
-
 from ..model import Gap, Host, Limit, Need, Policy, Step, StepKind
 from .rules import has_view
 
@@ -27,7 +25,7 @@ def limit_steps(policy: Policy, host: Host) -> list[Step]:
     """The kernel's own limits, each for every process of the run."""
     steps = [Step(StepKind.LIMIT, "no core files", (RLIMIT_CORE, 0, 0))]
     for limit in policy.limits:
-        amount = math.ceil(limit.amount)
+        amount = -int(-limit.amount // 1)  # upwards
         if limit.name == "cpu":
             text = f"cpu: each process is ended after {amount} s ({limit.origin})"
             steps.append(Step(StepKind.LIMIT, text, (RLIMIT_CPU, amount, amount + 1)))
