@@ -53,9 +53,11 @@ def bounds_of(
     )
 
 
-def bounds_for_agent(cwd: str, workspace: str, environ: Mapping[str, str]) -> Bounds:
-    """The bounds of an agent that stands in a directory, under the policy that its commands will run under."""
-    root = os.path.realpath(workspace) if workspace else chosen_root(os.path.realpath(cwd), environ)
+def bounds_for_agent(cwd: str, workspace: str, environ: Mapping[str, str], exact: bool = True) -> Bounds:
+    """The bounds of an agent that stands in a directory, under the policy that its commands will run under. Its
+    workspace is the one it is told, if `exact`, or the one around that; untold, the one around where it stands."""
+    real = os.path.realpath(workspace or cwd)
+    root = real if workspace and exact else chosen_root(real, environ)
     if not os.path.isdir(root):
         raise UsageError(root, "the workspace is not a directory")
     here = os.path.realpath(cwd)

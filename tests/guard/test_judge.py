@@ -160,3 +160,45 @@ def test_a_linked_worktree_may_commit_and_a_repository_around_may_not(root: Path
     (root / ".git").write_text("gitdir: ../.git/worktrees/w\n")
 
     assert (before, verdict(around, "bash", command="git commit -m x")) == ("deny", "allow")
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"file_path": "a.txt", "path": "/etc/passwd"},
+        {"path": "/etc/passwd", "filePath": "a.txt"},
+        {"file_path": "", "path": "/etc/passwd"},
+        {"file_path": "a.txt", "path": 1},
+        {"file_path": "a.txt", "path": "~/x"},
+        {"paths": ["a.txt", "/etc/passwd"]},
+        {"include": ["../../*"]},
+        {"files": [None]},
+    ],
+)
+@pytest.mark.parametrize("tool", ["read", "write", "ls"])
+def test_whichever_word_a_tool_goes_by_is_judged(tool: str, given: dict[str, object], bounds: Bounds) -> None:
+    """A tool looks at one of them, and nobody knows here which."""
+    assert verdict(bounds, tool, **given) == "deny"
+
+
+@pytest.mark.parametrize("pattern", ["/etc/*", "../../*", "src/../../../*", "{/etc,src}/*", "{a,../../..}/*", "~/*", 3])
+def test_a_pattern_that_leads_out_is_judged(pattern: object, bounds: Bounds) -> None:
+    assert verdict(bounds, "Glob", pattern=pattern) == "deny"
+
+
+@pytest.mark.parametrize("pattern", ["**/*.{ts,tsx}", "sub/*", "*", "{a,b}/*.py", "sub/../*.py", "a..b/*", ""])
+def test_a_pattern_of_the_worktree_is_allowed(pattern: str, bounds: Bounds) -> None:
+    assert verdict(bounds, "Glob", pattern=pattern) == "allow"
+
+
+def test_of_two_lines_nobody_knows_which_runs(bounds: Bounds) -> None:
+    assert verdict(bounds, "bash", command="ls", cmd="touch /etc/x") == "deny"
+    assert verdict(bounds, "exec_command", cmd="touch /etc/x") == "deny"
+    assert verdict(bounds, "exec_command", cmd="ls") == "allow"
+
+
+def test_of_two_patches_both_are_judged(bounds: Bounds) -> None:
+    inside, outside = ("*** Begin Patch\n*** Add File: " + path + "\n+x\n" for path in ("a.txt", "../other/x"))
+
+    assert verdict(bounds, "apply_patch", command=inside, patch=outside) == "deny"
+    assert verdict(bounds, "apply_patch", command=inside) == "allow"

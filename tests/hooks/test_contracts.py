@@ -185,3 +185,32 @@ def test_a_directory_that_the_model_names_is_not_where_the_agent_stands() -> Non
     assert asked.cwd == "/home/dev/proj"
     with pytest.raises(agents.Payload):
         agents.read("cursor", {"hook_event_name": "preToolUse", "tool_name": "Shell", "tool_input": given})
+
+
+@pytest.mark.parametrize(
+    "cwd", ["/home/dev/other", "/home/dev/proj-evil", "/home/dev/proj/../other", "//home/dev/other", "/", "relative"]
+)
+@pytest.mark.parametrize("event", ["preToolUse", "beforeShellExecution"])
+def test_a_call_that_stands_outside_the_workspaces_of_cursor_is_denied(event: str, cwd: str) -> None:
+    """F56: where a command begins is the model's word, which would choose the workspace."""
+    asked = {"hook_event_name": event, "tool_name": "Shell", "command": "touch x", "tool_input": {"command": "touch x"}}
+
+    with pytest.raises(agents.Payload):
+        agents.read("cursor", {**asked, "cwd": cwd, "workspace_roots": ["/home/dev/proj"]})
+
+
+@pytest.mark.parametrize("roots", ["/home/dev/proj", {}, [1], ["proj"], [None]])
+def test_workspaces_that_are_none_are_denied(roots: object) -> None:
+    asked = {"hook_event_name": "preToolUse", "tool_name": "Shell", "tool_input": {"command": "touch x"}}
+
+    with pytest.raises(agents.Payload):
+        agents.read("cursor", {**asked, "workspace_roots": roots})
+
+
+def test_of_two_workspaces_the_one_around_the_call_is_meant() -> None:
+    asked = {"hook_event_name": "preToolUse", "tool_name": "Shell", "tool_input": {"command": "touch x"}}
+    roots = ["/w/a", "/w/a/inner/", "/w/b"]
+
+    found = [agents.read("cursor", {**asked, "cwd": cwd, "workspace_roots": roots}) for cwd in ("/w/b/c", "/w/a/inner")]
+
+    assert [one and one.root for one in found] == ["/w/b", "/w/a/inner/"]

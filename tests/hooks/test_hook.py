@@ -250,3 +250,33 @@ def test_a_denial_is_in_the_audit_log_and_an_allowance_is_not(root: Path, tmp_pa
 
     assert [event["denial"]["target"] for event in events] == ["Bash cp a.txt /etc/evil"]
     assert events[0]["by"] == "guard"
+
+
+def test_a_word_of_the_models_does_not_make_it_another_event(root: Path) -> None:
+    """It was looked for in the whole payload, and what is no question of ours was let pass."""
+    asked = payload("claude", root, command="cp a.txt /etc/evil", hook_event_name="WorktreeRemove")
+
+    code, answer, _ = hook("claude", asked)
+
+    assert denies(code, answer)
+    assert "/etc/evil" in json.dumps(answer)
+
+
+def test_a_line_by_its_short_name_runs_inside_the_sandbox_too(root: Path) -> None:
+    asked = payload("codex", root)
+    asked["tool_name"], asked["tool_input"] = "exec_command", {"cmd": "ls"}
+
+    _, answer, _ = hook("codex", asked)
+
+    assert " run " in str(moved(answer)["cmd"])
+
+
+def test_cursors_place_through_a_link_does_not_choose_the_workspace(root: Path) -> None:
+    (root.parent / "other").mkdir()
+    (root / "link").symlink_to(root.parent / "other")
+
+    code, answer, _ = hook("cursor", payload("cursor-shell", root, command="touch x", cwd=str(root / "link")))
+    assert denies(code, answer)
+
+    code, answer, _ = hook("cursor", payload("cursor-shell", root, command="touch x", cwd=str(root / "sub")))
+    assert answer["permission"] == "allow"

@@ -37,8 +37,10 @@ def main(words: list[str]) -> int:
         return 0
     try:
         data = _read(0)
-        if agent == "claude" and b'"hook_event_name":"Worktree' in data.replace(b'": "', b'":"'):
-            return _give(_worktree(agent, words, data))
+        if agent == "claude" and b'"Worktree' in data:  # perhaps
+            about = _worktree(words, data)
+            if about is not None:
+                return _give(about)
         from . import warm
 
         path = warm.place()
@@ -86,13 +88,17 @@ def _answer(words: list[str], data: bytes, environ: dict[str, str], program: str
     return made.code, msgspec.json.encode(made.stdout) if made.stdout else b"", stderr
 
 
-def _worktree(agent: str, words: list[str], data: bytes) -> Given:
-    """Claude's own worktrees. It may take a while to make one, and nothing runs meanwhile, so there is no hurry."""
+def _worktree(words: list[str], data: bytes) -> Given | None:
+    """Claude's own worktrees. It may take a while to make one, and nothing runs meanwhile, so there is no hurry. None
+    when it asks something else, in which such a word stands."""
     import _signal  # type: ignore[import-not-found]
 
-    _signal.setitimer(_signal.ITIMER_REAL, 0)
     from .worktree import answer as worktree
+    from .worktree import is_about
 
+    if not is_about(data):
+        return None
+    _signal.setitimer(_signal.ITIMER_REAL, 0)
     return worktree(data, "--as-root" in words)
 
 
@@ -101,24 +107,29 @@ def judged(agent: str, asked: "Asked", workspace: str, environ: dict[str, str], 
     import msgspec
 
     from ..guard import ToolCall, agents, judge
-    from ..guard.judge import prefixed
+    from ..guard.judge import line_key, prefixed
     from ..guard.rewrite import unwrapped, wrapped
     from ..judging import bounds_for_agent
     from ..model import Verdict
 
-    bounds = bounds_for_agent(asked.cwd, workspace, environ)
-    line = asked.call.input.get("command")
+    bounds = bounds_for_agent(asked.cwd, workspace or asked.root, environ, bool(workspace))
+    if agents.takes_no_other(asked) and bounds.start != os.path.realpath(asked.cwd):
+        return agents.denial(
+            agent, f"ringfence: the call stands in {asked.cwd!r}, outside the workspace ({bounds.root})"
+        )
+    key = line_key(asked.call)
+    line = asked.call.input.get(key)
     if not agents.is_shell(asked) or not isinstance(line, str) or not line.strip():
         return agents.answer(agent, asked, _recorded(asked, judge(asked.call, bounds), bounds.root))
     prefix = [*run, "--workspace", bounds.root, "--quiet", "--"]
     inner = unwrapped(line, prefix)
-    made = judge(ToolCall(asked.call.tool, {**asked.call.input, "command": inner}), bounds)
+    made = judge(ToolCall(asked.call.tool, {**asked.call.input, key: inner}), bounds)
     made = _recorded(asked, made, bounds.root)
-    if made.verdict is Verdict.DENY or asked.event == "beforeShellExecution":  # there Cursor takes no other command
+    if made.verdict is Verdict.DENY or agents.takes_no_other(asked):
         return agents.answer(agent, asked, made)
     begun = prefixed(inner, bounds.start) if inner == line else inner
     verdict = made.verdict if agent in agents.CAN_ASK else Verdict.ALLOW  # inside the sandbox it can do no harm
-    moved = {**made.input, "command": wrapped(begun, prefix)}
+    moved = {**made.input, key: wrapped(begun, prefix)}
     return agents.answer(agent, asked, msgspec.structs.replace(made, verdict=verdict, input=moved))
 
 

@@ -25,6 +25,15 @@ class Payload(msgspec.Struct):
     worktree_path: str = ""
 
 
+class _Event(msgspec.Struct):
+    hook_event_name: str = ""
+
+
+def is_about(data: bytes) -> bool:
+    """Whether a payload is one of these events. What the model wrote stands deeper in it."""
+    return msgspec.json.decode(data, type=_Event).hook_event_name in EVENTS
+
+
 def answer(data: bytes, as_root: bool) -> tuple[int, bytes, bytes]:
     """Exit code, standard output and standard error."""
     try:

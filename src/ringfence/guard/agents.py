@@ -6,6 +6,8 @@ it always has a reason. No JSON serves two agents: Claude Code 2.1.197 runs the 
 standard output, exit code 2 or not. Cursor and our extensions obey JSON alone.
 """
 
+import posixpath
+
 import msgspec
 
 from ..model import Verdict
@@ -32,6 +34,7 @@ class Asked(msgspec.Struct, frozen=True):
     call: ToolCall
     cwd: str
     event: str
+    root: str = ""  # where the agent itself says which directories are its workspaces, the one that it stands in
     camel: bool = False  # Copilot's own event, and not the one in Claude's shape
 
 
@@ -80,19 +83,38 @@ def read(agent: str, payload: object) -> Asked | None:
         given = msgspec.json.decode(given)
     if not isinstance(name, str) or not isinstance(given, dict):
         raise Payload("the payload has no tool_name and tool_input")
-    # Never where the call itself says it stands: that is the model's word, and would choose the workspace.
-    cwd = payload.get("cwd") or _first(payload.get("workspace_roots"))
+    cwd, root = _standing(payload)
+    return Asked(ToolCall(name, given), cwd, event, root, camel)
+
+
+def _standing(payload: dict[str, object]) -> tuple[str, str]:
+    """Where the agent stands, and in which of its workspaces. Never where the call itself says it stands: that is the
+    model's word, and would choose the workspace. Cursor's `cwd` is the model's word too, so it must be in one of them.
+    """
+    roots = payload.get("workspace_roots") or []
+    if not isinstance(roots, list) or not all(isinstance(root, str) and root.startswith("/") for root in roots):
+        raise Payload("the payload's workspace_roots are not directories")
+    cwd = payload.get("cwd") or (roots[0] if roots else None)
     if not isinstance(cwd, str) or not cwd.startswith("/"):
         raise Payload("the payload does not say where the agent stands")
-    return Asked(ToolCall(name, given), cwd, event, camel)
+    around = [root for root in roots if _is_below(cwd, root)]
+    if roots and not around:
+        raise Payload(f"the call stands in {cwd!r}, outside the agent's workspaces")
+    return cwd, max(around, key=len, default="")
 
 
-def _first(roots: object) -> object:
-    return roots[0] if isinstance(roots, list) and roots else None
+def _is_below(path: str, root: str) -> bool:
+    names, above = ([name for name in posixpath.normpath(one).split("/") if name] for one in (path, root))
+    return names[: len(above)] == above
 
 
 def is_shell(asked: Asked) -> bool:
     return asked.call.tool.lower() in SHELLS
+
+
+def takes_no_other(asked: Asked) -> bool:
+    """Whether the call runs as it came or not at all: these events of Cursor's have no way to change it."""
+    return asked.event in ("beforeShellExecution", "beforeReadFile")
 
 
 def without_escapes(given: dict[str, object], merged: bool) -> dict[str, object]:

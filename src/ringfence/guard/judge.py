@@ -27,6 +27,10 @@ PATHS = (
     "target_file",
     "target_directory",
 )
+MANY = ("paths", "include", "files", "file_paths")  # lists of such
+LINES = ("command", "cmd")
+PATCHES = ("command", "input", "patch")
+PATTERNED = frozenset(("glob", "find"))
 LONGEST = 100_000
 
 
@@ -60,9 +64,17 @@ def judge(call: ToolCall, bounds: Bounds) -> Judgement:
     return Judgement(Verdict.ASK, (f"what the tool {call.tool!r} does is not known",), call.input)
 
 
+def line_key(call: ToolCall) -> str:
+    """Where a shell tool has its line."""
+    return next((name for name in LINES if name in call.input), LINES[0])
+
+
 def shell(call: ToolCall, bounds: Bounds) -> Judgement:
     """A shell line."""
-    command = call.input.get("command", call.input.get("cmd"))
+    key = line_key(call)
+    command = call.input.get(key)
+    if sum(name in call.input for name in LINES) > 1:
+        return Judgement(Verdict.DENY, ("the call has two commands, and which of them runs is not known",), call.input)
     if not isinstance(command, str):
         return Judgement(Verdict.DENY, ("the call has no command that is a text",), call.input)
     if not command.strip():
@@ -79,7 +91,6 @@ def shell(call: ToolCall, bounds: Bounds) -> Judgement:
     )
     if verdict is not Verdict.ALLOW:
         return Judgement(verdict, reasons, call.input, findings)
-    key = "command" if "command" in call.input else "cmd"
     rewritten = {**call.input, key: prefixed(command, bounds.start)}
     return Judgement(verdict, tuple(dict.fromkeys(walk.notes)), rewritten, findings)
 
@@ -90,24 +101,52 @@ def prefixed(command: str, directory: str) -> str:
 
 
 def file(call: ToolCall, bounds: Bounds, access: Access, lists_not: bool) -> Judgement:
-    """A tool that reads or writes one path."""
-    key = next((name for name in PATHS if name in call.input), "")
-    path = call.input.get(key, "")
-    if not isinstance(path, str) or "\0" in path:
+    """A tool that reads or writes paths. By which of its words it goes nobody knows here, so all of them are judged."""
+    given = {name: call.input[name] for name in PATHS if name in call.input}
+    many = [one for name in MANY if isinstance(listed := call.input.get(name), list) for one in listed]
+    if call.tool.lower() in PATTERNED:
+        many.append(call.input.get("pattern", ""))
+    if not all(isinstance(path, str) and "\0" not in path for path in (*given.values(), *many)):
         return Judgement(Verdict.DENY, ("the path is not a text",), call.input)
-    if not path:
-        if key or access is Access.READ:
+    paths = {name: path for name, path in given.items() if isinstance(path, str) and path}
+    base = next(iter(paths.values()), "")
+    outward = [posixpath.join(base, _start(path)) for path in many if isinstance(path, str) and _leads_out(path)]
+    for path in (*paths.values(), *outward):
+        if path.startswith("~"):
+            reason = f"{path!r} begins with a tilde, and tools read that differently"
+            return Judgement(Verdict.DENY, (reason,), call.input)
+    if not paths and not outward:
+        if given or many or access is Access.READ:
             return Judgement(Verdict.ALLOW, (), call.input)  # the tool will look at the worktree, or say what it misses
         return Judgement(Verdict.ASK, (f"the tool {call.tool!r} names no path that is known",), call.input)
-    if path.startswith("~"):
-        return Judgement(Verdict.DENY, (f"{path!r} begins with a tilde, and tools read that differently",), call.input)
-    found = judged_path(path, bounds, access)
-    if found.verdict is Verdict.ALLOW and lists_not and bounds.is_directory(found.path):
-        reason = f"{path!r} is a directory; list it with ls instead"
-        return Judgement(Verdict.DENY, (reason,), call.input, (found,))
-    if found.verdict is not Verdict.ALLOW:
-        return Judgement(Verdict(found.verdict), (found.reason,), call.input, (found,))
-    return Judgement(Verdict.ALLOW, (), {**call.input, key: found.path}, (found,))
+    found = {name: judged_path(path, bounds, access) for name, path in paths.items()}
+    findings = (*found.values(), *(judged_path(path, bounds, access) for path in outward))
+    for finding in sorted(findings, key=lambda finding: -finding.verdict):
+        if finding.verdict is not Verdict.ALLOW:
+            return Judgement(Verdict(finding.verdict), (finding.reason,), call.input, findings)
+        if lists_not and bounds.is_directory(finding.path):
+            reason = f"{base!r} is a directory; list it with ls instead"
+            return Judgement(Verdict.DENY, (reason,), call.input, findings)
+    rewritten = {**call.input, **{name: finding.path for name, finding in found.items()}}
+    return Judgement(Verdict.ALLOW, (), rewritten, findings)
+
+
+def _leads_out(pattern: str) -> bool:
+    """Whether a pattern may lead out of where it is looked for."""
+    return pattern.startswith(("/", "~", "{/", "{~")) or ",/" in pattern or ".." in _names(pattern)
+
+
+def _names(pattern: str) -> list[str]:
+    return pattern.replace("{", "/").replace(",", "/").replace("}", "/").split("/")
+
+
+def _start(pattern: str) -> str:
+    """The directory that all it matches is below; of one that may lead anywhere, the root."""
+    names = pattern.split("/")
+    plain = next((at for at, name in enumerate(names) if any(char in name for char in "*?[{")), len(names))
+    if pattern.startswith("{") or ",/" in pattern or ".." in _names("/".join(names[plain:])):
+        return "/"
+    return "/".join(names[:plain]) or ("/" if pattern.startswith("/") else ".")
 
 
 def judged_path(path: str, bounds: Bounds, access: Access) -> Finding:
@@ -125,13 +164,14 @@ def judged_path(path: str, bounds: Bounds, access: Access) -> Finding:
 
 def patch(call: ToolCall, bounds: Bounds) -> Judgement:
     """A patch as Codex writes it: every file it names is written."""
-    text = next((value for key in ("command", "input", "patch") if isinstance(value := call.input.get(key), str)), None)
-    if text is None:
+    texts = [value for key in PATCHES if isinstance(value := call.input.get(key), str)]
+    if not texts:
         return Judgement(Verdict.DENY, ("the call has no patch that is a text",), call.input)
     marks = ("*** Add File: ", "*** Update File: ", "*** Delete File: ", "*** Move to: ")
     paths = [
-        line[len(mark) :].strip() for line in text.splitlines() for mark in marks if line.lstrip().startswith(mark)
-    ]
+        line[len(mark) :].strip() for text in texts for line in text.splitlines() for mark in marks
+        if line.lstrip().startswith(mark)
+    ]  # fmt: skip
     paths = [path for path in paths if path]
     if not paths:
         return Judgement(Verdict.ASK, ("which files the patch changes is not known",), call.input)
