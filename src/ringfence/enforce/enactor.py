@@ -169,6 +169,23 @@ def _traces() -> bool:
         return False
 
 
+def _core_limit() -> int:
+    """One byte, unless somebody has taken even that."""
+    with open("/proc/self/limits", encoding="ascii") as file:
+        words = next(line for line in file if line.startswith("Max core file size")).split()
+    return 0 if words[5] == "0" else 1
+
+
+def _core_handler() -> str:
+    """Who hears of crashes: a program, a socket or nobody."""
+    try:
+        with open("/proc/sys/kernel/core_pattern", encoding="utf-8", errors="replace") as file:
+            first = file.read(1)
+    except FileNotFoundError:
+        return ""  # a kernel without core files
+    return first if first in ("|", "@") else ""
+
+
 def _is_loopback_only() -> bool:
     """Whether our network has no way out: no interface but a loopback."""
     try:
@@ -216,6 +233,8 @@ def _answer(ids: tuple[int, int] | None, process: Process, read: int, enactor: O
         detached_mounts=detached == 0,
         fresh_proc=fresh_proc == 0,
         traces=_traces(),
+        core_limit=_core_limit(),
+        core_handler=_core_handler(),
         loopback_only=layers < FREE_LAYERS and _is_loopback_only(),
         enactor=enactor.kind,
         kernel=machine.release,

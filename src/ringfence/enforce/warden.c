@@ -312,9 +312,7 @@ static long shut_in(void)
 	/* A child that hides its memory (ssh-agent does) is read all the same: a right in the run's own user namespace. */
 	long answer = do_capabilities(warden.hand >= 0 && may_trace() ? 1U << CAP_SYS_PTRACE : 0);
 
-	/* Of a nursery, the command's own filter holds us already; there we answer nobody, and hold nothing but the policy lets
-	 * the command have. */
-	if (answer || prepared.has_filter)
+	if (answer)
 		return answer;
 	return warden.hand >= 0 ? allow_only(both, sizeof(both) / 2) : allow_only(watcher, sizeof(watcher) / 2);
 }

@@ -4,7 +4,7 @@ The kernel's own limits (setrlimit) count a process, not a run. A control group 
 whoever started the run looks at its processes ten times a second and adds up.
 """
 
-from ..model import Gap, Host, Limit, Need, Policy, Step, StepKind
+from ..model import BUILT_IN, Gap, Host, Limit, Need, Policy, Step, StepKind
 from .rules import has_view
 
 RLIMIT_CPU, RLIMIT_FSIZE, RLIMIT_DATA, RLIMIT_CORE, RLIMIT_NPROC, RLIMIT_NOFILE = 0, 1, 2, 4, 6, 7
@@ -23,7 +23,8 @@ def controllers(policy: Policy, host: Host) -> tuple[str, ...]:
 
 def limit_steps(policy: Policy, host: Host) -> list[Step]:
     """The kernel's own limits, each for every process of the run."""
-    steps = [Step(StepKind.LIMIT, "no core files", (RLIMIT_CORE, 0, 0))]
+    text = "no core files, and nobody outside is started for a crash" if host.core_limit else "no core files"
+    steps = [Step(StepKind.LIMIT, text, (RLIMIT_CORE, host.core_limit, host.core_limit))]
     for limit in policy.limits:
         amount = -int(-limit.amount // 1)  # upwards
         if limit.name == "cpu":
@@ -85,7 +86,7 @@ def _mechanism(limit: Limit, host: Host) -> str:
 
 def limit_gaps(policy: Policy, host: Host) -> list[Gap]:
     """What is weaker than it sounds."""
-    rows = []
+    rows: list[tuple[Limit, str, str, str]] = []
     for limit in policy.limits:
         if limit.name == "memory" and "memory" not in host.cgroups:
             why = "no control group can be made here, so it is looked at every 0.1 s; what is shared counts once"
@@ -101,4 +102,17 @@ def limit_gaps(policy: Policy, host: Host) -> list[Gap]:
         if limit.name == "disk":
             why = "writes are counted every 0.1 s, those of orphans only while they live"
             rows.append((limit, "disk space held by the kernel", why, "a quota of the file system"))
-    return [Gap(what, why, Need.WANTED, limit.origin, way_out) for limit, what, why, way_out in rows]
+    gaps = [Gap(what, why, Need.WANTED, limit.origin, way_out) for limit, what, why, way_out in rows]
+    return gaps + _crash_gaps(host)
+
+
+def _crash_gaps(host: Host) -> list[Gap]:
+    """Where the host hears of crashes: a program is not started at a limit of one byte, but at none at all it is, and a
+    socket is told whatever the limit."""
+    if host.core_handler == "@":
+        why, way_out = "core_pattern names a socket, which the kernel tells of every crash", "a core_pattern without @"
+    elif host.core_handler == "|" and not host.core_limit:
+        why, way_out = "core_pattern names a program, and the hard limit of core files is 0", "a hard limit of 1 byte"
+    else:
+        return []
+    return [Gap("crashes kept from the host's programs", why, Need.WANTED, BUILT_IN, way_out)]

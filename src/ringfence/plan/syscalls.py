@@ -36,7 +36,9 @@ class Answer(enum.IntEnum):
     ALLOW = 0x7FFF0000
     KILL = 0x80000000  # SECCOMP_RET_KILL_PROCESS
     NOTIFY = 0x7FC00000  # SECCOMP_RET_USER_NOTIF: the warden answers
+    DONE = 0x50000  # as if it were: no error, and nothing was done
     EPERM = 0x50000 | 1
+    EINVAL = 0x50000 | 22
     ENOTTY = 0x50000 | 25
     ENOSYS = 0x50000 | 38
     ENOPROTOOPT = 0x50000 | 92
@@ -83,6 +85,9 @@ def _row(names: str, answer: Answer, escape: str, *when: OneOf | AnyBit) -> Row:
 
 _ANOTHER = "it names somebody else"
 _STARVED = "other processes of the same user could be starved"
+_CRASH = "at a crash the kernel would start the host's program for that, as root, if the limit were not one byte"
+_RLIMIT_CORE, _CORE = 4, "it is about core files"
+_CORE_SET = (OneOf(1, (_RLIMIT_CORE,), _CORE), AnyBit(2, WHOLE, "it sets"))
 
 CLOSED = (
     _row(
@@ -175,6 +180,17 @@ CLOSED = (
         "the limits of another process of the same user could be taken to nothing",
         AnyBit(0, LOW, _ANOTHER),
         AnyBit(2, WHOLE, "it sets"),  # a pointer: NULL only if both halves are
+    ),
+    # DONE: whoever forbids its own core files (gpg-agent does) would give up at an error, and there are none anyway.
+    _row("prlimit64", Answer.EPERM, _CRASH, *_CORE_SET, AnyBit(3, WHOLE, "it asks for the old limit too")),
+    _row("prlimit64", Answer.DONE, _CRASH, *_CORE_SET),
+    _row("setrlimit", Answer.DONE, _CRASH, OneOf(0, (_RLIMIT_CORE,), _CORE)),
+    # EINVAL is what a file system without leases says.
+    _row(
+        "fcntl",
+        Answer.EINVAL,
+        "whoever opens the file outside, of which a read is permitted here, waits until the lease is given up",
+        OneOf(1, (1024, 1040), "it is F_SETLEASE or F_SETDELEG"),
     ),
     # A thread that passes its own id is refused with the strangers; passing 0 does the same and works.
     _row("setpriority ioprio_set", Answer.EPERM, _STARVED, AnyBit(1, LOW, _ANOTHER)),
