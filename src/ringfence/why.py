@@ -55,6 +55,26 @@ def reached(judged: Policy, question: Question) -> Decision:
     return decision
 
 
+def _said(decision: Decision) -> bytes:
+    """A decision as a line."""
+    rule, host = decision.rule, decision.host
+    spoken = rule or host
+    return msgspec.json.encode(
+        {
+            "verdict": decision.verdict.word,
+            "rule": _text(rule.path if rule else host.text if host else None),
+            "origin": _text(str(spoken.origin) if spoken else None),
+            "grant": _text(decision.grant),
+            "reason": _text(decision.reason),
+        }
+    )
+
+
+def _text(text: str | None) -> str | None:
+    """With names that are no characters spelled out: JSON has none such."""
+    return text and text.encode("utf-8", "backslashreplace").decode()
+
+
 class Desk:
     """Where questions are answered: one workspace, one set of flags, and the policies that lines bring along."""
 
@@ -99,19 +119,10 @@ class Desk:
         return policy.decide(judged, ACCESSES[question.access], real), real
 
     def answer(self, line: bytes) -> bytes:
-        """The answer to one line, as a line."""
+        """The answer to one line, as a line. Whatever goes wrong with it is its answer, and never a yes."""
         try:
-            decision, _ = self.decide(_question.decode(line))
+            return _said(self.decide(_question.decode(line))[0])
         except (RingfenceError, OSError, ValueError) as error:  # msgspec's own are ValueErrors
-            return msgspec.json.encode({"error": str(error)})
-        rule, host = decision.rule, decision.host
-        spoken = rule or host
-        return msgspec.json.encode(
-            {
-                "verdict": decision.verdict.word,
-                "rule": rule.path if rule else host.text if host else None,
-                "origin": str(spoken.origin) if spoken else None,
-                "grant": decision.grant,
-                "reason": decision.reason,
-            }
-        )
+            return msgspec.json.encode({"error": _text(str(error))})
+        except Exception as error:  # noqa: BLE001  # such as a depth that nobody has
+            return msgspec.json.encode({"error": _text(f"it could not be judged: {error!r}")})

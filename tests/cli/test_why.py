@@ -136,3 +136,41 @@ def test_a_path_beside_jsonl_is_refused(workspace: Path) -> None:
     done = why(workspace, "--jsonl", "read", "/")
 
     assert (done.returncode, done.stdout) == (2, "")
+
+
+def deep(count: int) -> str:
+    return "[" * count + "]" * count
+
+
+HOSTILE = (
+    "",
+    " ",
+    "\0",
+    "null",
+    "{",
+    deep(100_000),
+    '{"access": "read", "target": "\\ud800"}',
+    '{"access": "read", "target": "\\u0000"}',
+    '{"access": "connect", "target": "x", "port": 1e400}',
+    '{"access": "connect", "target": "x", "port": 99999999999999999999999999}',
+    '{"access": "read", "target": "x", "policy": ' + deep(100_000) + "}",
+    '{"access": "read", "target": "x", "policy": ' + deep(300) + "}",
+    *(f'{{"access": "read", "target": "x", "policy": {policy}}}' for policy in ("null", "1", '"x"', "[]", "[{}]")),
+)
+
+
+def test_a_line_that_is_no_question_is_answered_by_its_error(workspace: Path) -> None:
+    answers = asked(workspace, *HOSTILE, {"access": "read", "target": "x"})
+
+    assert [set(answer) for answer in answers[:-1]] == [{"error"}] * len(HOSTILE)
+    assert answers[-1]["verdict"] == "allow"
+
+
+def test_a_link_to_a_name_that_is_no_text_is_answered(workspace: Path) -> None:
+    """A command can leave one behind; it ended the whole batch."""
+    os.symlink(b"/nowhere\xff/a", os.fsencode(workspace / "link"))
+
+    answers = asked(workspace, *({"access": access, "target": "link/x"} for access in ("read", "write", "run")))
+
+    assert [answer["verdict"] for answer in answers] == ["allow", "deny", "allow"]
+    assert "\\udcff" in str(answers[1]["grant"])

@@ -102,8 +102,6 @@ def batch(judges: Judges) -> int:
     out = sys.stdout.buffer
     waits = not stat.S_ISREG(os.fstat(0).st_mode)  # somebody may be waiting for each answer
     for line in sys.stdin.buffer:
-        if not line.strip():
-            continue
         try:
             asked = decode(line)
             made = judge(ToolCall(asked.tool, asked.input), judges(asked.root, asked.cwd))

@@ -77,6 +77,8 @@ def shell(call: ToolCall, bounds: Bounds) -> Judgement:
         return Judgement(Verdict.DENY, ("the call has two commands, and which of them runs is not known",), call.input)
     if not isinstance(command, str):
         return Judgement(Verdict.DENY, ("the call has no command that is a text",), call.input)
+    if "\0" in command:
+        return Judgement(Verdict.DENY, ("the line holds a NUL character, at which some would end it",), call.input)
     if not command.strip():
         return Judgement(Verdict.ALLOW, (), call.input)
     if len(command) > LONGEST:

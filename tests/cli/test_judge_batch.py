@@ -1,0 +1,58 @@
+"""`ringfence judge --jsonl` on lines that somebody hostile wrote: an answer for each, and no yes by mistake."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PROGRAM = Path(sys.executable).parent / "ringfence"
+AS_ROOT = ["--as-root"] if os.geteuid() == 0 else []
+
+
+def call(command: object, **more: object) -> str:
+    return json.dumps({"tool": "bash", "input": {"command": command}, **more})
+
+
+HOSTILE = (
+    "",
+    " ",
+    "\0",
+    "null",
+    "[]",
+    "{",
+    "[" * 100_000,
+    '{"tool": "bash", "input": ' + '{"a": ' * 5_000 + "1" + "}" * 5_001,
+    '{"tool": "bash", "input": {"command": "\\ud800"}}',
+    '{"tool": "bash", "input": {"command": "ls", "a": 1e400}}',
+    '{"tool": 1, "input": {}}',
+    '{"tool": "bash", "input": []}',
+    call(None),
+    call(["ls"]),
+    call("ls\0 /tmp"),
+    call("(" * 50_000),
+    call("$(" * 5_000),
+    call("eval " * 5_000),
+    call("ls", root="/nonexistent"),
+    call("ls", root="\0"),
+    call("ls", cwd=5),
+    '{"tool": "bash", "input": {"command": "ls"}, "input": {"command": "touch /etc/x"}}',
+)
+
+
+@pytest.mark.parametrize("options", [[], ["--root", "."]], ids=["policy", "root"])
+def test_each_line_is_answered_and_none_by_a_mistaken_yes(options: list[str], tmp_path: Path) -> None:
+    (tmp_path / "ws").mkdir()
+    os.symlink(b"/nowhere\xff/a", os.fsencode(tmp_path / "ws" / "link"))
+    lines = (*HOSTILE, *(json.dumps({"tool": "write", "input": {"path": path}}) for path in ("link", "link/x")))
+    done = subprocess.run(
+        [PROGRAM, "judge", "--jsonl", *AS_ROOT, *options], cwd=tmp_path / "ws", capture_output=True, timeout=60,
+        input="".join(f"{line}\n" for line in (*lines, call("ls"))).encode(),
+    )  # fmt: skip
+    answers = [json.loads(line)["verdict"] for line in done.stdout.splitlines()]
+
+    assert (len(answers), done.stderr) == (len(lines) + 1, b"")
+    assert "allow" not in answers[:-1]
+    assert answers[-1] == "allow"
