@@ -44,15 +44,15 @@ _SAFE_KEYS = lazy(
     re.IGNORECASE | re.DOTALL,
 )
 _READS = frozenset(
-    "log show blame annotate rev-parse rev-list ls-files ls-tree ls-remote cat-file describe shortlog name-rev "
+    "log show blame annotate rev-parse rev-list ls-files ls-tree ls-remote cat-file shortlog name-rev "
     "for-each-ref "
     "show-ref merge-base cherry diff-tree var version help count-objects whatchanged check-ignore check-attr grep "
     "reflog "
     "show-branch verify-commit verify-tag fsck range-diff symbolic-ref".split()
 )
 _CHANGES = frozenset(
-    "status diff diff-index diff-files add commit checkout switch restore reset stash tag branch fetch pull push "
-    "merge rebase "
+    "status describe diff diff-index diff-files add commit checkout switch restore reset stash tag branch fetch pull "
+    "push merge rebase "
     "cherry-pick revert rm mv clean remote gc prune notes sparse-checkout apply am update-index write-tree read-tree "
     "commit-tree mktree mktag hash-object update-ref pack-refs repack rerere replace bisect submodule difftool "
     "mergetool "
@@ -114,6 +114,8 @@ def common(walk: Walk, call: Call, words: list[Field]) -> None:
             continue
         if _RUNS.match(word.text) and not (word.text in ("-x", "-O") and call.name in ("clean", "cherry-pick")):
             walk.doubt(f"git {call.name} {word.text} runs or reads something that is not known")
+        elif call.name in _REMOTE and _HELPER.match(word.text):
+            walk.doubt(f"git {call.name} {word.text} runs a program that carries it there")
         elif output := _OUTPUT.match(word.text):
             value = Field(output[2], raw=word.raw) if output[2] is not None else next(iter(words[index + 1 :]), None)
             if value is not None:
@@ -122,6 +124,8 @@ def common(walk: Walk, call: Call, words: list[Field]) -> None:
             walk.doubt(f"git {call.name} {word.text} may stand for an option that writes or runs")
 
 
+_REMOTE = frozenset("clone fetch pull push ls-remote remote archive submodule".split())
+_HELPER = re.compile(r"(?:--\w+=)?[A-Za-z0-9+.-]+::")
 _ABBREVIATED = tuple(
     "--output --output-directory --separate-git-dir --exec --upload-pack --receive-pack --ext-diff --template "
     "--unsafe-paths".split()

@@ -95,7 +95,7 @@ ROWS: dict[str, str] = {
     "--null-data --separate --sandbox --posix --unbuffered --follow-symlinks --debug --line-length=n !sed",
     **dict.fromkeys(
         ("awk", "gawk", "mawk", "nawk"),
-        "^ -F:n -v:n -f:q -i:q -l:q -E:q -e:q -o? -p? -d? --field-separator=n "
+        "^ -F:n -v:n -f:q -i:q -l:q -E:q -e:q --field-separator=n "
         "--assign=n --file=q --include=q --load=q --exec=q --source=q --sandbox --posix --re-interval !awk",
     ),
     "patch": "-bcEfFlnNRstTuvZ -p:n -i:r -d:d -o:w -r:w -B:n -z:n -V:n -F:n --strip=n --input=r --directory=d "
