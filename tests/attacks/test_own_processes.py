@@ -82,3 +82,23 @@ attempt("the loopback of IPv6", lambda: talked(socket.AF_INET6, ("::1", 0)))
     seen = field.program(field.ground(), program)
 
     assert set(seen.answers.values()) == {"done"}, seen.said
+
+
+def test_files_without_a_name_are_changed_by_whoever_made_them(field: Field) -> None:
+    program = """
+memory, gone = os.memfd_create("x"), os.open("gone", os.O_CREAT | os.O_RDWR)
+unnamed = os.open(".", os.O_TMPFILE | os.O_RDWR, 0o600)
+os.unlink("gone")
+for name, fd in (("memory", memory), ("gone", gone), ("unnamed", unnamed)):
+    own = f"/proc/self/fd/{fd}"
+    attempt(f"mode of {name}", lambda: os.fchmod(fd, 0o640))
+    attempt(f"owner of {name}", lambda: os.fchown(fd, os.getuid(), os.getgid()))
+    attempt(f"times of {name}", lambda: os.utime(fd))
+    attempt(f"length of {name}", lambda: os.truncate(own, 3))
+    attempt(f"writing {name}", lambda: write(own, flags=0))
+attempt("naming it", lambda: checked(libc.linkat(-100, f"/proc/self/fd/{unnamed}".encode(), -100, b"named", 0x400)))
+"""
+    seen = field.program(field.ground(), program)
+
+    assert set(seen.answers.values()) == {"done"}, seen
+    assert len(seen.answers) == 16

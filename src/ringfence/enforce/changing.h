@@ -54,6 +54,19 @@ struct changed {
 	char own[40];
 };
 
+/* Memory that is a file (memfd_create) has no name anywhere, whatever its path looks like. */
+static int is_memory(long fd, const struct facts *facts)
+{
+	static const char start[] = "/memfd:";
+	uint32_t same = 0;
+
+	if (facts->links || locate(fd) < 0)
+		return 0;
+	while (start[same] && judge.path[same] == start[same])
+		same++;
+	return !start[same];
+}
+
 static long find_changed(struct asked *asked, uint64_t directory, uint64_t address, int follows, struct changed *changed)
 {
 	struct facts facts;
@@ -62,7 +75,7 @@ static long find_changed(struct asked *asked, uint64_t directory, uint64_t addre
 	changed->is_path = address != 0;
 	changed->fd = address ? hold(asked, directory, address, follows) : take_descriptor(asked, directory & 0xffffffff);
 	answer = changed->fd < 0 ? changed->fd : facts_of(changed->fd, &facts);
-	if (!answer)
+	if (!answer && !is_memory(changed->fd, &facts))
 		answer = judge_object(asked, changed->fd, CHANGES);
 	changed->is_link = !answer && (facts.mode & TYPE_MASK) == SYMLINK_;
 	own_path(changed->own, changed->fd);
