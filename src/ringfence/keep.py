@@ -106,6 +106,8 @@ class Prepared:
             disk = enforce.survey([self.temporary], self.held, disk, request.ids)
         present = {asked: place.path for asked, place in disk.places.items() if place.kind is not Kind.MISSING}
         few = plan.with_aliases(plan.with_git_file(few, disk), present, mounts)
+        if not plan.has_view(self.host):
+            few = plan.with_one_way(few, present, mounts)
         disk = enforce.survey(plan.named_paths(few), self.held, disk, request.ids, denied)  # aliases are new
         if crowds:
             few, crowds = plan.parted(few, crowds, disk)

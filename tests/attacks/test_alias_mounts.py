@@ -31,8 +31,6 @@ def test_a_hidden_directory_is_hidden_wherever_it_shows(field: Field) -> None:
 
 @pytest.mark.needs_root
 def test_the_repository_is_protected_wherever_it_shows(field: Field) -> None:
-    if field.walls.backend == "landlock":
-        return  # there the protected names are a stated gap
     ground = field.ground()
     with_git(ground)
     ground.file("ws/alias/x").unlink()
@@ -44,3 +42,26 @@ def test_the_repository_is_protected_wherever_it_shows(field: Field) -> None:
     said = in_own_mounts(field, script)
 
     assert (ground.workspace / ".git/config").read_text() == before, said
+
+
+@pytest.mark.needs_root
+def test_what_may_be_written_is_not_written_by_another_way_past_the_patterns(field: Field) -> None:
+    """Landlock knows the workspace wherever it shows; names that must not appear are judged by their path."""
+    ground = field.ground()
+    with_git(ground)
+    alias = ground.file("outside/alias/x").parent
+    (ground.workspace / "late").mkdir()
+    ground.own()
+    names = (".mcp.json", ".claude/settings.json", ".git/hooks/pre-commit", ".git/config", "late/new.pem")
+    attack = "; ".join(f"mkdir -p {alias}/{name.rpartition('/')[0]}; echo evil >> {alias}/{name}" for name in names)
+    bind = f"mount --bind {ground.workspace} {alias} && cd {ground.workspace}"
+    script = f"{bind} && {{run}} sh -c '{attack}; echo fine > late/fine; echo was here'"
+
+    said = in_own_mounts(field, script, "--allow-read", str(ground.base), "--deny-write", "late/*.pem")
+
+    assert "was here" in said
+    assert (ground.workspace / "late/fine").read_text() == "fine\n", said
+    evil = [
+        name for name in names if (ground.workspace / name).exists() and "evil" in (ground.workspace / name).read_text()
+    ]
+    assert evil == []

@@ -2,6 +2,7 @@
 
 from .aliases import shown_twice as shown_twice
 from .aliases import with_aliases as with_aliases
+from .aliases import with_one_way as with_one_way
 from .caches import PLACES as PLACES
 from .caches import as_layered as as_layered
 from .caches import cache_paths as cache_paths

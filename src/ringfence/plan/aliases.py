@@ -10,7 +10,9 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from ..model import Mount, Policy, Rule, Verdict
+from ..model import BUILT_IN, Access, Mount, Need, Origin, Policy, Rule, Verdict
+
+SECOND_WAY = Origin("built-in, of another mount of what may be written")
 
 
 def upwards(path: str) -> Iterator[str]:
@@ -89,3 +91,26 @@ def with_aliases(policy: Policy, canonical: dict[str, str], mounts: tuple[Mount,
             continue
         added += [msgspec.structs.replace(rule, path=other) for other in table.elsewhere(canonical[rule.path])]
     return msgspec.structs.replace(policy, rules=policy.rules + tuple(added)) if added else policy
+
+
+def with_one_way(policy: Policy, canonical: dict[str, str], mounts: tuple[Mount, ...]) -> Policy:
+    """Without a view: what may be written, and shows elsewhere too, is written by its own path alone. Landlock knows it
+    wherever it shows, and the warden judges names by the path they are used by."""
+    devices = [mount.device for mount in mounts]
+    if len(set(devices)) == len(devices):
+        return policy
+    table = Table(mounts)
+    # Of what is built in only the workspace: without a view the others are narrowed to what is given one by one.
+    granted = {
+        canonical[rule.path]
+        for rule in policy.rules
+        if rule.access is Access.WRITE and rule.verdict is Verdict.ALLOW and rule.path in canonical
+        and (rule.origin != BUILT_IN or rule.path == policy.workspace)
+    }  # fmt: skip
+    others = {other for path in granted for other in table.elsewhere(path)}
+    added = tuple(
+        Rule(Access.WRITE, Verdict.DENY, other, SECOND_WAY, need=Need.WANTED)
+        for other in sorted(others)
+        if not any(above in granted for above in upwards(other))
+    )
+    return msgspec.structs.replace(policy, rules=policy.rules + added) if added else policy

@@ -6,6 +6,7 @@ pattern, for it is hidden. Of writes any denial does, so those are enough.
 """
 
 from ..model import BUILT_IN, Access, Disk, Policy, Rule, Step, StepKind, Verdict
+from .aliases import SECOND_WAY
 from .regions import Region, State, changes, is_below
 from .rules import PRIVATE, is_protecting
 from .sorts import Judged
@@ -46,6 +47,7 @@ def in_place_of_mounts(policy: Policy, disk: Disk, found: list[Region]) -> list[
         if is_protecting(rule):
             place = disk[rule.path]
             denied.update(path for path in (place.path, *place.links) if any(is_below(path, top) for top in granted))
+    denied.update(rule.path for rule in policy.rules if rule.origin == SECOND_WAY)
     steps = [_made(f"{path} may be changed", WRITE, PASSES, 0, _parts(path, False)) for path in granted]
     steps += [
         _made(f"{path} is refused when it is used", WRITE, DENIES, 0, _parts(path, False)) for path in sorted(denied)
