@@ -84,7 +84,7 @@ def random_step(rng: random.Random, kind: int) -> bytes:
     if kind == StepKind.WARDEN:
         numbers = [rng.randrange(2)]
     if kind == StepKind.NAME:
-        numbers, strings = [rng.randrange(9), rng.randrange(1, 4)], [b"n" * rng.choice((1, 2, 255))]
+        numbers, strings = [rng.randrange(9), rng.randrange(1, 5)], [b"n" * rng.choice((1, 2, 255))]
     if kind == StepKind.OBSERVE:
         numbers = [rng.randrange(1, 8)]
     if kind == StepKind.PATTERN:
@@ -256,7 +256,7 @@ def valid_steps(draw: st.DrawFn) -> tuple[Step, ...]:
         elif kind is StepKind.WARDEN:
             numbers = (1 if any(one.kind is StepKind.BUBBLEWRAP for one in steps) else numbers[0] % 2,)
         elif kind is StepKind.NAME:
-            numbers, strings = (numbers[0], 1 + numbers[1] % 3), (strings[0] or b"n",)
+            numbers, strings = (numbers[0], 1 + numbers[1] % 4), (strings[0] or b"n",)
         elif kind is StepKind.OBSERVE:
             numbers = (draw(st.integers(1, 7)),)
         elif kind is StepKind.PATTERN:
@@ -426,7 +426,7 @@ ROWS: list[tuple[str, Callable[[], bytes], int]] = [
     ),
     (
         "a verdict nobody knows",
-        lambda: whole(step(StepKind.WARDEN, 0), PARENT, step(StepKind.NAME, 0, 4, strings=(b"n",)), COMMAND),
+        lambda: whole(step(StepKind.WARDEN, 0), PARENT, step(StepKind.NAME, 0, 5, strings=(b"n",)), COMMAND),
         2,
     ),
     ("a listener nobody takes", lambda: in_order(STREAMS, LISTENING, TRUE), 1),

@@ -223,16 +223,21 @@ static int is_held(const struct asked *asked)
 	return thread.held == asked->thread;
 }
 
+static void put_base(char *at, int32_t directory)
+{
+	if (directory == AT_FDCWD)
+		put_text(at, "cwd");
+	else
+		put_number(put_text(at, "fd/"), (uint64_t)directory);
+}
+
 /* Where its relative paths begin, in /proc: the directory to look from, and its name there. */
 static long base_path(const struct asked *asked, int32_t directory, char *into)
 {
 	const int held = is_held(asked);
 	char *at = held ? into : put_text(proc_path(into, asked->thread, ""), "/");
 
-	if (directory == AT_FDCWD)
-		put_text(at, "cwd");
-	else
-		put_number(put_text(at, "fd/"), (uint64_t)directory);
+	put_base(at, directory);
 	return held ? THREAD_AT : AT_FDCWD;
 }
 

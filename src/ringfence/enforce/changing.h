@@ -4,7 +4,7 @@
 #ifndef RINGFENCE_CHANGING_H
 #define RINGFENCE_CHANGING_H
 
-#include "opening.h"
+#include "reading.h"
 
 enum { LONGEST_VALUE = 65536, NOW_ = 0x3fffffff };
 

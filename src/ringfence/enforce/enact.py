@@ -97,7 +97,7 @@ def detail_fits(kind: int, numbers: tuple[int, ...], strings: list[bytes]) -> bo
     if kind == WARDEN:
         return numbers[0] <= 1
     if kind == NAME:
-        return 1 <= numbers[1] <= 3 and all(0 < len(name) <= 255 for name in strings)
+        return 1 <= numbers[1] <= 4 and all(0 < len(name) <= 255 for name in strings)
     if kind == PATTERN:
         return numbers[0] <= 1 and numbers[1] <= 2 and numbers[2] <= 255 and all(map(PART.fullmatch, strings))
     if kind == OBSERVE:

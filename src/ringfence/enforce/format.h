@@ -65,7 +65,8 @@ struct record {
 };
 enum { READY = 1, FAILED = 2, PROBED = 3, ENDED = 4, DENIED = 5, LENT = 6, OPENED = 7, OBSERVED = 8, LOST = 9 };
 enum { IS_READ, IS_WRITE, PASSES = 0, DENIES = 1, ALWAYS = 2, MOST_PARTS = 63 }; /* what PATTERN is about, and says */
-enum { DENY = 1, WATCH = 2, PIN = 3 }; /* what NAME says: not to be made; a directory to be watched; not to be moved */
+/* What NAME says: not to be made; a directory to be watched; not to be moved; not to be changed, nor what is in it. */
+enum { DENY = 1, WATCH = 2, PIN = 3, KEEP = 4 };
 
 /* What each kind of step carries, whether it may come more than once, and what must have come before it. */
 static const struct shape {
@@ -215,7 +216,7 @@ static int detail_fits(const struct step *step)
 			if (!length || length > 255)
 				return 0;
 		}
-		return reader.numbers[1] >= DENY && reader.numbers[1] <= PIN;
+		return reader.numbers[1] >= DENY && reader.numbers[1] <= KEEP;
 	}
 	if (step->kind == PATTERN)
 		return pattern_fits(step);

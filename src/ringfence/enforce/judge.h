@@ -130,13 +130,17 @@ static long do_pattern(struct reader reader)
 	return 0;
 }
 
-/* The pattern that refuses an access, or none. Of writes any denial does; of reads the deepest rule decides, and of those
+/* The row that refuses an access, those of the table first and then the patterns, or none. Of writes any denial does; of reads the deepest rule decides, and of those
  * the one that is heard first; and what may not be read may not be written. Where some say what may be written, and so no
  * mount does, a change of what is there must be below one of those: Landlock has no right for it. */
-static struct judging *refuser(const char *path, uint32_t access)
+static uint32_t refuser(const char *path, uint32_t access)
 {
+	const struct row *kept = access == READS ? NULL : find_kept(path);
 	struct judging *best = NULL, *grant = NULL;
 	int best_depth = -1, granted = 0;
+
+	if (kept)
+		return (uint32_t)(kept - table.rows);
 
 	for (uint32_t i = 0; i < judge.count; i++) {
 		struct judging *judging = &judge.patterns[i];
@@ -153,24 +157,26 @@ static struct judging *refuser(const char *path, uint32_t access)
 		if (depth < 0)
 			continue;
 		if (judging->verdict == ALWAYS || judging->access == IS_WRITE)
-			return judging;
+			return table.count + i;
 		if (depth > best_depth || (depth == best_depth && judging->rank < best->rank)) {
 			best = judging;
 			best_depth = depth;
 		}
 	}
 	if (grant && !granted && access == CHANGES)
-		return grant;
-	return best && best->verdict != PASSES ? best : NULL;
+		best = grant;
+	else if (!best || best->verdict == PASSES)
+		return NO_ROW;
+	return table.count + (uint32_t)(best - judge.patterns);
 }
 
 /* Judge the path that stands in judge.path. What has no path (a pipe, a socket) is nobody's. */
 static long judge_path(struct asked *asked, uint32_t access)
 {
-	struct judging *no = judge.path[0] == '/' ? refuser(judge.path, access) : NULL;
+	uint32_t row = judge.path[0] == '/' ? refuser(judge.path, access) : NO_ROW;
 
-	if (no) {
-		observe(asked, access, REFUSED, table.count + (uint32_t)(no - judge.patterns), EACCES_, judge.path);
+	if (row != NO_ROW) {
+		observe(asked, access, REFUSED, row, EACCES_, judge.path);
 		return -EACCES_;
 	}
 	if (observer.wanted & ALLOWED && judge.path[0] == '/')
@@ -180,7 +186,7 @@ static long judge_path(struct asked *asked, uint32_t access)
 
 static int is_judged(void)
 {
-	return judge.count || observer.wanted & ALLOWED;
+	return judge.count || table.kept || observer.wanted & ALLOWED;
 }
 
 /* Where an object stands, as the kernel says. */

@@ -346,40 +346,6 @@ static long make_unheard_of(const struct asked *asked, uint64_t directory, const
 	return fd;
 }
 
-/* Something to be read that is there, the short way: the kernel goes there, and says where it has come to. In /proc it
- * would have come to what is ours; there, and for whatever else is odd, 0 is to go the long way. Nothing is changed by
- * it, so it does not matter whether whoever asked still waits: an answer to nobody is none. */
-static long open_to_read(struct asked *asked, uint64_t flags)
-{
-	struct open_how how = {.flags = flags | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, .resolve = RESOLVE_NO_MAGICLINKS};
-	struct facts facts;
-	uint32_t type;
-	long answer, fd = CALL(openat2, first.base, P(first.path), P(&how), sizeof(how), 0);
-
-	if (fd < 0)
-		return 0;
-	if (CALL(statx, fd, P(""), AT_EMPTY_PATH, 1 /* STATX_TYPE */, P(&facts)) || is_in_proc(fd, &facts))
-		return 0;
-	type = facts.mode & TYPE_MASK;
-	if (type == FIFO && !(flags & O_NONBLOCK)) {
-		answer = judge_object(asked, fd, READS);
-		return answer ? answer : wait_on_pipe(asked, fd, flags & ~(uint64_t)O_NOFOLLOW);
-	}
-	if (type != DIRECTORY_ && type != REGULAR_)
-		return 0;
-	answer = judge_object(asked, fd, READS);
-	if (answer)
-		return answer;
-	if (!(flags & O_NONBLOCK))
-		CALL(fcntl, fd, F_SETFL, flags, 0, 0);
-	answer = answer_at_once(asked, fd, flags);
-	close_fd(fd);
-	if (first.base != AT_FDCWD)
-		close_fd(first.base);
-	asked->is_clean = 1;
-	return answer;
-}
-
 /* Something that is there. */
 static long open_plainly(struct asked *asked, uint64_t flags)
 {
@@ -417,14 +383,14 @@ static long open_or_make(struct asked *asked, struct spot *spot, uint64_t flags,
 			return -E_LOOP;
 		if (spot->name[spot->length] || is_dots(spot->name, (long)spot->length))
 			return flags & O_EXCL ? -EEXIST_ : -EISDIR_;
-		answer = permit(asked, spot, MAKES, ANY_BUT_DENY);
-		/* Where a pattern refuses to have a name made, a link may stand that leads elsewhere. */
-		if (answer == -EACCES_ && judge.count && !(flags & O_EXCL) &&
+		/* A link that stands there leads elsewhere, and what is there and only read is not made. */
+		if (is_judged() && !(flags & O_EXCL) &&
 		    !CALL(statx, spot->directory, P(spot->name), AT_SYMLINK_NOFOLLOW, STATX_BASIC, P(&facts)) &&
-		    (facts.mode & TYPE_MASK) == SYMLINK_) {
+		    ((facts.mode & TYPE_MASK) == SYMLINK_ || access_of(flags) == READS)) {
 			answer = open_or_follow(asked, spot, flags);
 			continue;
 		}
+		answer = permit(asked, spot, MAKES, ANY_BUT_DENY);
 		if (!answer)
 			answer = CALL(openat, spot->directory, P(spot->name), made, mode & 07777, 0);
 		if (answer >= 0)
@@ -433,36 +399,6 @@ static long open_or_make(struct asked *asked, struct spot *spot, uint64_t flags,
 			answer = open_or_follow(asked, spot, flags);
 	}
 	return answer;
-}
-
-static long do_open(struct asked *asked, uint64_t directory, uint64_t address, uint64_t flags, uint64_t mode)
-{
-	const int makes = flags & O_CREAT ? 1 : 0;
-	struct spot spot;
-	long size, answer = makes ? take_umask(asked) : 0;
-
-	if (makes && flags & (O_PATH | O_DIRECTORY))
-		return -E_INVAL;
-	size = answer ? answer : fetch_path(asked, address, first.path);
-	if (size <= 0)
-		return size < 0 ? size : -E_NOENT;
-	if (makes && !is_judged()) {
-		answer = make_unheard_of(asked, directory, first.path, flags, mode);
-		if (answer >= 0) {
-			asked->is_clean = 1;
-			return answer_with(asked, answer, flags);
-		}
-	}
-	answer = open_named(asked, directory, &first);
-	if (!answer && access_of(flags) == READS && !makes)
-		answer = open_to_read(asked, flags);
-	if (!answer && !still_waits(asked))
-		answer = -ESRCH_;
-	if (!answer && !makes)
-		return open_plainly(asked, flags);
-	if (!answer)
-		answer = find_spot(asked, first.base, first.path, &spot);
-	return answer ? answer : open_or_make(asked, &spot, flags, mode);
 }
 
 #endif

@@ -265,6 +265,8 @@ static long find_spot(struct asked *asked, long base, char *path, struct spot *s
 	if (!spot->length) { /* nothing but slashes: the root itself, which every call refuses by this name too */
 		spot->length = 1;
 		put_text(spot->name, ".");
+		spot->directory = open_root(); /* not where we stand, which may be anywhere */
+		return spot->directory < 0 ? spot->directory : 0;
 	}
 	if (!from) {
 		spot->directory = base;
@@ -291,13 +293,18 @@ static struct {
 	char path[PATH_MOST];
 } spelled;
 
+static void spell(uint64_t directory, const char *path)
+{
+	if (spelled.is_wanted) {
+		put_text(spelled.path, path);
+		spelled.base = (int32_t)directory;
+	}
+}
+
 /* Open where a path begins. */
 static long open_named(const struct asked *asked, uint64_t directory, struct named *named)
 {
-	if (spelled.is_wanted) {
-		put_text(spelled.path, named->path);
-		spelled.base = (int32_t)directory;
-	}
+	spell(directory, named->path);
 	named->base = named->path[0] == '/' ? AT_FDCWD : open_base(asked, (int32_t)directory);
 	return named->base < 0 && named->base != AT_FDCWD ? named->base : 0;
 }

@@ -1,7 +1,8 @@
 /* The table: names that must not appear.
  *
  * It is a tree. A row is a name inside its parent; a parent is a directory that the plan knows by device and inode, or
- * another row, which then is a directory that does not exist yet: it is known by where it stands when it comes.
+ * another row, which then is a directory that does not exist yet: it is known by where it stands when it comes. Names that
+ * are there and are not to be changed are rows too, and are looked for by the path that the kernel has for them.
  */
 #ifndef RINGFENCE_TABLE_H
 #define RINGFENCE_TABLE_H
@@ -12,7 +13,7 @@ enum { MOST_ROWS = 16384, BUCKETS = 1024, MOST_BOUND = 4096, MOST_TOLD = 64 };
 
 static struct {
 	struct row {
-		const char *name; /* NULL: a directory of the plan's */
+		const char *name, *path; /* no name: a directory of the plan's, with its path */
 		uint32_t length, parent, next;
 		uint8_t verdict, told;
 	} rows[MOST_ROWS];
@@ -20,17 +21,27 @@ static struct {
 		uint64_t device, inode;
 		uint32_t row, next;
 	} bound[MOST_BOUND];
-	uint32_t count, bounds, told;
-	uint32_t buckets[BUCKETS], bound_buckets[BUCKETS]; /* a number and one; 0 is the end */
+	uint32_t count, bounds, told, kept;
+	uint32_t buckets[BUCKETS], bound_buckets[BUCKETS], kept_buckets[BUCKETS]; /* a number and one; 0 is the end */
 } table;
+
+enum { EMPTY_HASH = 0x811c9dc5 };
+
+static uint32_t mixed(uint32_t hash, const char *text, uint32_t length)
+{
+	for (uint32_t i = 0; i < length; i++)
+		hash = (hash ^ (uint8_t)text[i]) * 16777619U;
+	return hash;
+}
+
+static uint32_t bucket_of(uint32_t hash)
+{
+	return (hash ^ hash >> 15) % BUCKETS;
+}
 
 static uint32_t hash_of(const char *name, uint32_t length)
 {
-	uint32_t hash = 2166136261U;
-
-	for (uint32_t i = 0; i < length; i++)
-		hash = (hash ^ (uint8_t)name[i]) * 16777619U;
-	return (hash ^ hash >> 15) % BUCKETS;
+	return bucket_of(mixed(EMPTY_HASH, name, length));
 }
 
 static long bind_row(uint64_t device, uint64_t inode, uint32_t row)
@@ -48,14 +59,53 @@ static long bind_row(uint64_t device, uint64_t inode, uint32_t row)
 static long do_parent(struct reader reader)
 {
 	const uint64_t *numbers = reader.numbers;
-	long fd = open_planned(AT_FDCWD, string(&reader, NULL), O_PATH | O_DIRECTORY, numbers[0], numbers[1]);
+	struct row *row = &table.rows[table.count];
+	long fd;
 
+	if (table.count == MOST_ROWS)
+		return -ENOSPC_;
+	row->path = string(&reader, &row->length);
+	fd = open_planned(AT_FDCWD, row->path, O_PATH | O_DIRECTORY, numbers[0], numbers[1]);
 	if (fd < 0)
 		return fd;
 	close_fd(fd);
-	if (table.count == MOST_ROWS)
-		return -ENOSPC_;
 	return bind_row(numbers[0], numbers[1], table.count++);
+}
+
+/* Where a name that is kept is looked for: by its whole path. */
+static uint32_t *kept_bucket(const struct row *row)
+{
+	const struct row *above = &table.rows[row->parent];
+	uint32_t hash = mixed(EMPTY_HASH, above->path, above->length);
+
+	table.kept++;
+	hash = mixed(hash, "/", above->length > 1); /* the root ends with one */
+	return &table.kept_buckets[bucket_of(mixed(hash, row->name, row->length))];
+}
+
+static int is_path_of(const struct row *row, const char *path, uint32_t length)
+{
+	const struct row *above = &table.rows[row->parent];
+	const uint32_t from = above->length + (above->length > 1);
+
+	return length == from + row->length && path[from - 1] == '/' && same_bytes(path, above->path, above->length) &&
+	       same_bytes(path + from, row->name, row->length);
+}
+
+/* The row that keeps a path as it is, or what it is in; or none. */
+static const struct row *find_kept(const char *path)
+{
+	uint32_t hash = EMPTY_HASH;
+
+	for (uint32_t i = 0; table.kept && path[i];) {
+		hash = mixed(hash, path + i++, 1);
+		if (path[i] && path[i] != '/')
+			continue;
+		for (uint32_t at = table.kept_buckets[bucket_of(hash)]; at; at = table.rows[at - 1].next)
+			if (is_path_of(&table.rows[at - 1], path, i))
+				return &table.rows[at - 1];
+	}
+	return NULL;
 }
 
 /* NAME: what is said of names inside an earlier row; a row each. */
@@ -63,7 +113,7 @@ static long do_name(struct reader reader)
 {
 	const uint64_t *numbers = reader.numbers;
 
-	if (numbers[0] >= table.count)
+	if (numbers[0] >= table.count || (numbers[1] == KEEP && table.rows[numbers[0]].name))
 		return -E_PROTO;
 	for (uint32_t left = reader.step->strings; left; left--) {
 		struct row *row = &table.rows[table.count];
@@ -74,7 +124,7 @@ static long do_name(struct reader reader)
 		row->name = string(&reader, &row->length);
 		row->parent = (uint32_t)numbers[0];
 		row->verdict = (uint8_t)numbers[1];
-		bucket = &table.buckets[hash_of(row->name, row->length)];
+		bucket = row->verdict == KEEP ? kept_bucket(row) : &table.buckets[hash_of(row->name, row->length)];
 		row->next = *bucket;
 		*bucket = ++table.count;
 	}

@@ -302,7 +302,7 @@ static long shut_in(void)
 		ALLOW(mknodat), ALLOW(readlinkat), ALLOW(umask), ALLOW(pidfd_open), ALLOW(pidfd_getfd), ALLOW(dup3), ALLOW(bind),
 		ALLOW(fchdir), ALLOW(recvmsg), ALLOW(connect), ALLOW(listen), ALLOW(getsockopt),
 		ALLOW(setsockopt), ALLOW(sendto), ALLOW(sendmsg), ALLOW(socket), ALLOW(fstatfs), ALLOW(shutdown),
-		ALLOW(getdents64), ALLOW(epoll_ctl),
+		ALLOW(getdents64), ALLOW(epoll_ctl), ALLOW(chdir), ALLOW(getcwd),
 		ALLOW(setitimer), ALLOW(rt_sigreturn), ALLOW(truncate), ALLOW(fchmod), ALLOW(fchmodat), ALLOW(fchown),
 		ALLOW(fchownat), ALLOW(utimensat), ALLOW(setxattr), ALLOW(fsetxattr), ALLOW(removexattr), ALLOW(fremovexattr),
 		WATCHER,

@@ -14,8 +14,10 @@ from . import view
 from .regions import Region, State, between, changes
 from .rules import has_broker
 
-DENY = 1  # format.h
+DENY, KEEP = 1, 4  # format.h
 LEAST = 16  # names of one directory: with fewer there is nothing to save
+# Names that are there and unwritable: so many mounts take a launch longer than a run gains by writing without the warden.
+MANY, MOST = 200, 12_000  # the warden has room for 16,384 rows
 APART = ("/dev", "/proc")  # made by the view
 
 
@@ -25,6 +27,7 @@ class Held(msgspec.Struct, frozen=True):
     crowd: Crowd
     home: Region
     missing: tuple[str, ...]
+    kept: bool = False  # what is there is held by the warden's table, and not by mounts
 
     @property
     def way(self) -> list[str]:
@@ -145,7 +148,20 @@ def homed(crowds: Iterable[Crowd], found: list[Region]) -> list[Held]:
             continue
         if home.state is not State.READ or crowd.access is Access.READ:
             homes.append(Held(crowd, home, _missing(crowd) if home.state is State.WRITE else ()))
-    return homes
+    return _kept(homes)
+
+
+def _kept(homes: list[Held]) -> list[Held]:
+    """The crowds, with those that are many enough left to the warden. Not what is hidden: every open would be asked
+    about, and mounts are paid for once."""
+    able = [held.crowd.access is Access.WRITE and held.home.state is State.WRITE for held in homes]
+    count = sum(len(held.crowd.present) for held, is_able in zip(homes, able, strict=True) if is_able)
+    if not MANY < count <= MOST - sum(len(held.missing) + len(held.way) for held in homes):
+        return homes
+    return [
+        msgspec.structs.replace(held, kept=is_able and bool(held.crowd.present))
+        for held, is_able in zip(homes, able, strict=True)
+    ]
 
 
 def _missing(crowd: Crowd) -> tuple[str, ...]:
@@ -167,12 +183,12 @@ def ways(found: Homed) -> list[str]:
 
 def pins(found: Homed) -> list[str]:
     """Those of them that must be mount points; on the way to names that are not there the warden holds them."""
-    return [path for held in found if held.crowd.present for path in held.way]
+    return [path for held in found if held.crowd.present and not held.kept for path in held.way]
 
 
 def mounts(found: Homed) -> list[Step]:
     """What covers the names that are there."""
-    return [step for held in found for step in _mounts(held.crowd)]
+    return [step for held in found if not held.kept for step in _mounts(held.crowd)]
 
 
 def _mounts(crowd: Crowd) -> list[Step]:
@@ -192,12 +208,14 @@ def rows(found: Homed, numbers: dict[str, int]) -> tuple[list[Step], list[str]]:
     steps: list[Step] = []
     paths: list[str] = []
     for held in found:
-        path, names = held.crowd.directory, held.missing
-        if names:
-            text = f"{len(names)} names in {path} must not appear ({held.crowd.said})"
-            strings = tuple([name.encode("utf-8", "surrogateescape") for name in names])
-            steps.append(Step(StepKind.NAME, text, (numbers[path], DENY), strings))
-            paths += [f"{path}/{name}" for name in names]
+        path = held.crowd.directory
+        present = tuple(held.crowd.present) if held.kept else ()
+        for names, verdict, what in ((held.missing, DENY, "must not appear"), (present, KEEP, "are not to be changed")):
+            if names:
+                text = f"{len(names)} names in {path} {what} ({held.crowd.said})"
+                strings = tuple([name.encode("utf-8", "surrogateescape") for name in names])
+                steps.append(Step(StepKind.NAME, text, (numbers[path], verdict), strings))
+                paths += [f"{path}/{name}" for name in names]
     return steps, paths
 
 

@@ -209,11 +209,14 @@ def warden_steps(
         return [], (), Judged.NOTHING, Observe.NOTHING
     names, watched = table.rows(changes(found), disk, many) if has_view(host) else ([], ())
     late, judged = patterns.lower(policy)
+    kept = any(held.kept for held in many)
+    if kept:
+        judged |= Judged.WRITES
     if not has_view(host):
         more = patterns.in_place_of_mounts(policy, disk, found)
         late, judged = late + more, judged | (Judged.WRITES if more else Judged.NOTHING)
     watched = (*watched, *("/" + b"/".join(step.strings).decode("utf-8", "surrogateescape") for step in late))
-    observe = command.observe | (Observe.REFUSALS if late else Observe.NOTHING)
+    observe = command.observe | (Observe.REFUSALS if late or kept else Observe.NOTHING)
     if observe & ~Observe.REFUSALS:
         judged = Judged.READS | Judged.WRITES
     told = [Step(StepKind.OBSERVE, f"what is told: {observe.name}".lower(), (int(observe),))] * bool(observe)

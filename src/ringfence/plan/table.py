@@ -58,7 +58,7 @@ def rows(changed: Changed, disk: Disk, many: crowds.Homed = ()) -> tuple[list[St
             inside = table.lead(region.path, above, region.path)
             table.names[region.path] = (inside, DENY, f"{region.path} must not appear ({region.rule.origin})")
     for held in many:
-        if held.missing:
+        if held.missing or held.kept:
             table.lead(f"{held.crowd.directory}/", held.home, f"names in {held.crowd.directory}")
     numbers = {path: number for number, path in enumerate(table.parents)}
     steps = list(table.parents.values())
