@@ -56,6 +56,7 @@ def held(world: World, walls: Walls) -> tuple[int, list[str]]:
         backend(walls),
     ):
         patch.setattr(crowds, "LEAST", world.least)
+        patch.setattr(crowds, "MANY", world.many)
         workspace = str(base / "ws")
         flags = ringfence.Flags(policy_files=(file,), cwd=workspace)
         as_root = walls.who == "root"

@@ -52,6 +52,7 @@ class World(NamedTuple):
     pairs: tuple[tuple[str, str], ...]
     place: str = "/var/tmp"  # where the base is made
     least: int = crowds.LEAST  # how many denied names of a directory are planned as one
+    many: int = crowds.MANY  # from how many on the warden holds those that are there
 
     def policy(self, base: str) -> dict[str, object]:
         lists: dict[str, list[str]] = {key: [] for key in KEYS}
@@ -82,8 +83,8 @@ def worlds(draw: st.DrawFn, places: tuple[str, ...] = ("/var/tmp",)) -> World:
     rules += draw(st.lists(st.tuples(st.sampled_from(KEYS), st.sampled_from(PATTERNS)), max_size=2))
     rules += draw(st.sampled_from(([], [("allowRead", "")])))
     pairs = draw(st.lists(st.tuples(st.sampled_from(UNIVERSE), st.sampled_from(UNIVERSE)), max_size=40))
-    least = draw(st.sampled_from((crowds.LEAST, 1)))
-    return World(tuple(nodes), tuple(rules), tuple(pairs), draw(st.sampled_from(places)), least)
+    least, many = draw(st.sampled_from(((crowds.LEAST, crowds.MANY), (1, crowds.MANY), (1, 0))))
+    return World(tuple(nodes), tuple(rules), tuple(pairs), draw(st.sampled_from(places)), least, many)
 
 
 def build(world: World, base: Path) -> None:
