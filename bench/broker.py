@@ -2,9 +2,9 @@
 
 Each in three plans: the default one, one whose network is asked for by name, and one with a pattern that denies
 something to be read, for which every open is the warden's. The plans take turns in short rounds; each times itself
-inside, so that a launch is not in it, and what is shown is the median of ROUNDS (argument, 9) ratios to the default plan
-of the same round, with the lower and upper quarter. The network's rows show 2 in 100, so they have four times as many
-rounds, and run on one processor: the warden has no part in them.
+inside, so that a launch is not in it, and what is shown is the median of ROUNDS (argument, 9) ratios to the default
+plan of the same round, with the lower and upper quarter. The network's rows are to show 2 in 100, so they have four
+times as many rounds, and run on one processor: the warden has no part in them.
 """
 
 import os
@@ -84,9 +84,7 @@ def compare(words: list[str], cwd: str, one: ringfence.Flags, other: ringfence.F
     for number in range(rounds + 1):
         pair = {}
         for which in (0, 1) if number % 2 else (1, 0):
-            outcome = ringfence.run(
-                words, workspace=cwd, cwd=cwd, env=environ, flags=(one, other)[which], capture=True
-            )
+            outcome = ringfence.run(words, workspace=cwd, cwd=cwd, env=environ, flags=(one, other)[which], capture=True)
             assert outcome.ok, outcome
             pair[which] = int(outcome.stdout)
         took.append([pair[0], pair[1]])
@@ -108,8 +106,8 @@ def main() -> int:
     everywhere = os.sched_getaffinity(0)
     try:
         prepare(workspace)
-        for what, (words, mark) in ROWS.items():
-            words = [word.replace("{cwd}", cwd) for word in words]
+        for what, (text, mark) in ROWS.items():
+            words = [word.replace("{cwd}", cwd) for word in text]
             if which in ("", "network"):
                 os.sched_setaffinity(0, {max(everywhere)})
                 print(f"{what:30} network {compare(words, cwd, plain, network, 4 * rounds)}   (mark {NETWORK_MARK} x)")

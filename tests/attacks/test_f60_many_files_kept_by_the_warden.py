@@ -5,8 +5,9 @@ Every way of changing one is tried, by every spelling, through its directory, an
 
 import os
 
-from ringfence.plan import crowds
 from tests.attacks.conftest import Field, Ground
+
+from ringfence.plan import crowds
 
 PROGRAM = """
 import threading, time

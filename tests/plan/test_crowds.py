@@ -100,3 +100,22 @@ def test_thousands_of_names_are_a_handful_of_steps(tmp_path: Path) -> None:
     outcome = ringfence.run(["sh", "-c", tries], workspace=str(workspace), flags=flags, capture=True, as_root=ROOT)
     assert sorted(os.listdir(workspace)) == ["dir", "link", "there"], outcome
     assert b"ermission denied" in (outcome.stdout or b""), outcome
+
+
+def test_hundreds_of_unwritable_names_that_exist_are_rows(tmp_path: Path) -> None:
+    workspace = tmp_path / "ws"
+    (workspace / "in").mkdir(parents=True)
+    names = [f"{workspace}/in/{number}" for number in range(crowds.MANY + 1)]
+    for name in names:
+        Path(name).touch()
+    keep.forget_all()
+    made, few = (
+        keep.prepare(make_request(str(workspace), flags=ringfence.Flags(deny_write=tuple(some)), as_root=ROOT))
+        for some in (names, names[1:])
+    )
+
+    kept = [step for step in made.walls.head if step.kind is StepKind.NAME and step.numbers[1] == crowds.KEEP]
+    assert [len(step.strings) for step in kept] == [len(names)]
+    assert not [step for step in made.walls.head if step.numbers[:1] == (view.BIND_EACH,)]
+    assert "what is changed, too" in made.walls.tail[-1].text, "what writes is the warden's then"
+    assert [step for step in few.walls.head if step.numbers[:1] == (view.BIND_EACH,)], "fewer are mounts"

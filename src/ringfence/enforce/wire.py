@@ -7,7 +7,7 @@ import functools
 import struct
 from collections.abc import Iterable, Sequence
 
-from ..model import Step
+from ..model import Step, StepKind
 
 MAGIC = b"RFPLAN1\0"
 VERSION = 1
@@ -27,15 +27,19 @@ def read_records(data: bytes) -> tuple[list[tuple[int, int, int, int]], str]:
     return records, data[at:].decode("utf-8", "replace").strip()
 
 
-@functools.lru_cache(maxsize=512)
 def _encode_text(text: bytes) -> bytes:
-    """Kept: most of a plan is an environment, and that is the same from run to run."""
     return b"%b%b\0" % (len(text).to_bytes(4, "little"), text)
+
+
+# Kept: most of a plan is an environment, and that is the same from run to run. Names of a crowd are not.
+_kept = functools.lru_cache(maxsize=512)(_encode_text)
+_FEW = 8
 
 
 def encode_step(step: Step) -> bytes:
     """One step, padded to eight bytes."""
-    body = struct.pack(f"<{len(step.numbers)}Q", *step.numbers) + b"".join(map(_encode_text, step.strings))
+    texts = map(_kept if len(step.strings) < _FEW or step.kind is StepKind.EXEC else _encode_text, step.strings)
+    body = struct.pack(f"<{len(step.numbers)}Q", *step.numbers) + b"".join(texts)
     padding = -len(body) % 8
     size = STEP.size + len(body) + padding
     return STEP.pack(step.kind, len(step.numbers), len(step.strings), size, 0) + body + bytes(padding)

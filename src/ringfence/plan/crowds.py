@@ -16,8 +16,9 @@ from .rules import has_broker
 
 DENY, KEEP = 1, 4  # format.h
 LEAST = 16  # names of one directory: with fewer there is nothing to save
-# Names that are there and unwritable: so many mounts take a launch longer than a run gains by writing without the warden.
-MANY, MOST = 200, 12_000  # the warden has room for 16,384 rows
+# Names that are there and unwritable: from so many on mounts cost a launch more than judged writes cost a run. The
+# warden has room for 16,384 rows.
+MANY, MOST = 200, 12_000
 APART = ("/dev", "/proc")  # made by the view
 
 
