@@ -86,7 +86,7 @@ def compare(words: list[str], cwd: str, one: ringfence.Flags, other: ringfence.F
         for which in (0, 1) if number % 2 else (1, 0):
             outcome = ringfence.run(words, workspace=cwd, cwd=cwd, env=environ, flags=(one, other)[which], capture=True)
             assert outcome.ok, outcome
-            pair[which] = int(outcome.stdout)
+            pair[which] = int(outcome.stdout or b"")
         took.append([pair[0], pair[1]])
     ratios = [second / first for first, second in took[1:]]  # the first is not warm
     low, middle, high = statistics.quantiles(ratios, n=4)
