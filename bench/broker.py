@@ -4,7 +4,7 @@ Each in three plans: the default one, one whose network is asked for by name, an
 something to be read, for which every open is the warden's. The plans take turns in short rounds; each times itself
 inside, so that a launch is not in it, and what is shown is the median of ROUNDS (argument, 9) ratios to the default
 plan of the same round, with the lower and upper quarter. The network's rows are to show 2 in 100, so they have four
-times as many rounds, and run on one processor: the warden has no part in them.
+times as many rounds, run on one processor, and are of processor time: the warden has no part in them.
 """
 
 import os
@@ -19,14 +19,22 @@ import ringfence
 
 FILES = 20_000
 OWNER = (65534, 65534) if os.geteuid() == 0 else None
-# Opens a file so often, or runs a command so often; the nanoseconds that each of them took.
+# Opens a file so often, or runs a command so often; the nanoseconds that each of them took, by the clock and of the
+# processor.
 LOOP = """
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
+static long long spent(int who) {
+  struct rusage of;
+  getrusage(who, &of);
+  return (of.ru_utime.tv_sec + of.ru_stime.tv_sec) * 1000000000LL +
+         (of.ru_utime.tv_usec + of.ru_stime.tv_usec) * 1000LL;
+}
 int main(int argc, char **argv) {
   struct timespec begin, end;
   int count = argc > 2 ? atoi(argv[1]) : 0;
@@ -47,15 +55,17 @@ int main(int argc, char **argv) {
     close(fd);
   }
   clock_gettime(CLOCK_MONOTONIC, &end);
-  printf("%lld\\n", ((end.tv_sec - begin.tv_sec) * 1000000000LL + end.tv_nsec - begin.tv_nsec) / (count ? count : 1));
+  count = count ? count : 1;
+  printf("%lld %lld\\n", ((end.tv_sec - begin.tv_sec) * 1000000000LL + end.tv_nsec - begin.tv_nsec) / count,
+         (spent(RUSAGE_SELF) + spent(RUSAGE_CHILDREN)) / count);
 }
 """
 OPENS = """
 import os, sys, time
-begin = time.perf_counter_ns()
+begin, used = time.perf_counter_ns(), time.process_time_ns()
 for _ in range(20_000):
     os.close(os.open(sys.argv[1], os.O_RDONLY))
-print((time.perf_counter_ns() - begin) // 20_000)
+print((time.perf_counter_ns() - begin) // 20_000, (time.process_time_ns() - used) // 20_000)
 """
 ROWS = {
     "opens in C": (["./loop", "20000", "many/1/1"], 8),
@@ -77,16 +87,17 @@ def prepare(workspace: Path) -> None:
         subprocess.run(["chown", "-R", f"{OWNER[0]}:{OWNER[1]}", str(workspace)], check=True)
 
 
-def compare(words: list[str], cwd: str, one: ringfence.Flags, other: ringfence.Flags, rounds: int) -> str:
-    """The median and the quarters of the ratios of two plans that take turns, each first every second time."""
+def compare(words: list[str], cwd: str, plans: tuple[ringfence.Flags, ringfence.Flags], rounds: int, time: int) -> str:
+    """The median and the quarters of the ratios of two plans that take turns, each first every second time; of the
+    time by the clock (0) or of the processor (1)."""
     environ = {"PATH": os.environ["PATH"], "HOME": cwd}
     took: list[list[int]] = []
     for number in range(rounds + 1):
         pair = {}
         for which in (0, 1) if number % 2 else (1, 0):
-            outcome = ringfence.run(words, workspace=cwd, cwd=cwd, env=environ, flags=(one, other)[which], capture=True)
+            outcome = ringfence.run(words, workspace=cwd, cwd=cwd, env=environ, flags=plans[which], capture=True)
             assert outcome.ok, outcome
-            pair[which] = int(outcome.stdout or b"")
+            pair[which] = int((outcome.stdout or b"").split()[time])
         took.append([pair[0], pair[1]])
     ratios = [second / first for first, second in took[1:]]  # the first is not warm
     low, middle, high = statistics.quantiles(ratios, n=4)
@@ -110,10 +121,13 @@ def main() -> int:
             words = [word.replace("{cwd}", cwd) for word in text]
             if which in ("", "network"):
                 os.sched_setaffinity(0, {max(everywhere)})
-                print(f"{what:30} network {compare(words, cwd, plain, network, 4 * rounds)}   (mark {NETWORK_MARK} x)")
+                seen = compare(words, cwd, (plain, network), 4 * rounds, 1)
+                print(f"{what:30} network {seen}   (mark {NETWORK_MARK} x)")
                 os.sched_setaffinity(0, everywhere)
             if which in ("", "judged"):
-                print(f"{what:30} judged  {compare(words, cwd, plain, judged, rounds)}   (mark {mark} x)", flush=True)
+                print(
+                    f"{what:30} judged  {compare(words, cwd, (plain, judged), rounds, 0)}   (mark {mark} x)", flush=True
+                )
     finally:
         shutil.rmtree(workspace)
     return 0
