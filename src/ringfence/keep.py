@@ -113,6 +113,7 @@ class Prepared:
             few, crowds = plan.parted(few, crowds, disk)
         few, found, many, disk = self._lay_out(few, crowds, disk)
         pins, spines = plan.further_paths(found, self.host, many)
+        pins += plan.link_ways(few, disk, found, self.host)
         disk = enforce.list_children(enforce.survey(pins, self.held, disk, request.ids), spines, request.ids)
         folding = enforce.folding(plan.ways(found, self.host, many), mounts)
         self.disk = msgspec.structs.replace(disk, folding=folding)

@@ -1,4 +1,4 @@
-"""F53: a protected name is a symbolic link. The run starts, the target is protected, and of the link it is said."""
+"""F53: a protected name is a symbolic link, or one that leads nowhere. Its target is protected, and so is the link."""
 
 from tests.attacks.conftest import Field, Ground, with_git
 
@@ -22,4 +22,24 @@ def prepare(ground: Ground) -> list[str]:
 
 
 def test_a_link_among_the_protected_names_protects_its_target(field: Field) -> None:
-    field.repels(PROGRAM, prepare, gaps={"view": {"replace the link": "/.git/hooks kept"}})
+    field.repels(PROGRAM, prepare)
+
+
+DANGLING = """
+attempt("written through", lambda: write(".mcp.json"))
+attempt("removed", lambda: os.unlink(".mcp.json"))
+attempt("replaced", lambda: (write("mine"), os.rename("mine", ".mcp.json")))
+attempt("moved away", lambda: os.rename(".envrc", "aside"))
+attempt("exchanged", lambda: (write("mine2"), syscall(NR.renameat2, -100, b"mine2", -100, b".claude", 2)))
+attempt("its target made", lambda: write("later/settings.json") if os.path.isdir("later") else os.mkdir("nowhere2"))
+"""
+
+
+def dangling(ground: Ground) -> list[str]:
+    for name, target in ((".mcp.json", "nowhere"), (".envrc", "nowhere1"), (".claude", "nowhere2")):
+        (ground.workspace / name).symlink_to(target)
+    return []
+
+
+def test_a_link_that_leads_nowhere_stays(field: Field) -> None:
+    field.repels(DANGLING, dangling)

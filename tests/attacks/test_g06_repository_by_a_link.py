@@ -1,9 +1,6 @@
 """G6, L16: .git is a symbolic link, or one of the directories above a denied name is; the link is replaced."""
 
-import pytest
 from tests.attacks.conftest import Field, Ground, with_git
-
-from ringfence import Unenforceable
 
 REPOSITORY = """
 attempt("replaced", lambda: (os.unlink(".git"), os.makedirs(".git/hooks"), write(".git/hooks/pre-commit")))
@@ -27,18 +24,11 @@ def linked_directory(ground: Ground) -> list[str]:
     return []
 
 
-def test_of_a_link_to_the_repository_it_is_said_that_it_can_be_replaced(field: Field) -> None:
-    field.repels(REPOSITORY, linked_repository, gaps={"view": {"replaced": "kept through its link"}})
+def test_a_link_to_the_repository_is_not_replaced(field: Field) -> None:
+    field.repels(REPOSITORY, linked_repository)
 
 
-def test_a_denial_through_a_link_holds_or_nothing_runs(field: Field) -> None:
-    if field.walls.backend == "landlock":
-        field.repels(
-            DENIED, linked_directory, denied=lambda ground: {"deny_write": (str(ground.workspace / "link/rules"),)}
-        )
-        return
-    ground = field.ground()
-    linked_directory(ground)
-    ground.own()
-    with pytest.raises(Unenforceable, match="kept through its link"):
-        field.program(ground, DENIED, deny_write=(str(ground.workspace / "link/rules"),))
+def test_a_denial_through_a_link_holds(field: Field) -> None:
+    field.repels(
+        DENIED, linked_directory, denied=lambda ground: {"deny_write": (str(ground.workspace / "link/rules"),)}
+    )

@@ -21,6 +21,7 @@ from .make import assemble as assemble
 from .make import covered_places as covered_places
 from .make import further_paths as further_paths
 from .make import lay_out as lay_out
+from .make import link_ways as link_ways
 from .make import make_plan as make_plan
 from .make import make_walls as make_walls
 from .make import named_paths as named_paths

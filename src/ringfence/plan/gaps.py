@@ -1,6 +1,6 @@
 """What was asked and cannot be given here, and why. Pure."""
 
-from collections.abc import Set
+from collections.abc import Collection, Set
 
 from ..model import BUILT_IN, Access, Disk, Gap, Host, Kind, Need, Origin, Policy, Rule, Verdict
 from .aliases import upwards
@@ -88,16 +88,17 @@ def folding_gaps(found: list[Region], disk: Disk, many: Homed) -> list[Gap]:
     ]
 
 
-def link_gaps(policy: Policy, disk: Disk, held: Set[str] = frozenset()) -> list[Gap]:
+def link_gaps(policy: Policy, disk: Disk, held: Set[str] = frozenset(), kept: Collection[str] = ()) -> list[Gap]:
     """Symbolic links in writable places on the way to something denied: the target is held, the link is not. `held` are
-    directories in which no name can be replaced.
+    directories in which no name can be replaced, `kept` links that the warden holds.
 
     Whoever replaces a link on the way to an unwritable file puts another in its place; what was hidden stays hidden.
     """
     roots = {disk[rule.path].path for rule in policy.rules if is_allow_write(rule)}
 
     def loose(rule: Rule) -> tuple[str, ...]:
-        return tuple(link for link in disk[rule.path].links if link.rpartition("/")[0] not in held)
+        places = disk[rule.path].links
+        return tuple(link for link in places if link not in kept and link.rpartition("/")[0] not in held)
 
     return [
         Gap(

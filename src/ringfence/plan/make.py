@@ -31,7 +31,7 @@ from .means import is_root_hidden, with_view, without_view
 from .network import is_asked, network_gaps, wants_datagrams
 from .own import own_steps
 from .ready import filter_of
-from .regions import Region, State, changes, is_below, regions
+from .regions import Region, State, between, changes, is_below, regions
 from .rules import (
     DEVICES,
     PRIVATE,
@@ -97,6 +97,14 @@ def further_paths(found: list[Region], host: Host, many: crowds.Homed = ()) -> t
     changed = changes(found)
     pins = [path for region, above in changed for path in view.pins(region, above)]
     return [*pins, *table.ways(changed), *crowds.ways(many)], []
+
+
+def link_ways(policy: Policy, disk: Disk, found: list[Region], host: Host) -> list[str]:
+    """And the directories on the way to links that lead to something denied."""
+    if not has_view(host):
+        return []
+    kept = table.links(without_swayed(policy, disk), disk, changes(found))
+    return [path for link, home in kept.items() for path in between(link, home.path)]
 
 
 def ways(found: list[Region], host: Host, many: crowds.Homed) -> list[str]:
@@ -207,9 +215,10 @@ def warden_steps(
     judged for them, and what is told."""
     if not has_broker(policy, host):
         return [], (), Judged.NOTHING, Observe.NOTHING
-    names, watched = table.rows(changes(found), disk, many) if has_view(host) else ([], ())
+    links = table.held_links(policy, disk, changes(found)) if has_view(host) else {}
+    names, watched = table.rows(changes(found), disk, many, links) if has_view(host) else ([], ())
     late, judged = patterns.lower(policy)
-    kept = any(held.kept for held in many)
+    kept = bool(links) or any(held.kept for held in many)
     if kept:
         judged |= Judged.WRITES
     if not has_view(host):

@@ -6,7 +6,7 @@ Each gives the steps before the command's own process, what Landlock grants, and
 import msgspec
 
 from ..model import BUILT_IN, Command, Disk, Gap, Host, Kind, Need, Policy, Step, StepKind
-from . import allowlist, caches, crowds, landlock, limits, patterns, view
+from . import allowlist, caches, crowds, landlock, limits, patterns, table, view
 from .gaps import link_gaps
 from .network import doors, port_steps, wants_datagrams
 from .regions import Region, State, changes, is_below
@@ -44,7 +44,7 @@ def with_view(
     grants = [step for region, _ in changed for step in granted(region, handled)] + caches.grants(layered, handled)
     if is_root_hidden(found):
         grants += hidden_root(disk, handled, gaps)
-    gaps += link_gaps(policy, disk)
+    gaps += link_gaps(policy, disk, kept=table.held_links(policy, disk, changed) if has_broker(policy, host) else ())
     why = "a mount goes with the file it covers, and what stands there then is not covered"
     gaps.append(
         Gap("what somebody outside replaced during the run kept hidden or unwritable", why, Need.WANTED, BUILT_IN)

@@ -2,15 +2,16 @@
 
 Pure. A mount holds what exists; a name that does not exist yet is held by the warden, who makes the command's new names
 for it (enforce/broker.h). What exists on the way must stay where it is, or the name would appear under another; what
-does not exist yet is watched, so that the names inside it are known when it comes.
+does not exist yet is watched, so that the names inside it are known when it comes. A symbolic link cannot be mounted
+over either: on the way to something denied it is a row too, and is not to be changed.
 """
 
-from ..model import Disk, Kind, Step, StepKind
+from ..model import Disk, Kind, Policy, Step, StepKind, Verdict
 from . import crowds
 from .regions import Region, State, between
 from .view import is_creatable
 
-DENY, WATCH, PIN = crowds.DENY, 2, 3  # format.h
+DENY, WATCH, PIN, KEEP = crowds.DENY, 2, 3, crowds.KEEP  # format.h
 
 Changed = list[tuple[Region, Region | None]]
 
@@ -23,6 +24,34 @@ def ways(changed: Changed) -> list[str]:
         if above is not None and is_creatable(region, above)
         for path in between(region.path, above.path)
     ]
+
+
+Links = dict[str, Region]
+
+
+def links(policy: Policy, disk: Disk, changed: Changed) -> Links:
+    """The symbolic links in writable trees on the way to something denied, each with the region it stands in."""
+    regions = {region.path: region for region, _ in changed}
+    found: Links = {}
+    for rule in policy.rules:
+        if rule.verdict is not Verdict.DENY or rule.glob:
+            continue
+        for link in disk[rule.path].links:
+            above = link.rpartition("/")[0] or "/"
+            while above not in regions and above != "/":
+                above = above.rpartition("/")[0] or "/"
+            if above in regions and regions[above].state is State.WRITE:
+                found[link] = regions[above]
+    return found
+
+
+def held_links(policy: Policy, disk: Disk, changed: Changed) -> Links:
+    """Those of them that can be held: what is on the way to them is known."""
+    return {
+        link: region
+        for link, region in links(policy, disk, changed).items()
+        if all(path in disk.places and disk[path].kind is Kind.DIRECTORY for path in between(link, region.path))
+    }
 
 
 class _Table:
@@ -45,21 +74,26 @@ class _Table:
                 if exists:
                     self.parents[path] = _parent(path, place.device, place.inode)
                 why = "stays where it is" if exists else "is watched when it comes"
-                self.names[path] = (here, PIN if exists else WATCH, f"{path} {why}: {what} must not appear")
+                self.names[path] = (here, PIN if exists else WATCH, f"{path} {why}: {what}")
             here = path
         return here
 
 
-def rows(changed: Changed, disk: Disk, many: crowds.Homed = ()) -> tuple[list[Step], tuple[str, ...]]:
+def rows(
+    changed: Changed, disk: Disk, many: crowds.Homed = (), kept: Links | None = None
+) -> tuple[list[Step], tuple[str, ...]]:
     """The table, first the directories that exist, then the names in them; and the path that each row is about."""
     table = _Table(disk)
     for region, above in changed:
         if above is not None and is_creatable(region, above):
-            inside = table.lead(region.path, above, region.path)
+            inside = table.lead(region.path, above, f"{region.path} must not appear")
             table.names[region.path] = (inside, DENY, f"{region.path} must not appear ({region.rule.origin})")
     for held in many:
         if held.missing or held.kept:
-            table.lead(f"{held.crowd.directory}/", held.home, f"names in {held.crowd.directory}")
+            table.lead(f"{held.crowd.directory}/", held.home, f"names in {held.crowd.directory} are denied")
+    for link, home in (kept or {}).items():
+        inside = table.lead(link, home, f"{link} is not to be changed")
+        table.names[link] = (inside, KEEP, f"{link} is not to be changed: it leads to what is denied")
     numbers = {path: number for number, path in enumerate(table.parents)}
     steps = list(table.parents.values())
     ordered = sorted(table.names.items(), key=lambda item: item[0].split("/"))
