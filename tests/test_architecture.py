@@ -21,7 +21,11 @@ ROOMS = VALUES | PURE | WORLD
 ARROWS = (
     {"model": set[str]()}
     | dict.fromkeys(PURE | WORLD, VALUES)
-    | {"run": ROOMS | {"keep", "where", "gates", "record", "explain"}, "keep": ROOMS | {"approvals"}, "gates": ROOMS}
+    | {
+        "run": ROOMS | {"keep", "where", "gates", "record", "explain", "asking"},
+        "keep": ROOMS | {"approvals"},
+        "gates": ROOMS,
+    }
     | {"start": ROOMS | {"run", "keep", "record"}, "record": ROOMS | {"keep"}}
     | {
         "session": ROOMS | {"run"},
@@ -31,6 +35,7 @@ ARROWS = (
         "where": set(),
         "judging": ROOMS | {"where", "approvals"},
         "approvals": ROOMS,
+        "asking": ROOMS | {"keep", "approvals", "record"},
     }
     | {
         door: ROOMS
@@ -46,6 +51,7 @@ ARROWS = (
             "explain",
             "learn",
             "approvals",
+            "asking",
             "__init__",
         }
         for door in DOORS

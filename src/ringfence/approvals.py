@@ -117,12 +117,32 @@ def make(
     never: tuple[str, ...] = (),
 ) -> Grant:
     """The grant that a yes would be, to be shown before it is stored; PolicyError says why there can be none."""
-    from .policy.grants import target_of
-
     if not answer.is_kept:
         raise PolicyError("approval", f"`{answer.value}` is not remembered", "session, project or always")
+    return _made(operation, target, answer, workspace, seconds, reason, environ, never)
+
+
+def once(operation: Operation, target: str, workspace: str, environ: Mapping[str, str]) -> Grant:
+    """A grant for whoever waits now, for a path also where nothing is yet; PolicyError says why there can be none."""
+    return _made(operation, target, Answer.ONCE, workspace, 0, "", environ, ())
+
+
+def _made(
+    operation: Operation,
+    target: str,
+    answer: Answer,
+    workspace: str,
+    seconds: int,
+    reason: str,
+    environ: Mapping[str, str],
+    never: tuple[str, ...],
+) -> Grant:
+    from .policy.grants import refusal, target_of
+
     is_path = operation not in (Operation.CONNECT, Operation.BIND)
     text = os.path.realpath(target) if is_path else target
+    if is_path and answer is Answer.ONCE and os.path.basename(target):  # a name may be a link that is to be removed
+        text = os.path.join(os.path.realpath(os.path.dirname(target)), os.path.basename(target))
     try:
         stored = target_of(operation, text)
     except ValueError as error:
@@ -141,7 +161,8 @@ def make(
         boot=boot_id() if answer is Answer.SESSION else "",
         reason=reason,
     )
-    why = fault_of(grant, _homes(environ), _own(environ), never)
+    fault = fault_of if answer.is_kept or not is_path else refusal
+    why = fault(grant, _homes(environ), _own(environ), never)
     if why:
         raise PolicyError("approval", why)
     return grant

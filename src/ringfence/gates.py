@@ -29,12 +29,14 @@ class Passage:
         environ: Mapping[str, str],
         agent: tuple[str, int] | None,
         proxies: tuple[int, ...],
+        questions: int = -1,
     ) -> None:
         self._doors = plan.doors(policy, host)
         self._policy = policy
         self._network = with_parent(policy.network, environ)
         self._agent = agent
         self._proxies = proxies
+        self._questions = questions  # where a person is asked about hosts
         self._gate = _gate(ids)
         self._number = 0
         self._told: tuple[tuple[Denial, ...], tuple[str, ...]] = ((), ())
@@ -52,6 +54,8 @@ class Passage:
         if self._agent is not None:
             path, fd = self._agent
             serves, fds = (*serves, "agent"), (*fds, os.dup(fd))
+        if self._questions >= 0:
+            serves, fds, self._questions = (*serves, "questions"), (*fds, self._questions), -1
         for port in tuple(self._listeners):
             serves, fds = (*serves, f"inward {port}"), (*fds, self._listeners.pop(port))
         try:
@@ -68,6 +72,9 @@ class Passage:
         """The run is over, or did not come so far."""
         while self._listeners:
             os.close(self._listeners.popitem()[1])
+        if self._questions >= 0:
+            os.close(self._questions)
+            self._questions = -1
         self.told()
 
     def told(self) -> tuple[tuple[Denial, ...], tuple[str, ...]]:

@@ -85,7 +85,7 @@ class Prepared:
         request = self.request
         self.policy = _with_repository(self.policy, request.home)
         self.policy, unsearched = _with_matches(self.policy)
-        if self.policy.network != Network():
+        if self.policy.network != Network() or self.policy.asking:
             self._plan_network()
         shelf = Shelf()
         if self.policy.enforcement is not Enforcement.OFF:

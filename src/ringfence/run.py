@@ -24,6 +24,7 @@ from .keep import (
 )
 from .model import (
     Access,
+    Asking,
     Command,
     Denial,
     Ending,
@@ -47,6 +48,7 @@ from .record import Record
 from .where import NOWHERE, find_program, find_workspace
 
 if TYPE_CHECKING:
+    from .asking import Asker
     from .gates import Passage
 
 
@@ -216,41 +218,31 @@ def run(
     explain: Explain = Explain.FAILURE,
     observe: Observe = Observe.NOTHING,
     on_denial: Callable[[Denial], None] | None = None,
+    ask: Asking | None = None,
 ) -> Outcome:
     """Run a command inside its workspace, and tell what became of it.
 
     `capture` puts its output into the outcome; `on_output` is called with "stdout" or "stderr" and each piece of it.
     `limits` are by the policy's names: {"memory": "2G", "processes": 256}. `quarantine` renames repositories that it
     left in the workspace and that would make a later git run programs. `explain` says how much is done to tell why it
-    failed.
+    failed. With `ask` what is refused and may be granted waits for a person.
     """
     check_words(argv)
+    flags = msgspec.structs.replace(flags or policy.Flags(), ask=True) if ask else flags
     request = make_request(workspace, cwd, with_limits(flags, limits), as_root, detached, screen)
     observe |= Observe.FAILURES if explain is Explain.OUTPUT else Observe.NOTHING
     request = msgspec.structs.replace(request, observe=observe) if observe else request
     job = make_job(argv, request, env, capture or bool(on_output), input, explain)
+    job = msgspec.structs.replace(job, asking=ask) if ask else job
     begun = time.time_ns()
     with Record(request, argv, job.environ) as record:
         for _ in range(LOOKS):
             outcome = _attempt(job, on_output, timeout, on_start, record, on_denial)
             if not was_swapped(job, outcome.ending):
                 break
+        from .enforce.planted import searched
+
         return record.keep(searched(request.workspace, outcome, begun, quarantine))
-
-
-CLOCK_TICK = 10_000_000  # ns: files are stamped by a clock that goes in steps
-
-
-def searched(workspace: str, outcome: Outcome, begun: int, quarantine: bool) -> Outcome:
-    """What the run left behind for a later git, looked for in a small part of the time that the run took."""
-    if isinstance(outcome.ending, Refused):
-        return outcome
-    from .enforce import planted
-
-    seconds = planted.PATIENT if quarantine else min(0.001 + outcome.seconds * 0.03, 0.2)
-    found = planted.scan(workspace, begun - CLOCK_TICK, seconds)
-    moved = planted.quarantine(workspace, found) if quarantine else ()
-    return msgspec.structs.replace(outcome, planted=outcome.planted + found, quarantined=moved) if found else outcome
 
 
 def with_limits(flags: policy.Flags | None, limits: Mapping[str, float | str] | None) -> policy.Flags | None:
@@ -276,6 +268,7 @@ class Job(msgspec.Struct, frozen=True):
     data: bytes | None  # what it reads
     is_at_terminal: bool  # whether any of our own 0 to 2 is one
     explain: Explain = Explain.FAILURE
+    asking: Asking | None = None
 
 
 def make_job(
@@ -344,8 +337,10 @@ class Living:
         inherited: tuple[object, ...],
         passage: "Passage | None",
         job: "Job",
+        asker: "Asker | None" = None,
     ) -> None:
         self.launch = launched
+        self._asker = asker
         self._job = job
         self._passage = passage
         self._made, self._whole, self._inherited = made, whole, inherited
@@ -404,6 +399,7 @@ class Living:
             accesses=tuple(seen) if made.request.observe else (),
             lost=lost,
         )
+        found = self._asker.told(found) if self._asker else found
         explain, off = self._job.explain, made.policy.enforcement is Enforcement.OFF
         if off or explain is Explain.NOTHING or (found.ok and explain is not Explain.OUTPUT):
             return found
@@ -429,7 +425,7 @@ def launch(job: Job) -> Iterator[Living]:
         alone = job.is_at_terminal or 0 in pumped or made.runs < 3  # most callers run one command
         # A group is made for one run; a file must be opened by a call that the filter of a standby has closed; and of
         # the end of a standby a warden tells us.
-        alone = alone or bool(whole.controllers or streams) or not whole.has_warden
+        alone = alone or bool(whole.controllers or streams) or not whole.has_warden or whole.asks
         inherited = () if alone else enforce.inheritance()
         is_long = len(between) + len(end) > enforce.Standby.LONGEST - 64
         standby = None if alone or is_long else made.take_standby(inherited)
@@ -439,11 +435,17 @@ def launch(job: Job) -> Iterator[Living]:
         else:
             wire = enforce.whole(len(whole.steps), (made.head, between, made.tail, end))
         group, feed = enforce.make_group(whole), job.data is not None
-        passage = _passage(made, job.environ)
-        with passage or NOTHING, enforce.start(whole, wire, pumped, job.capture, feed, standby, group) as launched:
+        if whole.asks:
+            from . import asking
+        asker = asking.Asker(made, job.argv, job.asking or Asking(), environment()) if whole.asks else None
+        passage = _passage(made, job.environ, asker)
+        given = whole, wire, pumped, job.capture, feed, standby, group
+        with asker or NOTHING, passage or NOTHING, enforce.start(*given) as launched:
+            if asker:
+                asker.begin(launched)
             if passage:
                 passage.open(launched)
-            yield Living(made, launched, whole, inherited, passage, job)
+            yield Living(made, launched, whole, inherited, passage, job, asker)
     finally:
         release(made)
 
@@ -477,14 +479,15 @@ def _refused(made: Prepared, one: Observed) -> Denial:
     return msgspec.structs.replace(found, pid=one.pid, exe=os.fsdecode(one.exe))
 
 
-def _passage(made: Prepared, environ: Mapping[str, str]) -> "Passage | None":
+def _passage(made: Prepared, environ: Mapping[str, str], asker: "Asker | None") -> "Passage | None":
     """The way through the gate, where the policy wants one."""
     wanted = made.agent or made.proxies or plan.doors(made.policy, made.host)
     if made.policy.enforcement is Enforcement.OFF or not wanted:
         return None
     from .gates import Passage
 
-    return Passage(made.policy, made.host, made.request.ids, environ, made.agent, made.proxies)
+    questions = asker.gate_end.detach() if asker is not None else -1
+    return Passage(made.policy, made.host, made.request.ids, environ, made.agent, made.proxies, questions)
 
 
 def _shows(made: Prepared, stream: Stream) -> bool:

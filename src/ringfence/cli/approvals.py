@@ -30,8 +30,9 @@ EXAMPLES = (
     "ringfence approvals list",
     "ringfence approvals revoke 1f2e3d4c",
     "ringfence approvals export > approvals.json",
+    "ringfence approvals watch",
 )
-VERBS = ("grant", "list", "show", "revoke", "export", "import")
+VERBS = ("grant", "list", "show", "revoke", "export", "import", "watch")
 
 
 def main(words: list[str]) -> int:
@@ -48,6 +49,7 @@ def main(words: list[str]) -> int:
         print(render_help(usage, "Says yes to one thing more, and takes it back.", TABLE, EXAMPLES))
         return 0
     acts = {"grant": _grant, "list": _list, "show": _show, "revoke": _revoke, "export": _export, "import": _import}
+    acts["watch"] = _watch
     if verb not in acts or tail:
         raise UsageError("approvals", f"needs one of: {', '.join(VERBS)}", hint="ringfence approvals list")
     return acts[verb](names, values)
@@ -210,6 +212,13 @@ def _export(names: list[str], _values: Values) -> int:
     _none(names, "export")
     sys.stdout.write(approvals.export(_store().grants()).decode())
     return 0
+
+
+def _watch(names: list[str], values: Values) -> int:
+    _none(names, "watch")
+    from .watch import watch
+
+    return watch("--json" in values)
 
 
 def _import(names: list[str], values: Values) -> int:

@@ -2,19 +2,23 @@
 
 import _signal as signal  # type: ignore[import-not-found]  # `signal` makes an enum of them all, in half a millisecond
 import os
+import stat
 from types import FrameType
 
 import msgspec
 
 from ..enforce import Launch
-from ..model import BUILT_IN, Denial, Exited, Explain, Need, Outcome, Refused, Screen
+from ..model import BUILT_IN, Asking, Denial, Exited, Explain, Need, Outcome, Refused, Screen, UsageError
 from ..run import run
-from .options import LIMITS, OUTPUT, POLICY, WORKSPACE, Option, flags_of, one, parse, render_help, say
+from .options import LIMITS, OUTPUT, POLICY, WORKSPACE, Option, Values, flags_of, one, parse, render_help, say
 
 TABLE = (
     *WORKSPACE,
     *POLICY,
     *LIMITS,
+    Option("--ask", "", "what is refused and may be granted waits for a person's answer: here, or `approvals watch`"),
+    Option("--ask-fd", "N", "ask on this socket too: lines of JSON"),
+    Option("--ask-timeout", "TIME", "what nobody answers so long is refused (default: 5m)"),
     Option("--raw-terminal", "", "pass on what reaches beyond a terminal's screen: clipboard, title, keys"),
     Option("--quarantine", "", "rename repositories left in the workspace that would make a later git run programs"),
     Option("--explain", "", "watch what the command opens and says, to tell why it fails; slower"),
@@ -27,6 +31,7 @@ EXAMPLES = (
     "ringfence run --timeout 10m --memory 2G --processes 256 --output 10M -- npm test",
     "ringfence run --json -- pytest -q | jq .denials",
     "ringfence run --explain -- npm ci",
+    "ringfence run --ask -- claude",
 )
 FORWARDED = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGQUIT)
 
@@ -65,6 +70,7 @@ def main(words: list[str]) -> int:
         quarantine="--quarantine" in values,
         explain=explain,
         on_denial=at_once if explain is Explain.OUTPUT and not as_json else None,
+        ask=asking_of(values),
     )
     if as_json:
         from .render import outcome_document
@@ -73,6 +79,33 @@ def main(words: list[str]) -> int:
     elif isinstance(outcome.ending, Refused) or "--quiet" not in values:
         tell(outcome, tuple(told))
     return outcome.exit_code
+
+
+def asking_of(values: Values) -> Asking | None:
+    """Who is asked, and how long, if anybody is."""
+    if not {"--ask", "--ask-fd", "--ask-timeout"} & values.keys():
+        return None
+    seconds, text, number = Asking().seconds, one(values, "--ask-timeout"), one(values, "--ask-fd")
+    if text is not None:
+        from ..policy.limits import read_amount
+
+        try:
+            seconds = float(read_amount("timeout", text))
+        except ValueError:
+            raise UsageError("--ask-timeout", f"does not understand {text!r}", "a length of time: 30s, 5m") from None
+    if number is None:
+        from .prompt import prompter
+
+        return Asking(seconds, prompt=prompter())
+    try:
+        fd = int(number)
+        is_socket = fd > 2 and stat.S_ISSOCK(os.fstat(fd).st_mode)
+    except (ValueError, OSError):
+        is_socket = False
+    if not is_socket:
+        raise UsageError("--ask-fd", f"{number!r} is no socket that is open here", "one end of a socketpair, above 2")
+    os.set_inheritable(fd, False)
+    return Asking(seconds, fd)
 
 
 def find_screen(unfiltered: bool) -> Screen:

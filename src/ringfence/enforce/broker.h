@@ -165,6 +165,7 @@ static long do_link(struct asked *asked, uint64_t from_at, uint64_t from_path, u
 }
 
 #include "dial.h"
+#include "waiting.h"
 
 /* A name for a socket. It is bound by the caller's own text, which getsockname() must give back; should the way there
  * be another by then, a socket stands at a wrong name, and nobody reads or runs a socket. Only in /proc the same text
@@ -345,6 +346,8 @@ static void serve(void)
 	if (!born.proc)
 		find_proc();
 	answer = carry_out(&asked);
+	if (questions.channel >= 0 && answer < 0 && spelled.path[0] && ask_outside(&asked, answer))
+		answer = ANSWERED;
 	if (observer.wanted & FAILURE && spelled.path[0] && !asked.is_refused && is_refusal(answer))
 		observe_failure(&asked, subject(&notice.data), -answer);
 	if (answer != ANSWERED)

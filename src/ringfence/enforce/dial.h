@@ -73,6 +73,7 @@ static long ask_gate(struct asked *asked, uint64_t number, long fd, const union 
 		return -ENETDOWN_;
 	dial.pending[slot].id = question.id;
 	dial.pending[slot].thread = asked->thread;
+	dial.asked++;
 	return ANSWERED;
 }
 
@@ -132,6 +133,7 @@ static void lose_gate(void)
 			answer_by(&asked, -ENETDOWN_, 0);
 		dial.pending[i].id = 0;
 	}
+	dial.asked = 0;
 }
 
 /* A socket of the run's own network, for the gate: what comes to a forwarded port is connected to the run by it. */
@@ -199,6 +201,7 @@ static void hear_gate(void)
 		struct asked asked = {&notice, dial.pending[slot].thread, 0, 0, 0, 0};
 
 		dial.pending[slot].id = 0;
+		dial.asked--;
 		answer = reply.error ? -reply.error : given.size == 20 ? hand_in(&asked, &reply, given.fd) : -ENETDOWN_;
 		answer_by(&asked, answer, 0);
 	}

@@ -470,6 +470,7 @@ static long do_step(const struct step *step, long status, uint32_t number, uint3
 	case OBSERVE: return do_observe(numbers[0], status);
 	case NAME: return do_name(reader);
 	case PATTERN: return do_pattern(reader);
+	case PAUSE: return do_pause(status);
 	case COMMAND: return do_command(status, number);
 	case NO_NEW_PRIVS: return CALL(prctl, PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
 	case SESSION: answer = CALL(setsid, 0, 0, 0, 0, 0); return answer < 0 ? answer : 0;

@@ -119,6 +119,7 @@ class Copy:
     stays in `heard`."""
 
     heard: bytearray | None = None
+    is_held = False  # a person is asked something at this terminal
 
     def __init__(
         self,
@@ -144,7 +145,7 @@ class Copy:
         return len(self._held)
 
     def wants(self) -> dict[int, int]:
-        if self.is_over or self.is_paused:
+        if self.is_over or self.is_paused or self.is_held:
             return {}
         # Nothing of the sink but its end: when whoever reads it is gone, what comes next is not for it.
         return {self._sink: POLLOUT} if self._held else {self._source: POLLIN, self._sink: 0}

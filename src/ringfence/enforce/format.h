@@ -32,6 +32,7 @@ enum kind {
 	PARENT = 96,
 	NAME = 97,
 	PATTERN = 98,
+	PAUSE = 99,
 	COMMAND = 100,
 	SESSION = 110,
 	TERMINAL = 111,
@@ -63,7 +64,7 @@ struct step {
 struct record {
 	uint32_t tag, step, kind, error;
 };
-enum { READY = 1, FAILED = 2, PROBED = 3, ENDED = 4, DENIED = 5, LENT = 6, OPENED = 7, OBSERVED = 8, LOST = 9 };
+enum { READY = 1, FAILED = 2, PROBED = 3, ENDED = 4, DENIED = 5, LENT = 6, OPENED = 7, OBSERVED = 8, LOST = 9, PAUSED = 10 };
 enum { IS_READ, IS_WRITE, PASSES = 0, DENIES = 1, ALWAYS = 2, MOST_PARTS = 63 }; /* what PATTERN is about, and says */
 /* What NAME says: not to be made; a directory to be watched; not to be moved; not to be changed, nor what is in it. */
 enum { DENY = 1, WATCH = 2, PIN = 3, KEEP = 4 };
@@ -98,6 +99,7 @@ static const struct shape {
 	{PARENT, 2, 1, 1, 1, WARDEN},
 	{NAME, 2, 1, 65535, 1, PARENT},
 	{PATTERN, 3, 0, MOST_PARTS, 1, WARDEN},
+	{PAUSE, 0, 0, 0, 0, WARDEN},
 	{COMMAND, 0, 0, 0, 0, WARDEN},
 	{SESSION, 0, 0, 0, 0, 0},
 	{TERMINAL, 1, 0, 0, 0, SESSION}, /* who leads no session has no terminal */

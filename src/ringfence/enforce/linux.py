@@ -54,7 +54,8 @@ class Launch:
         self.seen = -1  # where the warden of one that stood by tells what it sees, until somebody listens
         self.on_seen: Callable[[Observed], None] | None = None  # told of what the warden tells, as it comes
         self.needs = -1  # another process, whose end is the run's too
-        self._supervisor: Supervisor | None = None
+        self.on_paused: Callable[[int], None] | None = None  # given the socket on which calls wait for an answer
+        self.supervisor: Supervisor | None = None  # who moves the streams and watches
         _lifelines.add(status)
 
     def __enter__(self) -> "Launch":
@@ -70,8 +71,8 @@ class Launch:
         self._listen()
         if self._observer is not None:
             self._observer.close()
-        if self._supervisor is not None:
-            self._supervisor.close()
+        if self.supervisor is not None:
+            self.supervisor.close()
         if self.needs >= 0:
             os.close(self.needs)
         for source, sink, _ in self.copies:
@@ -176,8 +177,8 @@ class Launch:
             copy.heard = self.heard if is_output else None
             flows.append(copy)
         self.copies = []
-        self._supervisor = Supervisor(self, flows, budget, timeout, self._watched())
-        return self._supervisor
+        self.supervisor = Supervisor(self, flows, budget, timeout, self._watched())
+        return self.supervisor
 
     def _watched(self) -> "Watch | None":
         if self.plan.limits and self._watch is None:
@@ -193,8 +194,8 @@ class Launch:
         """Wait for the end; what was captured, and not given to `sink`, comes with it."""
         captured = [None if fd is None or sink else bytearray() for fd in self.process.pipes]
         is_plain = timeout is None and not self.copies and not self.plan.limits
-        is_plain = is_plain and not self.plan.screen.mask and not self.plan.observe & ~Observe.REFUSALS
-        is_plain = is_plain and self.needs < 0
+        beyond = self.plan.screen.mask or self.plan.observe & ~Observe.REFUSALS or self.plan.asks
+        is_plain = is_plain and not beyond and self.needs < 0
         if is_plain and self.process.pipes == [None, None, None]:
             reap()
             self._listen()
@@ -238,7 +239,7 @@ class Launch:
     def read_status(self) -> None:
         """Take what records there are."""
         try:
-            is_handed = self.plan.screen.mask or self.plan.observe
+            is_handed = self.plan.screen.mask or self.plan.observe or self.plan.asks
             self._tell(self._receive() if is_handed else os.read(self._status, 256))
         except ConnectionResetError:  # a signal that the warden did not read any more: the records came before
             self._tell(b"")
@@ -272,13 +273,16 @@ class Launch:
                 self.seen = inner
                 self._listen()
                 continue
-            if self._supervisor is None or self._terminal is not None:
+            if data[-wire.RECORD.size] == wire.PAUSED and self.on_paused is not None:
+                self.on_paused(inner)
+                continue
+            if self.supervisor is None or self._terminal is not None:
                 os.close(inner)
                 continue
             from .terminal import Terminal
 
             self._terminal = Terminal(self.plan.screen, self.signal)
-            self._supervisor.add_terminal(self._terminal, inner)
+            self.supervisor.add_terminal(self._terminal, inner)
         return data
 
     def _listen(self) -> None:
@@ -312,8 +316,8 @@ class Launch:
         if self.failed:
             hint = "the command ran; only what it wrote is not all there"
             raise LaunchError("output", f"cannot be passed on: {self.failed[0].strerror}", hint)
-        if self._supervisor is not None and self._supervisor.crossed is not None:
-            return self._supervisor.crossed
+        if self.supervisor is not None and self.supervisor.crossed is not None:
+            return self.supervisor.crossed
         self.read_to_end()
         found = self._ending()
         return found if self._watch is None else self._watch.at_the_end(found)

@@ -85,6 +85,8 @@ class Launch:
         self.denied: tuple[int, ...] = ()  # nobody watches here
         self.heard = bytearray()
         self.on_seen: Callable[[Observed], None] | None = None
+        self.on_paused: Callable[[int], None] | None = None
+        self.supervisor: Supervisor | None = None
         self.is_ready = True
         self._ready = ready
 

@@ -289,8 +289,8 @@ static struct named first, second;
 /* The path that was asked for, as it was spelled, where somebody wants to hear what becomes of it. */
 static struct {
 	int is_wanted;
-	int32_t base;
-	char path[PATH_MOST];
+	int32_t base, other_base;
+	char path[PATH_MOST], other[PATH_MOST]; /* and of a call with two the second */
 } spelled;
 
 static void spell(uint64_t directory, const char *path)
@@ -304,7 +304,12 @@ static void spell(uint64_t directory, const char *path)
 /* Open where a path begins. */
 static long open_named(const struct asked *asked, uint64_t directory, struct named *named)
 {
-	spell(directory, named->path);
+	if (named == &first)
+		spell(directory, named->path);
+	else if (spelled.is_wanted) {
+		put_text(spelled.other, named->path);
+		spelled.other_base = (int32_t)directory;
+	}
 	named->base = named->path[0] == '/' ? AT_FDCWD : open_base(asked, (int32_t)directory);
 	return named->base < 0 && named->base != AT_FDCWD ? named->base : 0;
 }

@@ -52,6 +52,7 @@ static struct {
 		uint64_t id; /* 0 is free */
 		uint32_t thread;
 	} pending[MOST_PENDING];
+	uint32_t asked; /* of them */
 	struct {
 		uint64_t device, inode;
 	} made[MOST_SOCKETS]; /* the unix sockets of the run, by the names it bound */

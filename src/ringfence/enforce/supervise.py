@@ -4,9 +4,12 @@ A `Supervisor` has no loop. It says which descriptors it waits for and until whe
 waits by poll, and `start.py` by asyncio. So there is one implementation for both.
 """
 
+import _signal as signal  # type: ignore[import-not-found]  # `signal` makes an enum of them all
+import contextlib
 import os
 import select
 import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from ..model import Broken, Ending, Exceeded, TimedOut
@@ -40,6 +43,8 @@ class Supervisor:
         self._drain_until: float | None = None
         self._has_ended = False
         self._terminal: Terminal | None = None
+        self._wishes: list[tuple[bool, Callable[[], None]]] = []
+        self._wake = os.pipe() if launch.plan.asks else None
         self._pidfd = -1
         if launch.process.is_child:
             self._pidfd = open_pidfd(launch.process.pid)
@@ -54,6 +59,30 @@ class Supervisor:
             if isinstance(flow, Copy) and flow.is_output:
                 flow.heard = self.launch.heard
         self.flows += made
+
+    def hold(self, is_held: bool, done: Callable[[], None]) -> bool:
+        """Move nothing to a terminal or from it, or go on; `done` is called when that is so. From any thread, of a run
+        that asks; False: nothing is moved any more."""
+        wake = self._wake
+        if wake is None:
+            return False
+        self._wishes.append((is_held, done))
+        with contextlib.suppress(OSError):  # it has just ended
+            os.write(wake[1], b"\0")
+        return True
+
+    def interrupt(self) -> None:
+        """What the key does that interrupts: a signal to whoever is in the foreground; from any thread."""
+        if self._terminal is None or not self._terminal.type_in(b"\x03"):
+            self.launch.signal(signal.SIGINT)
+
+    def _obey(self) -> None:
+        while self._wishes:
+            is_held, done = self._wishes.pop(0)
+            for flow in self.flows:
+                if isinstance(flow, Copy):
+                    flow.is_held = is_held
+            done()
 
     @property
     def is_over(self) -> bool:
@@ -74,7 +103,8 @@ class Supervisor:
     def wants(self) -> dict[int, int]:
         """The descriptors to wait for, with their events; 0 is the end alone."""
         found: dict[int, int] = {}
-        for fd in (self._pidfd, self.launch.status_fd(), -1 if self.crossed else self.launch.needs):
+        wake = self._wake[0] if self._wake else -1
+        for fd in (self._pidfd, self.launch.status_fd(), -1 if self.crossed else self.launch.needs, wake):
             if fd >= 0:
                 found[fd] = select.POLLIN
         for flow in self.flows:
@@ -92,6 +122,9 @@ class Supervisor:
         """Something did, on one of the descriptors."""
         if fd == self._pidfd:
             self._see_end()
+        elif self._wake is not None and fd == self._wake[0]:
+            os.read(fd, 64)
+            self._obey()
         elif fd == self.launch.status_fd():
             self.launch.read_status()
             if self.launch.process.returncode is not None:
@@ -162,6 +195,9 @@ class Supervisor:
         self._forget()
         for flow in self.flows:
             flow.close()
+        wake, self._wake = self._wake, None
+        for fd in wake or ():
+            os.close(fd)
 
     def _forget(self) -> None:
         if self._pidfd >= 0:

@@ -104,6 +104,13 @@ class Terminal:
         self.suspend()
         return after
 
+    def type_in(self, keys: bytes) -> bool:
+        """Keys for the command, if it has a keyboard."""
+        if not self._is_interactive or self._inner < 0:
+            return False
+        os.write(self._inner, keys)
+        return True
+
     def _suspend_key(self) -> bytes:
         """The key, if the command itself is in the foreground. A shell inside sees to its own jobs; and a program that
         leads its session is an orphan to the kernel, which does not stop it by key."""

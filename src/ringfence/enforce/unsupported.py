@@ -40,6 +40,12 @@ class Supervisor:
     def kill(self) -> None:
         raise NotImplementedError
 
+    def hold(self, is_held: bool, done: Callable[[], None]) -> bool:
+        raise NotImplementedError
+
+    def interrupt(self) -> None:
+        raise NotImplementedError
+
 
 class Launch:
     """Never made here."""
@@ -48,6 +54,8 @@ class Launch:
     denied: tuple[int, ...] = ()
     heard = b""
     on_seen: Callable[[Observed], None] | None = None
+    on_paused: Callable[[int], None] | None = None
+    supervisor: Supervisor | None = None
 
     def observed(self) -> tuple[list[Observed], int]:
         """Nobody watches here."""

@@ -322,6 +322,7 @@ static long keep_only(long status, long signals)
 {
 	/* Nobody but a listener has a gate or an observer; where there is none, its place is taken all the same. */
 	const long kept[] = {status, warden.leash, signals, warden.hand, dial.gate < 0 ? signals : dial.gate,
+			     questions.channel < 0 ? signals : questions.channel,
 			     observer.channel < 0 ? signals : observer.channel, signals, signals};
 	const int count = warden.hand >= 0 ? FIRST_FREE : LISTENER;
 	long answer = 0;
@@ -410,27 +411,31 @@ static long watch(void)
 {
 	/* Of the leash its end alone matters: bubblewrap says things on it. */
 	struct polled watched[] = {{STATUS_AT, POLLIN_, 0}, {LEASH_AT, 0, 0}, {SIGNALS_AT, POLLIN_, 0}, {LISTENER, POLLIN_, 0},
-				   {GATE_AT, POLLIN_, 0}};
+				   {GATE_AT, POLLIN_, 0}, {QUESTIONS_AT, POLLIN_, 0}};
 	uint32_t turn = 0;
 	uint8_t taken[128];
 
 	if (warden.hand < 0)
 		watched[LISTENER].fd = -1;
 	for (;;) {
-		int64_t tick[2] = {0, 5000000}; /* the kernel writes what is left of it */
+		const int waits = broker.count || dial.waiting;
+		const int asks = questions.channel >= 0 && (questions.count || dial.asked);
+		int64_t tick[2] = {0, waits ? 5000000 : 10000000}; /* the kernel writes what is left of it */
 		long found;
 
 		if (dial.gate < 0)
 			watched[GATE_AT].fd = -1;
-		found = CALL(ppoll, P(watched), 5, P(broker.count || dial.waiting ? tick : NULL), 0, 8);
+		found = CALL(ppoll, P(watched), questions.channel < 0 ? 5 : 6, P(waits || asks ? tick : NULL), 0, 8);
 		if (found == -EINTR_)
 			continue;
 		if (found < 0)
 			return found;
-		if ((broker.count || dial.waiting) && (!found || !(++turn % 64))) {
+		if (waits && (!found || !(++turn % 64))) {
 			look_after_waits();
 			look_after_connections();
 		}
+		if (asks && (!found || !(++turn % 64)))
+			look_after_questions();
 		if (watched[SIGNALS_AT].found) {
 			CALL(read, SIGNALS_AT, P(taken), sizeof(taken), 0, 0);
 			reap();
@@ -441,6 +446,8 @@ static long watch(void)
 			obey();
 		if (watched[GATE_AT].found)
 			hear_gate();
+		if (questions.channel >= 0 && watched[QUESTIONS_AT].found)
+			hear_answer();
 		if (watched[LISTENER].found & POLLIN_ && warden.hand < 0)
 			serve();
 		else if (watched[LISTENER].found && warden.hand >= 0)
@@ -476,12 +483,12 @@ static long do_command(long status, uint32_t number)
 	uint64_t child = 1UL << (SIGCHLD_ - 1);
 	int hands[2] = {-1, -1};
 	/* The warden moves its own while the command lets go of these. */
-	const long leash = warden.leash, gate = dial.gate, observed = observer.channel;
+	const long leash = warden.leash, gate = dial.gate, observed = observer.channel, asks = questions.channel;
 	long answer, pid, signals = CALL(signalfd4, -1, P(&child), 8, O_CLOEXEC, 0);
 
 	if (signals < 0)
 		return signals;
-	if (table.count || judge.count || observer.channel >= 0 || dial.gate >= 0) {
+	if (table.count || judge.count || observer.channel >= 0 || dial.gate >= 0 || asks >= 0) {
 		answer = call6(__NR_socketpair, 1 /* AF_UNIX */, 1 | O_CLOEXEC /* SOCK_STREAM */, 0, P(hands), 0, 0);
 		if (answer)
 			return answer;
@@ -505,5 +512,7 @@ static long do_command(long status, uint32_t number)
 		close_fd(gate);
 	if (observed >= 0)
 		close_fd(observed);
+	if (asks >= 0)
+		close_fd(asks);
 	return CALL(rt_sigprocmask, SIG_SETMASK_, P(&warden.signals), 0, 8, 0);
 }

@@ -15,13 +15,13 @@ HEADER = struct.Struct("<8sIIII")
 STEP = struct.Struct("<HHIII")
 RECORD = struct.Struct("<IIII")
 GOOD = struct.Struct("<8I")  # the records of a good run: ready, and ended
-READY, FAILED, PROBED, ENDED, DENIED, LENT, OPENED, OBSERVED, LOST = 1, 2, 3, 4, 5, 6, 7, 8, 9
+READY, FAILED, PROBED, ENDED, DENIED, LENT, OPENED, OBSERVED, LOST, PAUSED = 1, 2, 3, 4, 5, 6, 7, 8, 9, 10
 
 
 def read_records(data: bytes) -> tuple[list[tuple[int, int, int, int]], str]:
     """The records on a status channel, and the words among them: bubblewrap has no other way to say what is wrong."""
     records, at = [], 0
-    while len(data) - at >= RECORD.size and READY <= int.from_bytes(data[at : at + 4], "little") <= LOST:
+    while len(data) - at >= RECORD.size and READY <= int.from_bytes(data[at : at + 4], "little") <= PAUSED:
         records.append(RECORD.unpack_from(data, at))
         at += RECORD.size
     return records, data[at:].decode("utf-8", "replace").strip()

@@ -1,5 +1,6 @@
 """Frozen values, and the small questions they answer. Imports nothing else of ours."""
 
+from .command import Asking as Asking
 from .command import Command as Command
 from .command import Explain as Explain
 from .command import Observe as Observe

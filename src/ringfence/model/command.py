@@ -1,6 +1,7 @@
 """What someone asked to run."""
 
 import enum
+from collections.abc import Callable
 
 import msgspec
 
@@ -59,6 +60,14 @@ class Command(msgspec.Struct, frozen=True):
     ids: tuple[int, int] | None = None  # the workspace's owner, when root started us
     variables: tuple[bytes, ...] | None = None  # what the program is given of the environment, where that is known
     observe: Observe = Observe.NOTHING
+
+
+class Asking(msgspec.Struct, frozen=True):
+    """That what is refused and may be granted waits for a person: how long, and who is asked beside who watches."""
+
+    seconds: float = 300.0
+    fd: int = -1  # a socket of the caller's own: lines of JSON
+    prompt: Callable[..., None] | None = None  # called in a thread of its own with a socket of lines, and the launch
 
 
 class Explain(enum.Enum):

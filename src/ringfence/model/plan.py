@@ -39,6 +39,7 @@ class StepKind(enum.IntEnum):
     PARENT = 96
     NAME = 97
     PATTERN = 98
+    PAUSE = 99
     COMMAND = 100
     SESSION = 110
     TERMINAL = 111
@@ -99,6 +100,7 @@ class Plan(msgspec.Struct, frozen=True):
     limits: tuple[Limit, ...] = ()  # those that whoever started the run holds, or looks after
     controllers: tuple[str, ...] = ()  # what a control group of the run's own holds
     observe: Observe = Observe.NOTHING
+    asks: bool = False  # what is refused waits for a person
 
     @property
     def is_sound(self) -> bool:

@@ -194,6 +194,7 @@ class Policy(msgspec.Struct, frozen=True):
     sources: tuple[str, ...] = ()  # the files that were read, in order
     nested: bool = False  # allowNestedSandbox: programs may make sandboxes of their own
     escape: Verdict = Verdict.DENY  # what is said of a way out that no rule speaks of: ask, or deny
+    asking: bool = False  # --ask: and while the command waits
 
 
 class Decision(msgspec.Struct, frozen=True):

@@ -109,6 +109,8 @@ class Asks:
             sock = _begin(_in_family(places[0], family))
             stands = bool(asked[2] & NONBLOCK) or _stands(sock)
         except Denied as refused:
+            if self.run.dialler.ask is not None:
+                return False
             self.run.denied(refused.target, refused.decision)
             self._reply(asked, errno.EACCES, None)
             return True
@@ -142,11 +144,11 @@ class Asks:
     async def _dial(self, host: str, port: int, family: int, waits: bool) -> socket.socket:
         """A socket of the family that the program has, connected or, when it does not wait, on its way."""
         dialler = self.run.dialler
-        name = dialler.target(host, port)
-        if self.run.dialler.parent_for(name, port):
-            return await dialler.dial(name, port)
+        name, judge = await dialler.permitted(host, port)
+        if dialler.parent_for(name, port):
+            return await dialler.reach(name, judge, port)
         dialler.reached(name, port)
-        places = await dialler.resolve(name, port)
+        places = await dialler.resolve(name, port, judge)
         places.sort(key=lambda place: place[0] != socket.AF_INET)  # as the address that it was given
         if waits:
             return await dialler.first([_in_family(place, family) for place in places])

@@ -9,9 +9,9 @@ import errno
 import ipaddress
 import os
 import socket
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
-from ..model import ParentProxy, Verdict
+from ..model import Decision, ParentProxy, Verdict
 from ..model.standins import is_stand_in
 from .judge import Denied, Judge, Unreachable
 from .names import Names
@@ -35,28 +35,46 @@ class Dialler:
         self._loop = asyncio.get_running_loop()
         self._resolved: dict[tuple[str, int], tuple[float, list[Place]]] = {}
         self.reached: Callable[[str, int], None] = lambda _host, _port: None  # is told of every host that is dialled
+        self.ask: Callable[[str, int, Decision], Awaitable[Judge]] | None = None  # a person, where the judge says no
 
     def target(self, host: str, port: int) -> str:
         """The host that is meant, in the form in which it is judged: the name, where an address stands for one. This is
         dialled and nothing else, for two readers may make two names of one spelling. Raises Denied."""
-        host = self.judge.canonical(host)
-        if is_stand_in(host):
-            host = self.names.name_of(host) or host
+        host = self.meant(host)
         decision = self.judge.host(host, port)
         if decision.verdict is not Verdict.ALLOW:
             raise Denied(f"{host}:{port}", decision)
         return host
 
+    def meant(self, host: str) -> str:
+        """The host that is meant, in the form in which it is judged."""
+        host = self.judge.canonical(host)
+        return self.names.name_of(host) or host if is_stand_in(host) else host
+
+    async def permitted(self, host: str, port: int) -> tuple[str, Judge]:
+        """The host that is meant, and the judge that allows it: where somebody can be asked, after an answer. Raises
+        Denied."""
+        try:
+            return self.target(host, port), self.judge
+        except Denied as refused:
+            if self.ask is None:
+                raise
+            name = self.meant(host)
+            return name, await self.ask(name, port, refused.decision)
+
     async def dial(self, host: str, port: int) -> socket.socket:
         """A connected socket to an allowed host. Raises Denied or Unreachable."""
-        host = self.target(host, port)
+        return await self.reach(*await self.permitted(host, port), port)
+
+    async def reach(self, host: str, judge: Judge, port: int) -> socket.socket:
+        """A connected socket to a host that was allowed. Raises Denied or Unreachable."""
         self.reached(host, port)
         try:
             async with asyncio.timeout(SECONDS):
                 proxy = self.parent_for(host, port)
                 if proxy:
                     return await self._through(proxy, host, port)
-                return await self.first(await self.resolve(host, port))
+                return await self.first(await self.resolve(host, port, judge))
         except TimeoutError:
             raise Unreachable(f"{host}:{port} does not answer", errno.ETIMEDOUT) from None
 
@@ -69,28 +87,27 @@ class Dialler:
         found = self._resolved.get((host, port))
         return found[1] if found is not None and self._loop.time() < found[0] else []
 
-    async def resolve(self, host: str, port: int) -> list[Place]:
+    async def resolve(self, host: str, port: int, judge: Judge) -> list[Place]:
         """The addresses that a host leads to and that may be reached; Denied when it leads to others alone."""
         allowed = self.resolved(host, port)
         if not allowed:
-            allowed = await self._resolve(host, port)
+            allowed = await self._resolve(host, port, judge)
             if len(self._resolved) >= _MOST_RESOLVED:
                 self._resolved.clear()
-            self._resolved[host, port] = (self._loop.time() + _RESOLVED_SECONDS, allowed)
+            if judge is self.judge:  # and not what was granted once
+                self._resolved[host, port] = (self._loop.time() + _RESOLVED_SECONDS, allowed)
         return allowed
 
-    async def _resolve(self, host: str, port: int) -> list[Place]:
-        allowed, refused = [], None
-        for family, address in await self._addresses(host, port):
-            decision = self.judge.address(host, port, address)
-            if decision.verdict is Verdict.ALLOW:
-                allowed.append((family, (address, port)))
-            else:
-                refused = decision
+    async def _resolve(self, host: str, port: int, judge: Judge) -> list[Place]:
+        found = await self._addresses(host, port)
+        allowed, refused = _reachable(judge, host, port, found)
+        if not allowed and refused is not None and refused[1].grant and self.ask is not None:
+            judge = await self.ask(refused[0], port, refused[1])  # the address itself must be named
+            allowed, refused = _reachable(judge, host, port, found)
         if not allowed:
             if refused is None:
                 raise Unreachable(f"{host} has no address", errno.EHOSTUNREACH)
-            raise Denied(f"{host}:{port}", refused)
+            raise Denied(f"{host}:{port}", refused[1])
         return allowed
 
     async def _addresses(self, host: str, port: int) -> list[tuple[int, str]]:
@@ -219,6 +236,21 @@ class Dialler:
                 raise Unreachable("the parent proxy hangs up", errno.ECONNREFUSED)
             data += more
         return data
+
+
+def _reachable(
+    judge: Judge, host: str, port: int, found: list[tuple[int, str]]
+) -> tuple[list[Place], tuple[str, Decision] | None]:
+    """Of the addresses of a host those that may be reached, and one that may not, with why."""
+    allowed: list[Place] = []
+    refused = None
+    for family, address in found:
+        decision = judge.address(host, port, address)
+        if decision.verdict is Verdict.ALLOW:
+            allowed.append((family, (address, port)))
+        else:
+            refused = address, decision
+    return allowed, refused
 
 
 def _unreachable(place: tuple[str, int], error: BaseException | None) -> Unreachable:

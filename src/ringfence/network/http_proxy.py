@@ -175,7 +175,8 @@ class Session:
         if b"transfer-encoding" in names and b"content-length" in names:
             raise BadRequest("a body has one length, not two")
         host, port, path = target_of(request, self.run.match_hosts)
-        name = self.run.dialler.target(host, port)
+        dialler = self.run.dialler  # where somebody can be asked, dialling judges
+        name = dialler.target(host, port) if dialler.ask is None else dialler.meant(host)
         if request.method == b"CONNECT":
             self.client.pause()
             self.run.start(self._tunnel(name, port))

@@ -39,6 +39,11 @@ class Resolver:
         self._denied = denied
         self._kept: dict[bytes, bytes] = {}  # question and answer, without the number that both begin with
 
+    def rejudge(self, judge: Judge) -> None:
+        """Another judge from now on."""
+        self._judge = judge
+        self._kept.clear()
+
     def answer(self, query: bytes) -> bytes:
         """The answer to one message; empty for what deserves none."""
         known = self._kept.get(query[2:])

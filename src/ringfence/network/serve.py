@@ -19,9 +19,10 @@ from .control import Refusal, Serve, Work, receive
 from .judge import Denied, Judge, Unreachable
 from .link import Link
 from .own import own_addresses
+from .questions import Questions
 from .run import IDLE_SECONDS, Run
 
-MakeJudge = Callable[[Network, frozenset[str]], Judge]
+MakeJudge = Callable[[Network, frozenset[str], bool], Judge]  # the last: whether somebody can be asked
 
 
 class Gate:
@@ -49,7 +50,8 @@ class Gate:
 
     def take(self, serve: Serve, fds: list[int]) -> None:
         """Open a run's doors."""
-        judge = self._make_judge(serve.network, own_addresses())
+        own, asks_somebody = own_addresses(), "questions" in serve.doors
+        judge = self._make_judge(serve.network, own, asks_somebody)
         report = functools.partial(self._report, serve.number)
         network = serve.network
         run = Run(
@@ -59,7 +61,10 @@ class Gate:
         asks: list[Asks] = []
         for door, fd in zip(serve.doors, fds, strict=True):
             sock = socket.socket(fileno=fd)
-            if door == "asks":
+            if door == "questions":
+                run.hold(sock)
+                run.dialler.ask = Questions(sock, lambda network: self._make_judge(network, own, True), run.rejudge).ask
+            elif door == "asks":
                 asks.append(Asks(run, sock))
             elif door.startswith("inward "):
                 open_inward(run, sock, asks[0], int(door.split(" ")[1]))

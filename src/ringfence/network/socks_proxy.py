@@ -90,7 +90,7 @@ class Session:
     async def _dial(self, host: str, port: int, first: bytes) -> None:
         try:
             upstream = await self.run.dial(host, port)
-            host = self.run.dialler.target(host, port)
+            host = self.run.dialler.meant(host)
         except Denied:
             self._refuse(_reply(_DENIED))
             self.client.read()

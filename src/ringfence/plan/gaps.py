@@ -6,7 +6,7 @@ from ..model import BUILT_IN, Access, Disk, Gap, Host, Kind, Need, Origin, Polic
 from .aliases import upwards
 from .crowds import Homed
 from .regions import Region, State, changes
-from .rules import has_view, is_allow_write, is_any_below, swayed
+from .rules import has_own_network, has_view, is_allow_write, is_any_below, is_asking, swayed
 from .view import is_creatable
 
 
@@ -31,6 +31,36 @@ def kernel_gaps(host: Host) -> list[Gap]:
         for since, what, need, note in rows
         if abi < since
     ]
+
+
+ASK = Origin("--ask")
+
+
+def asking_gaps(policy: Policy, host: Host) -> list[Gap]:
+    """What of --ask is not given here."""
+    if not policy.asking:
+        return []
+    if policy.escape is not Verdict.ASK:
+        return [
+            Gap("questions (--ask)", "the boundary says that nothing is asked", Need.WANTED, ASK, "another --profile")
+        ]
+    if not is_asking(policy, host):
+        why = "nobody here answers the command's calls"
+        return [Gap("questions (--ask)", why, Need.REQUIRED, ASK, "`ringfence doctor` says what is missing")]
+    gaps = []
+
+    def gap(what: str, why: str) -> None:
+        gaps.append(Gap(what, why, Need.WANTED, BUILT_IN))
+
+    gap(
+        "execve, owners, times and attributes, and sockets at a path asked about", "they fail at once, as without --ask"
+    )
+    if has_view(host):
+        why = "what may be asked for is refused when it is opened, and not hidden"
+        gap("names, sizes and programs in closed directories kept from the command (--ask)", why)
+    if not has_own_network(host) and not policy.network.open:
+        gap("connections asked about", "the run has no network that a gate serves")
+    return gaps
 
 
 def glob_gaps(policy: Policy, disk: Disk, held: bool = False) -> list[Gap]:

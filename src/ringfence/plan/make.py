@@ -26,7 +26,7 @@ from ..model import (
 )
 from . import allowlist, caches, crowds, inside, landlock, limits, patterns, table, view
 from .aliases import upwards
-from .gaps import folding_gaps, glob_gaps, grant_gaps, kernel_gaps, name_gaps
+from .gaps import asking_gaps, folding_gaps, glob_gaps, grant_gaps, kernel_gaps, name_gaps
 from .means import is_root_hidden, with_view, without_view
 from .network import is_asked, network_gaps, wants_datagrams
 from .own import own_steps
@@ -42,6 +42,7 @@ from .rules import (
     has_unix_sockets,
     has_view,
     has_warden,
+    is_asking,
     is_nesting,
     narrowed,
     without_swayed,
@@ -64,6 +65,8 @@ class Walls(msgspec.Struct, frozen=True):
     layered: tuple[str, ...] = ()  # caches of the host below a private layer: written, and nobody else ever sees it
     prefix: tuple[str, ...] = ()  # a program that holds the command, where no enactor does
     observe: Observe = Observe.NOTHING
+    asks: bool = False  # what is refused waits for a person
+    shows_asked: bool = False  # and what may be asked for is in sight: the warden itself opens it for reading
 
 
 NO_WALLS = Walls((), (), (), ("nothing: enforcement is off",))
@@ -84,8 +87,15 @@ def lay_out(policy: Policy, host: Host, disk: Disk, temporary: str) -> list[Regi
 
         return seatbelt.lay_out(policy, disk, temporary)
     if has_view(host):
-        return regions(as_viewed(policy, disk), disk, PRIVATE)
+        return regions(as_viewed(_shown(policy, host, disk), disk), disk, PRIVATE)
     return regions(narrowed(policy, disk, temporary, host), disk)
+
+
+def _shown(policy: Policy, host: Host, disk: Disk) -> Policy:
+    """The policy without the closed places that may be asked about, where the warden refuses to open them instead."""
+    if not (is_asking(policy, host) and has_view(host)) or not patterns.asked(policy, disk):
+        return policy
+    return msgspec.structs.replace(policy, rules=tuple(rule for rule in policy.rules if not patterns.is_askable(rule)))
 
 
 def further_paths(found: list[Region], host: Host, many: crowds.Homed = ()) -> tuple[list[str], list[str]]:
@@ -144,7 +154,7 @@ def make_walls(
     if policy.enforcement is Enforcement.OFF:
         return NO_WALLS
     if host.system == "darwin" and host.seatbelt:
-        return with_profile(policy, disk, command, found)
+        return with_profile(policy, host, disk, command, found)
     if host.system != "linux":
         gap = Gap("a sandbox", f"{host.system} is not supported yet", Need.REQUIRED, BUILT_IN)
         return Walls((), (), (gap,), ())
@@ -153,8 +163,10 @@ def make_walls(
     if is_nesting(policy, host):
         handled = 0  # a domain that takes any right on files forbids to mount
     if has_view(host):
-        head, grants, gaps = with_view(policy, host, disk, command, found, handled, many)
+        whole = regions(as_viewed(policy, disk), disk, PRIVATE) if is_asking(policy, host) else found
+        head, grants, gaps = with_view(policy, host, disk, command, found, handled, many, whole)
     else:
+        whole = found
         head, grants, gaps = without_view(policy, host, disk, command, found, handled)
     closed = not policy.network.open
     names, watched, judged, observe = warden_steps(policy, host, disk, command, found, many)
@@ -182,8 +194,8 @@ def make_walls(
         + crowds.gaps(many)
         + grant_gaps(asked, disk)
     )
-    gaps += limits.limit_gaps(policy, host) + network_gaps(policy, host)
-    layered = caches.layered(command.shelf, host, disk, found)
+    gaps += limits.limit_gaps(policy, host) + network_gaps(policy, host) + asking_gaps(policy, host)
+    layered = caches.layered(command.shelf, host, disk, whole)
     gaps += caches.gaps(command.shelf, host, disk, layered)
     why = "names are protected at the top of the workspace; deeper ones are looked for after the run, for a short time"
     gaps.append(
@@ -205,6 +217,8 @@ def make_walls(
         caches.variables(command.shelf, disk, layered, "/tmp" if has_view(host) else command.temporary),
         tuple(place.path for _, place in layered),
         observe=observe,
+        asks=is_asking(policy, host),
+        shows_asked=_shown(policy, host, disk) is not policy and not is_root_hidden(found),
     )
 
 
@@ -224,22 +238,32 @@ def warden_steps(
     if not has_view(host):
         more = patterns.in_place_of_mounts(policy, disk, found)
         late, judged = late + more, judged | (Judged.WRITES if more else Judged.NOTHING)
-    watched = (*watched, *("/" + b"/".join(step.strings).decode("utf-8", "surrogateescape") for step in late))
+    watched = (*watched, *map(_watched, late))
     observe = command.observe | (Observe.REFUSALS if late or kept else Observe.NOTHING)
-    if observe & ~Observe.REFUSALS:
+    pause: list[Step] = []
+    if is_asking(policy, host):
+        if has_view(host):
+            more = patterns.asked(policy, disk)
+            late, watched = late + more, (*watched, *map(_watched, more))
+        pause.append(Step(StepKind.PAUSE, "what is refused waits for a person's answer"))
+    if observe & ~Observe.REFUSALS or pause:
         judged = Judged.READS | Judged.WRITES
     told = [Step(StepKind.OBSERVE, f"what is told: {observe.name}".lower(), (int(observe),))] * bool(observe)
-    return [*told, *names, *late], watched, judged, observe
+    return [*told, *names, *late, *pause], watched, judged, observe
 
 
-def with_profile(policy: Policy, disk: Disk, command: Command, found: list[Region]) -> Walls:
+def _watched(step: Step) -> str:
+    return "/" + b"/".join(step.strings).decode("utf-8", "surrogateescape")
+
+
+def with_profile(policy: Policy, host: Host, disk: Disk, command: Command, found: list[Region]) -> Walls:
     """macOS: one profile holds everything, and a program of the system applies it."""
     asked, policy = policy, without_swayed(policy, disk)
     from . import seatbelt
 
     made = seatbelt.profile(policy, found)
     gaps = seatbelt.gaps(policy) + [Gap(ask.key, ask.why, ask.need, ask.origin) for ask in policy.asks]
-    gaps += glob_gaps(policy, disk) + name_gaps(policy, disk) + grant_gaps(asked, disk)
+    gaps += glob_gaps(policy, disk) + name_gaps(policy, disk) + grant_gaps(asked, disk) + asking_gaps(policy, host)
     network = "the host's (allowed)" if policy.network.open else "closed (Seatbelt)"
     sentences = ("Seatbelt, by these rules, the last that matches wins:", *made.sentences, f"network: {network}")
     return Walls((), (), tuple(gaps), sentences, detached=command.detached, prefix=made.prefix())
@@ -348,6 +372,7 @@ def assemble(walls: Walls, policy: Policy, command: Command, host: Host) -> tupl
         limits=policy.limits,
         controllers=walls.controllers,
         observe=walls.observe,
+        asks=walls.asks,
     )
     return plan, own, last
 

@@ -18,12 +18,20 @@ Made = tuple[list[Step], list[Step], list[Gap]]
 
 
 def with_view(
-    policy: Policy, host: Host, disk: Disk, command: Command, found: list[Region], handled: int, many: crowds.Homed
+    policy: Policy,
+    host: Host,
+    disk: Disk,
+    command: Command,
+    found: list[Region],
+    handled: int,
+    many: crowds.Homed,
+    whole: list[Region],
 ) -> Made:
-    """Namespaces, the mounts, and Landlock over what they leave writable."""
+    """Namespaces, the mounts, and Landlock over what they leave writable. `whole` are the regions as they would be if
+    nothing were asked about."""
     private_network = not policy.network.open
     changed = changes(found)
-    layered = caches.layered(command.shelf, host, disk, found)
+    layered = caches.layered(command.shelf, host, disk, whole)
     mounts, gaps = view.lower(changed, disk, limits.tmpfs_size(policy, host), crowds.pins(many))
     mounts += crowds.mounts(many)
     if is_nesting(policy, host):

@@ -26,7 +26,7 @@ from ..model import (
 )
 from ..model.standins import stand_ins
 from . import landlock
-from .rules import has_broker, has_own_network, has_view
+from .rules import has_broker, has_own_network, has_view, is_asking
 
 HTTP, SOCKS, NAMES = 3128, 1080, 53
 LED = 1053  # where the warden leads who connects to 53, for with bubblewrap nobody may open that (enforce/dial.h)
@@ -76,7 +76,8 @@ def doors(policy: Policy, host: Host) -> tuple[Door, ...]:
     """The doors of a run, in the order of their steps."""
     network = policy.network
     asked = (Door(ASKS, 0),) if is_asked(policy, host) else ()
-    if not has_own_network(host) or not (network.allows_hosts or network.http_proxy_port or network.socks_proxy_port):
+    wanted = network.allows_hosts or network.http_proxy_port or network.socks_proxy_port or is_asking(policy, host)
+    if not has_own_network(host) or network.open or not wanted:
         return asked
     http = f"via 127.0.0.1 {network.http_proxy_port}" if network.http_proxy_port else "http"
     socks = f"via 127.0.0.1 {network.socks_proxy_port}" if network.socks_proxy_port else "socks"
@@ -94,7 +95,7 @@ def is_asked(policy: Policy, host: Host) -> bool:
     """Whether every connection is judged by name, so that no program need know of a proxy."""
     network = policy.network
     able = has_own_network(host) and has_broker(policy, host) and not network.open
-    return able and (network.allows_hosts or bool(network.forwards))
+    return able and (network.allows_hosts or bool(network.forwards) or is_asking(policy, host))
 
 
 def is_forwarded(rule: HostRule) -> bool:
@@ -157,7 +158,8 @@ def resolver_files(policy: Policy, machine: str) -> dict[str, str]:
 
 def wants_resolver(policy: Policy, host: Host) -> bool:
     """Whether names are resolved inside, by our resolver alone."""
-    return policy.network.allows_hosts and bool(doors(policy, host)) and policy.enforcement is not Enforcement.OFF
+    named = policy.network.allows_hosts or is_asking(policy, host)
+    return named and len(doors(policy, host)) > 1 and policy.enforcement is not Enforcement.OFF
 
 
 def with_resolver(policy: Policy, directory: str) -> Policy:

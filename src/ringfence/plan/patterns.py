@@ -5,6 +5,8 @@ rule decides, so with a denied pattern comes everything that could allow what it
 pattern, for it is hidden. Of writes any denial does, so those are enough.
 """
 
+import msgspec
+
 from ..model import BUILT_IN, Access, Disk, Policy, Rule, Step, StepKind, Verdict
 from .aliases import SECOND_WAY
 from .regions import Region, State, changes, is_below
@@ -34,6 +36,23 @@ def lower(policy: Policy) -> tuple[list[Step], Judged]:
     if not _fits(steps):
         return [], Judged.NOTHING
     return steps, Judged.READS | Judged.WRITES if reads else Judged.WRITES if denied else Judged.NOTHING
+
+
+def asked(policy: Policy, disk: Disk) -> list[Step]:
+    """What may be asked for is not hidden by mounts, but refused when it is opened: the closed places, and all that is
+    open inside them, by the names that the kernel has. Nothing when they are more than the warden takes."""
+    steps = []
+    for rule in policy.rules:
+        if rule.access is Access.READ and not rule.glob and (is_askable(rule) or rule.verdict is Verdict.ALLOW):
+            steps.append(_step(msgspec.structs.replace(rule, path=disk[rule.path].path)))
+    own = (*PRIVATE, *(disk[injection.target].path for injection in policy.injections))
+    steps += [_made(f"{path} is the run's own", READ, PASSES, 0, _parts(path, False)) for path in own]
+    return steps if _fits(steps + lower(policy)[0]) else []
+
+
+def is_askable(rule: Rule) -> bool:
+    """Whether it closes a place that a person may be asked about."""
+    return rule.asks and rule.access is Access.READ and rule.verdict is Verdict.DENY
 
 
 def in_place_of_mounts(policy: Policy, disk: Disk, found: list[Region]) -> list[Step]:

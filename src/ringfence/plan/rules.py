@@ -47,6 +47,11 @@ def has_broker(policy: Policy, host: Host) -> bool:
     return able and has_warden(host) and host.traces and not host.is_inside
 
 
+def is_asking(policy: Policy, host: Host) -> bool:
+    """Whether what is refused waits for a person."""
+    return policy.asking and policy.escape is Verdict.ASK and has_broker(policy, host)
+
+
 def has_own_network(host: Host) -> bool:
     """Whether the run has a network of its own, in which the enactor can open sockets."""
     return has_view(host)

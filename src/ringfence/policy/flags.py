@@ -38,6 +38,7 @@ class Flags(msgspec.Struct, frozen=True, cache_hash=True):
     inject: tuple[tuple[str, str], ...] = ()  # (source, target): shown read-only at another place
     limits: tuple[tuple[str, float | str], ...] = ()  # ("memory", "2G"): by the names of the policy's limits
     profile: str = ""  # a boundary with a name: one of ours, or of the user's own
+    ask: bool = False  # what may be granted waits for a person
 
 
 def flags_layer(flags: Flags, base: Base) -> Layer:

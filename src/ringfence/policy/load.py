@@ -111,6 +111,9 @@ def _load(sources: Sources, flags: Flags, standing: Standing) -> Policy:
     guarded = _guarded(sources, layers)
     policy = merge(sources.workspace, layers, guarded)
     _refuse_exposed(policy, guarded)
+    if flags.ask:  # without a boundary of its own what nobody speaks of is a question
+        bounded = any(layer.tier is Tier.PROFILE for layer in layers)
+        policy = msgspec.structs.replace(policy, asking=True, escape=policy.escape if bounded else Verdict.ASK)
     return policy
 
 

@@ -89,6 +89,12 @@ def approvals_of(environ: Mapping[str, str]) -> str:
     return f"{directory}/approvals" if directory else ""
 
 
+def asking_of(environ: Mapping[str, str]) -> str:
+    """Where the sockets of runs are that ask; empty when there is no home to have them in."""
+    directory = directory_of(environ, "XDG_STATE_HOME", ".local/state")
+    return f"{directory}/asking" if directory else ""
+
+
 def policy_file(directory: str) -> str:
     """The policy file in a directory, or empty; two of them are one too many."""
     found = [path for path in candidates(directory) if os.path.lexists(path)]

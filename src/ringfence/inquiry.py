@@ -1,0 +1,183 @@
+"""What somebody who waits needs: of a call that the warden tells of, and of a host that the gate tells of.
+
+The path is found out as the host has it now; what is judged and shown is that one, and it is what will be opened.
+"""
+
+import errno
+import os
+from collections.abc import Sequence
+
+import msgspec
+
+from . import policy
+from .airlock.lines import Line
+from .enforce import modes
+from .enforce.pauses import Call, Inquiry
+from .model import Access, Decision, Origin, Policy, Verdict
+from .model.grant import Answer, EscapeRequest, Grant, Operation, Standing
+from .network.questions import Wish
+from .policy.grants import choices, grants_layer, rule_text
+from .policy.hosts import joined, split_port
+from .policy.reach import host_rule
+
+NOT_OURS = ("/proc", "/sys", "/dev")  # what stands there is another thing to us than to whoever asks
+READS = (Operation.READ, Operation.LIST, Operation.EXECUTE)
+ACCESSES = {"read": Access.READ, "write": Access.WRITE}
+Need = tuple[Operation, str]  # what somebody wants to do, and with what: a canonical path, or a host and its port
+
+
+class File:
+    """A call that waits, and what it needs."""
+
+    def __init__(self, inquiry: Inquiry, path: str, other: str, needs: list[Need]) -> None:
+        self.inquiry, self.path, self.other, self.needs = inquiry, path, other, needs
+        self.once: list[Grant] = []
+
+
+class Host:
+    """A connection that waits at the gate."""
+
+    def __init__(self, wish: Wish) -> None:
+        self.wish = wish
+        self.needs: list[Need] = [(Operation.CONNECT, joined(wish.host, wish.port))]
+        self.once: list[Grant] = []
+
+
+Waiter = File | Host
+
+
+def understood(base: Policy, who: modes.Person, inquiry: Inquiry) -> File | None:
+    """What a call needs that is not given; None for what is not refused by us, or cannot be granted."""
+    is_read = inquiry.call is Call.OPEN and not writes(inquiry.flags)
+    text = os.fsdecode(inquiry.path)
+    if (is_read and not os.path.lexists(text)) or _is_apart(text):
+        return None
+    path = real(text, inquiry)
+    if inquiry.call is Call.OPEN:
+        needs = [_opened(path, inquiry.flags)]
+    elif inquiry.call in (Call.MKDIR, Call.SYMLINK):
+        needs = [(Operation.CREATE, path)]
+    elif inquiry.call in (Call.TRUNCATE, Call.CHMOD):
+        needs = [(Operation.WRITE, path)]
+    else:
+        needs = [(Operation.DELETE, path)]
+    other = ""
+    if inquiry.call in (Call.RENAME, Call.LINK):
+        other = real(os.fsdecode(inquiry.other), inquiry)
+        needs = [needs[0] if inquiry.call is Call.RENAME else (Operation.WRITE, path), (Operation.CREATE, other)]
+    waiter = File(inquiry, path, other, needs)
+    if any(_is_apart(target) for _, target in needs) or all(
+        decide(base, need).verdict is Verdict.ALLOW for need in needs
+    ):
+        return None
+    for operation, target in needs:
+        place, wanted = target, os.R_OK if operation in READS else os.W_OK
+        if operation in (Operation.CREATE, Operation.DELETE):
+            place, wanted = os.path.dirname(target), os.W_OK | os.X_OK
+        if modes.refusal(who, place, wanted):  # the host says no as well
+            return None
+    return waiter
+
+
+def decide(judged: Policy, need: Need) -> Decision:
+    """What the judge says of a need."""
+    operation, target = need
+    if operation is Operation.CONNECT:
+        host, port = split_port(target)
+        return policy.decide_connect(judged, host, int(port))
+    return policy.decide(judged, ACCESSES[operation.kind], target)
+
+
+def as_line(decision: Decision, need: Need, waiter: Waiter, workspace: str, homes: tuple[str, ...]) -> Line:
+    """The line that asks for it, but for its number and its end."""
+    operation, target = need
+    found = targets(need, homes)
+    reason = "allow_miss" if decision.rule is None or decision.rule.asks else "deny_match"
+    line: Line = {"state": "query", "operation": operation.value, "reason": reason}
+    line |= {"choices": found, "rule": _rule(operation, found[0], workspace), "why": decision.reason}
+    if isinstance(waiter, Host):
+        more: Line = {"kind": "network", "code": "NETWORK_DENIED", "target": target, "syscall": "connect"}
+        more |= {"suggested_grant": {"allowedDomains": found[0]}, "mechanism": "gate", "errno": "EACCES"}
+        more["why"] = waiter.wish.why
+        return line | more | {"process": {"pid": 0, "exe": "", "cwd": ""}}
+    inquiry = waiter.inquiry
+    key = "allowRead" if operation.kind == "read" else "allowWrite"
+    line |= {"kind": "filesystem", "code": "FILESYSTEM_DENIED", "path": shown(target)}
+    line |= {"requested_path": shown(os.fsdecode(inquiry.path)), "syscall": inquiry.call.name.lower()}
+    line |= {"suggested_grant": {key: shown(found[0])}, "mechanism": "seccomp"}
+    line |= {"errno": errno.errorcode.get(inquiry.errno, ""), "flags": flag_names(inquiry)}
+    who = {"pid": inquiry.pid, "exe": shown(os.fsdecode(inquiry.exe)), "cwd": shown(os.fsdecode(inquiry.cwd))}
+    return line | {"process": who}
+
+
+def targets(need: Need, homes: tuple[str, ...]) -> list[str]:
+    """What could be granted for a need, from the narrowest; of what is not there yet, its directory."""
+    operation, target = need
+    request = EscapeRequest(id="", operation=operation, target=target, at="")
+    found = choices(request, homes)
+    if operation is Operation.CONNECT:
+        return found
+    return [one for one in found if os.path.lexists(one) and os.path.realpath(one) == one] or [target]
+
+
+def _rule(operation: Operation, target: str, workspace: str) -> str:
+    grant = Grant(id="", operation=operation, target=target, answer=Answer.PROJECT, workspace=workspace, made=0)
+    return rule_text(grant)
+
+
+def with_grants(judged: Policy, grants: Sequence[Grant]) -> Policy:
+    """The policy with what was granted meanwhile, as it would be loaded the next time."""
+    if not grants:
+        return judged
+    rules = grants_layer(Standing(tuple(grants))).rules
+    hosts = [
+        host_rule(Verdict.ALLOW, grant.target, Origin(f"grant {grant.id}"))
+        for grant in grants
+        if grant.operation is Operation.CONNECT
+    ]
+    network = (
+        msgspec.structs.replace(judged.network, hosts=(*judged.network.hosts, *hosts)) if hosts else judged.network
+    )
+    return msgspec.structs.replace(judged, rules=(*judged.rules, *rules), network=network)
+
+
+def real(path: str, inquiry: Inquiry) -> str:
+    """Where a path leads; of a name that is made, moved or removed, the name itself where it stands."""
+    makes = inquiry.call is Call.OPEN and (
+        inquiry.flags & os.O_NOFOLLOW or inquiry.flags & (os.O_CREAT | os.O_EXCL) == os.O_CREAT | os.O_EXCL
+    )
+    if inquiry.call in (Call.TRUNCATE, Call.CHMOD) or (inquiry.call is Call.OPEN and not makes):
+        return os.path.realpath(path)
+    above, name = os.path.split(path.rstrip("/"))
+    if name in ("", ".", ".."):
+        raise ValueError("names no name")
+    return os.path.join(os.path.realpath(above), name)
+
+
+def _opened(path: str, flags: int) -> Need:
+    if writes(flags):
+        return (Operation.WRITE if os.path.lexists(path) else Operation.CREATE), path
+    return (Operation.LIST if os.path.isdir(path) else Operation.READ), path
+
+
+def writes(flags: int) -> bool:
+    """Whether an open is for more than reading."""
+    return flags & os.O_ACCMODE != os.O_RDONLY or bool(flags & (os.O_CREAT | os.O_TRUNC))
+
+
+def _is_apart(path: str) -> bool:
+    return any(path == place or path.startswith(f"{place}/") for place in NOT_OURS)
+
+
+def flag_names(inquiry: Inquiry) -> list[str]:
+    """The flags of an open, by name."""
+    if inquiry.call is not Call.OPEN:
+        return []
+    modes_of = ("O_RDONLY", "O_WRONLY", "O_RDWR", "O_RDWR")
+    names = ("O_CREAT", "O_EXCL", "O_TRUNC", "O_APPEND", "O_DIRECTORY", "O_NOFOLLOW", "O_CLOEXEC", "O_NONBLOCK")
+    return [modes_of[inquiry.flags & 3], *(name for name in names if inquiry.flags & getattr(os, name))]
+
+
+def shown(text: str) -> str:
+    """A path as JSON can have it: bytes that are no text are escaped."""
+    return text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")

@@ -1,0 +1,362 @@
+"""A refused call waits for an answer, and goes on or fails with it: the real kernel, on each backend."""
+
+import json
+import os
+import signal
+import stat
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.airlock.asked import Place, still
+from tests.conftest import needs_bwrap
+
+from ringfence.enforce import outside
+from ringfence.enforce.pauses import Call, Inquiry
+
+ROOT = Path(__file__).parent.parent.parent
+pytestmark = [pytest.mark.needs_userns, pytest.mark.needs_landlock(6)]
+BACKENDS = ["view", "landlock"]
+
+
+@pytest.fixture(params=BACKENDS)
+def place(request: pytest.FixtureRequest) -> Iterator[Place]:
+    with tempfile.TemporaryDirectory(dir=ROOT, prefix="rf-ask-") as base:
+        yield Place(Path(base), request.param)
+
+
+@pytest.fixture
+def view() -> Iterator[Place]:
+    with tempfile.TemporaryDirectory(dir=ROOT, prefix="rf-ask-") as base:
+        yield Place(Path(base), "view")
+
+
+def test_a_question_has_all_its_parts_and_yes_goes_on(place: Place) -> None:
+    with place.start("cat", "../home/data/one") as run:
+        query = run.query()
+        assert query["kind"] == "filesystem"
+        assert query["code"] == "FILESYSTEM_DENIED"
+        assert query["operation"] == "read"
+        assert query["query_id"] == "1"
+        assert query["path"] == str(place.home / "data/one")
+        assert query["choices"] == [str(place.home / "data/one"), str(place.home / "data")]
+        assert query["suggested_grant"] == {"allowRead": str(place.home / "data/one")}
+        rule = f"--allow-read {place.home}/data/one in {place.workspace}, until it is revoked"
+        assert query["rule"] == rule
+        process = query["process"]
+        assert isinstance(process, dict)
+        assert process["exe"] == "/usr/bin/cat"
+        assert still(run.process)
+        run.allow(query)
+        assert run.until("answered", "1")["by"] == "fd"
+        assert run.end()[:2] == (0, "one\n")
+
+
+def test_no_fails_as_it_would_have_failed_and_says_how_to_grant(place: Place) -> None:
+    with place.start("cat", "../home/data/one") as run:
+        run.deny(run.query())
+        code, out, err = run.end()
+    assert (code, out) == (1, "")
+    assert "Permission denied" in err
+    assert f"--allow-read {place.home}/data/one" in err
+
+
+def test_anything_else_than_allow_is_a_no(place: Place) -> None:
+    with place.start("cat", "../home/data/one") as run:
+        run.say({"query_id": run.query()["query_id"], "action": "Allow"})
+        assert run.end()[0] == 1
+
+
+def test_what_has_no_effect(place: Place) -> None:
+    """A number for an id, an id that nobody asked, no object, an answer that was given."""
+    program = "for name in ('one', 'two'):\n print(open('../home/data/' + name).read(), end='', flush=True)"
+    with place.python(program) as run:
+        query = run.query()
+        for line in ({"query_id": 1, "action": "allow"}, {"query_id": "7", "action": "allow"}, [1], "x", None, 1):
+            run.say(line)
+        run.socket.sendall(b"\xff{]\n\n")
+        assert still(run.process)
+        run.allow(query)
+        second = run.query()
+        assert second["query_id"] == "2"
+        run.allow(query)  # of the first again
+        assert still(run.process)
+        run.deny(second)
+        assert run.end()[:2] == (1, "one\n")
+
+
+def test_nobody_answers_in_time(place: Place) -> None:
+    with place.start("cat", "../home/data/one", options=("--ask-timeout", "1s")) as run:
+        query = run.query()
+        assert run.until("answered", query["query_id"])["by"] == "deadline"
+        assert run.end()[0] == 1
+
+
+def test_who_asks_on_a_descriptor_that_closes_is_refused_from_then_on(place: Place) -> None:
+    with place.start("sh", "-c", "cat ../home/data/one; cat ../home/data/two") as run:
+        run.query()
+        run.socket.shutdown(2)
+        code, out, err = run.end()
+    assert (code, out) == (1, "")
+    assert err.count("Permission denied") == 2
+
+
+def test_what_is_never_granted_is_not_asked(place: Place) -> None:
+    """A store of secrets, our own files, a whole home, a start-up file, and what is not there."""
+    (place.home / ".bashrc").write_text("")
+    (place.home / ".local/state/ringfence/approvals").mkdir(parents=True)
+    (place.home / ".local/state/ringfence/approvals/approvals.db").write_text("")
+    script = (
+        "cat ../home/.ssh/id; cat ../home/.local/state/ringfence/approvals/approvals.db; ls ../home; "
+        "echo x >> ../home/.bashrc; cat ../home/nothing; cat /proc/1/environ; exit 3"
+    )
+    with place.start("sh", "-c", script) as run:
+        code, out, err = run.end()
+        assert run.asks_nothing_more()
+    assert (code, out) == (3, "")
+    assert "key\n" not in err
+    assert (place.home / ".bashrc").read_text() == ""
+
+
+def test_a_kept_answer_holds_for_the_run_and_for_the_next_until_it_is_revoked(place: Place) -> None:
+    script = "cat ../home/data/one ../home/data/two; ls ../home/data"
+    with place.start("sh", "-c", script) as run:
+        run.allow(run.query(), scope="project", target=str(place.home / "data"))
+        code, out, _ = run.end()
+        assert run.asks_nothing_more()
+    assert (code, out) == (0, "one\ntwo\none\ntwo\n")
+    with place.start("sh", "-c", script) as run:
+        assert run.end()[:2] == (0, "one\ntwo\none\ntwo\n")
+        assert run.asks_nothing_more()
+    grants = json.loads(place.approvals("list", "--json"))["grants"]
+    assert [grant["target"] for grant in grants] == [str(place.home / "data")]
+    place.approvals("revoke", grants[0]["id"])
+    with place.start("sh", "-c", script) as run:
+        run.deny(run.query(), scope="run")
+        assert run.end()[0] != 0
+
+
+def test_an_answer_that_does_not_cover_the_question_is_refused_and_it_stays_open(place: Place) -> None:
+    with place.start("cat", "../home/data/one") as run:
+        query = run.query()
+        for target in (place.home / "other", place.home, "relative", "/nonexistent"):
+            run.allow(query, scope="project", target=str(target))
+            assert run.until("refused", query["query_id"])["why"]
+        run.allow(query, scope="for ever")
+        assert run.until("refused", query["query_id"])
+        run.allow(query)
+        assert run.end()[0] == 0
+
+
+def test_a_grant_for_a_directory_leaves_what_is_secret_in_it_closed(place: Place) -> None:
+    cargo = place.home / ".cargo"
+    cargo.mkdir()
+    (cargo / "credentials.toml").write_text("token")
+    (cargo / "mine").write_text("mine\n")
+    script = "cat ../home/.cargo/mine; cat ../home/.cargo/credentials.toml"
+    with place.start("sh", "-c", script, options=("--profile", "safe")) as run:
+        run.allow(run.query(), scope="session", target=str(cargo))
+        code, out, _ = run.end()
+        assert run.asks_nothing_more()
+    assert (code, out) == (1, "mine\n")
+
+
+def test_a_path_that_becomes_a_link_opens_nothing(place: Place) -> None:
+    """Swapped while the question is open: what was shown is opened, or nothing."""
+    with place.start("cat", "../home/data/one") as run:
+        query = run.query()
+        os.rename(place.home / "data", place.home / "was")
+        os.symlink(place.home / ".ssh", place.home / "data")
+        (place.home / ".ssh/one").write_text("key\n")
+        run.allow(query)
+        assert "kept closed" in str(run.until("refused", query["query_id"])["why"])
+        os.unlink(place.home / "data")
+        os.symlink(place.home / "other", place.home / "data")
+        (place.home / "other/one").write_text("other\n")
+        run.allow(query)
+        assert "does not cover" in str(run.until("refused", query["query_id"])["why"])
+        run.deny(query)
+        assert run.end()[:2] == (1, "")
+
+
+def test_a_link_that_comes_between_the_answer_and_the_open_is_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "real/f").write_text("f")
+    os.symlink("real", tmp_path / "linked")
+    os.symlink("real/f", tmp_path / "f")
+    os.mkfifo(tmp_path / "pipe")
+    os.close(outside.open_file(str(tmp_path / "real/f"), os.O_RDONLY, 0, directories=False))
+    for name in ("linked/f", "f", "pipe", "real"):
+        with pytest.raises(OSError):
+            outside.open_file(str(tmp_path / name), os.O_RDWR, 0, directories=False)
+    with pytest.raises(OSError):
+        outside.do(Inquiry(1, Call.UNLINK), str(tmp_path / "linked/f"), "")
+    assert (tmp_path / "real/f").exists()
+
+
+def test_a_granted_directory_that_becomes_a_link_opens_nothing(place: Place) -> None:
+    with place.start("cat", "../home/data/one") as run:
+        run.allow(run.query(), scope="project", target=str(place.home / "data"))
+        assert run.end()[0] == 0
+    os.rename(place.home / "data", place.home / "was")
+    os.symlink(place.home / ".ssh", place.home / "data")
+    with place.start("sh", "-c", "cat ../home/data/id; ls ../home/data") as run:
+        code, out, err = run.end()
+        assert run.asks_nothing_more()
+    assert code != 0
+    assert out == ""
+    assert "has no effect" in err
+
+
+def test_names_made_changed_and_removed(place: Place) -> None:
+    script = """
+cd ../home/data
+echo new > n && mkdir d && mv n d/m && ln d/m second && ln -s m d/l && chmod 600 d/m && truncate -s 2 d/m && cat d/m
+rm d/m second d/l && rmdir d && echo more >> one && cat one
+"""
+    asked = []
+    with place.start("sh", "-ec", script) as run:
+        while True:
+            text = run.lines.readline()
+            if not text:
+                break
+            line = json.loads(text)
+            if line["state"] == "query":
+                asked.append(line["operation"])
+                run.allow(line)
+        code, out, err = run.end()
+    assert (code, out) == (0, "neone\nmore\n"), err
+    assert set(asked) >= {"create", "delete", "write", "read"}
+    assert sorted(path.name for path in (place.home / "data").iterdir()) == ["one", "two"]
+
+
+def test_the_mode_of_what_is_made_is_as_the_mask_says(place: Place) -> None:
+    with place.start("sh", "-c", "umask 027; echo x > ../home/data/made; umask 077; mkdir ../home/data/dir") as run:
+        run.allow(run.query())
+        run.allow(run.query())
+        assert run.end()[0] == 0
+    assert stat.S_IMODE(os.stat(place.home / "data/made").st_mode) == 0o640
+    assert stat.S_IMODE(os.stat(place.home / "data/dir").st_mode) == 0o700
+
+
+def test_ten_thousand_identical_questions_are_one(place: Place) -> None:
+    program = """
+import threading
+def ask():
+    for _ in range(200):
+        try:
+            open("../home/data/one")
+        except PermissionError:
+            pass
+threads = [threading.Thread(target=ask) for _ in range(50)]
+[thread.start() for thread in threads]
+[thread.join() for thread in threads]
+"""
+    with place.python(program) as run:
+        query = run.query()
+        assert still(run.process)
+        run.deny(query)
+        assert run.end()[0] == 0
+        assert run.asks_nothing_more()
+
+
+def test_a_boundary_that_asks_nothing(place: Place) -> None:
+    with place.start("cat", "../home/data/one", options=("--profile", "ci")) as run:
+        assert run.end()[0] == 1
+        assert run.asks_nothing_more()
+
+
+def test_a_signal_ends_the_wait(place: Place) -> None:
+    program = """
+import signal, sys, time
+def heard(*_):
+    raise InterruptedError
+signal.signal(signal.SIGUSR1, heard)
+try:
+    open("../home/data/one")
+except InterruptedError:
+    print("interrupted")
+"""
+    with place.python(program) as run:
+        query = run.query()
+        begun = time.monotonic()
+        process = query["process"]
+        assert isinstance(process, dict)
+        signal_inside(run.process.pid, signal.SIGUSR1)
+        assert run.until("withdrawn", query["query_id"])
+        assert run.end()[:2] == (0, "interrupted\n")
+        assert time.monotonic() - begun < 2
+
+
+def signal_inside(pid: int, number: int) -> None:
+    """Signal the one descendant that is the command."""
+    found = [pid]
+    for one in found:
+        for task in os.listdir(f"/proc/{one}/task"):
+            found += map(int, Path(f"/proc/{one}/task/{task}/children").read_text().split())
+    os.kill(found[-1], number)
+
+
+def test_what_is_opened_for_reading_is_not_opened_anew_for_writing(place: Place) -> None:
+    program = """
+import os
+fd = os.open("../home/data/one", os.O_RDONLY)
+try:
+    os.open(f"/proc/self/fd/{fd}", os.O_WRONLY)
+except OSError as error:
+    print(error.strerror)
+"""
+    with place.python(program) as run:
+        run.allow(run.query())
+        assert run.end()[:2] == (0, "Permission denied\n")
+        assert run.asks_nothing_more()
+
+
+def test_a_directory_that_was_granted_leads_nowhere_else(place: Place) -> None:
+    program = """
+import os
+fd = os.open("../home/data", os.O_RDONLY | os.O_DIRECTORY)
+print(sorted(os.listdir(fd)))
+for name in ("../.ssh/id", "../other/f", "../../home/.ssh/id"):
+    try:
+        print(os.read(os.open(name, os.O_RDONLY, dir_fd=fd), 10))
+    except OSError as error:
+        print(error.strerror)
+"""
+    with place.python(program) as run:
+        run.allow(run.query())
+        query = run.query()
+        assert query["path"] == str(place.home / "other/f")
+        run.deny(query)
+        code, out, _ = run.end()
+    assert (code, out) == (0, "['one', 'two']\nPermission denied\nPermission denied\nPermission denied\n")
+
+
+def test_the_descriptor_of_the_questions_is_not_inside(place: Place) -> None:
+    program = """
+import os, socket
+found = []
+for name in os.listdir("/proc/self/fd"):
+    try:
+        found.append(os.readlink("/proc/self/fd/" + name).split(":")[0])
+    except OSError:
+        pass
+print("socket" in found)
+"""
+    with place.python(program) as run:
+        assert run.end()[:2] == (0, "False\n")
+
+
+def test_with_bubblewrap_files_are_asked_about(view: Place) -> None:
+    unmet = needs_bwrap()
+    if unmet:
+        pytest.skip(unmet.reason)
+    view.backend = "bubblewrap"
+    with view.start("sh", "-c", "cat ../home/data/*; echo x > ../home/data/new; ls /proc/1/exe") as run:
+        run.allow(run.query(), scope="session", target=str(view.home / "data"))
+        run.allow(run.query())
+        code, out, err = run.end()
+    assert out.startswith("one\ntwo\n"), (code, out, err)
+    assert (view.home / "data/new").read_text() == "x\n"
