@@ -35,7 +35,8 @@ ARROWS = (
         "where": set(),
         "judging": ROOMS | {"where", "approvals"},
         "approvals": ROOMS,
-        "asking": ROOMS | {"keep", "approvals", "record"},
+        "asking": ROOMS | {"keep", "approvals", "record", "inquiry"},
+        "inquiry": ROOMS,
     }
     | {
         door: ROOMS

@@ -45,7 +45,7 @@ def test_a_name_that_first_leads_outside_and_then_to_loopback_is_refused(
     monkeypatch.setattr(dial_module, "_RESOLVED_SECONDS", 0.0)
 
     async def rebind(dialler: Dialler) -> list[object]:
-        first = await dialler.resolve("a.test", echo.port)
+        first = await dialler.resolve("a.test", echo.port, dialler.judge)
         try:
             await dialler.dial("a.test", echo.port)
         except Denied as error:
@@ -62,7 +62,7 @@ def test_a_name_that_first_leads_outside_and_then_to_loopback_is_refused(
 @pytest.mark.parametrize("address", ["127.0.0.1", "::1", "169.254.169.254", "10.0.0.1", "::ffff:127.0.0.1", "0.0.0.0"])
 def test_of_several_addresses_only_those_that_may_be_are_dialled(address: str) -> None:
     async def resolve(dialler: Dialler) -> object:
-        return await dialler.resolve("a.test", 80)
+        return await dialler.resolve("a.test", 80, dialler.judge)
 
     assert with_dialler(allowing("a.test"), resolve, [[address, "93.184.215.14"]]) == [
         (socket.AF_INET, ("93.184.215.14", 80))
@@ -73,7 +73,7 @@ def test_this_machines_own_addresses_must_be_named() -> None:
     own = [address for address in own_addresses() if not address.startswith(("127.", "::1"))]
 
     async def resolve(dialler: Dialler) -> object:
-        return await dialler.resolve("a.test", 80)
+        return await dialler.resolve("a.test", 80, dialler.judge)
 
     assert "127.0.0.1" in own_addresses()
     for address in own:

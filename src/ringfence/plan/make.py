@@ -197,13 +197,7 @@ def make_walls(
     gaps += limits.limit_gaps(policy, host) + network_gaps(policy, host) + asking_gaps(policy, host)
     layered = caches.layered(command.shelf, host, disk, whole)
     gaps += caches.gaps(command.shelf, host, disk, layered)
-    why = "names are protected at the top of the workspace; deeper ones are looked for after the run, for a short time"
-    gaps.append(
-        Gap("hooks and configuration of repositories inside the workspace unwritable", why, Need.WANTED, BUILT_IN)
-    )
-    if not command.screen.is_interactive:
-        why = "the command holds it, and may change what is its own user's"
-        gaps.append(Gap("the mode of a terminal on 0 to 2 kept", why, Need.WANTED, BUILT_IN))
+    gaps += _anywhere(command)
     sentences = in_force(policy, host) + limits.limits_in_force(policy, host)
     return Walls(
         tuple(head),
@@ -220,6 +214,17 @@ def make_walls(
         asks=is_asking(policy, host),
         shows_asked=_shown(policy, host, disk) is not policy and not is_root_hidden(found),
     )
+
+
+def _anywhere(command: Command) -> list[Gap]:
+    """What no machine gives."""
+    why = "names are protected at the top of the workspace; deeper ones are looked for after the run, for a short time"
+    what = "hooks and configuration of repositories inside the workspace unwritable"
+    gaps = [Gap(what, why, Need.WANTED, BUILT_IN)]
+    if not command.screen.is_interactive:
+        why = "the command holds it, and may change what is its own user's"
+        gaps.append(Gap("the mode of a terminal on 0 to 2 kept", why, Need.WANTED, BUILT_IN))
+    return gaps
 
 
 def warden_steps(
