@@ -1,0 +1,144 @@
+"""The command cannot answer its own question: nothing that leads to an answer can be reached from inside."""
+
+import os
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.airlock.asked import PYTHON, Place
+from tests.conftest import needs_bwrap
+
+from ringfence.airlock import lines
+from ringfence.model import PolicyError
+from ringfence.policy.trust import asking_of
+
+ROOT = Path(__file__).parent.parent.parent
+pytestmark = [pytest.mark.needs_userns, pytest.mark.needs_landlock(6)]
+# Answer whatever is asked at a socket; says whether anybody spoke to us.
+ANSWER = """
+import os, socket, sys
+def answered(path):
+    try:
+        end = socket.socket(socket.AF_UNIX)
+        end.settimeout(3)
+        end.connect(path)
+        heard = end.recv(4096)
+        end.sendall(b'{"query_id": "1", "action": "allow"}\\n')
+        return bool(heard)
+    except OSError as error:
+        return False
+"""
+
+
+@pytest.fixture(params=["view", "landlock", "bubblewrap"])
+def place(request: pytest.FixtureRequest) -> Iterator[Place]:
+    unmet = needs_bwrap() if request.param == "bubblewrap" else None
+    if unmet:
+        pytest.skip(unmet.reason)
+    with tempfile.TemporaryDirectory(dir=ROOT, prefix="rf-ask-") as base:
+        yield Place(Path(base), request.param)
+
+
+def socket_of(place: Place) -> str:
+    directory = asking_of(place.environ())
+    until = time.monotonic() + 20
+    while time.monotonic() < until:
+        for run in lines.runs(directory):
+            return f"{directory}/{run}.sock"
+        time.sleep(0.02)
+    raise AssertionError("no run asks")
+
+
+def test_the_socket_of_the_run(place: Place) -> None:
+    """Outside it can be answered on; inside it cannot be reached, by any name, and what was asked stays a no."""
+    program = (
+        ANSWER
+        + """
+import threading, time
+while not os.path.exists("where"):
+    time.sleep(0.01)
+path = open("where").read()
+ways = [path, "/proc/self/root" + path, os.path.relpath(path)]
+said = []
+def ask():
+    try:
+        said.append(open("../home/data/one").read())
+    except OSError as error:
+        said.append(error.strerror)
+asker = threading.Thread(target=ask)
+asker.start()
+time.sleep(0.3)
+print(any([answered(way) for way in ways]))
+asker.join()
+print(said[0])
+"""
+    )
+    with place.python(program, "--ask-timeout", "3s") as run:
+        path = socket_of(place)
+        (place.workspace / "where.new").write_text(path)
+        os.rename(place.workspace / "where.new", place.workspace / "where")
+        run.query()
+        found = lines.connect(os.path.dirname(path), os.path.basename(path).removesuffix(".sock"))
+        assert found is not None
+        assert len(found[1].questions) == 1
+        found[0].close()
+        code, out, err = run.end()
+    assert (code, out) == (0, "False\nPermission denied\n"), err
+    assert not os.path.exists(path)
+
+
+def test_who_stands_behind_a_filter_is_not_heard(tmp_path: Path) -> None:
+    """Whatever leads there: whoever is in a sandbox that we are not in gets no line."""
+    directory = str(tmp_path / "asking")
+    door = lines.Door(directory, "run")
+    filtered = """
+import ctypes, struct
+libc = ctypes.CDLL(None)
+code = ctypes.create_string_buffer(struct.pack("HBBI", 6, 0, 0, 0x7fff0000), 8)
+program = struct.pack("HxxxxxxP", 1, ctypes.addressof(code))
+assert libc.prctl(38, 1, 0, 0, 0) == 0 and libc.prctl(22, 2, ctypes.c_char_p(program)) == 0
+"""
+    try:
+        for prelude, heard in (("", True), (filtered, False)):
+            program = ANSWER + prelude + f"\nprint(answered({door.path!r}))"
+            with subprocess.Popen([PYTHON, "-I", "-S", "-c", program], stdout=subprocess.PIPE, text=True) as process:
+                client = None
+                until = time.monotonic() + 20
+                while client is None and process.poll() is None and time.monotonic() < until:
+                    client = door.accept()
+                    time.sleep(0.01)
+                if client is not None:
+                    client.send({"state": "hello"})
+                assert process.communicate(timeout=20)[0] == f"{heard}\n"
+                if client is not None:
+                    client.close()
+    finally:
+        door.close()
+
+
+def test_a_directory_that_others_can_use_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "asking").mkdir()
+    os.chmod(tmp_path / "asking", 0o755)
+    with pytest.raises(PolicyError):
+        lines.Door(str(tmp_path / "asking"), "run")
+
+
+def test_a_descriptor_that_is_no_socket_is_refused(place: Place) -> None:
+    read, write = os.pipe()
+    words = place.run_words("--ask-fd", str(read), "--", "true")
+    done = subprocess.run(words, env=place.environ(), capture_output=True, text=True, pass_fds=[read], timeout=20)
+    os.close(read)
+    os.close(write)
+    assert done.returncode == 2
+    assert "no socket" in done.stderr
+
+
+def test_the_verb_refuses_inside(place: Place) -> None:
+    words = place.words("approvals", "watch")
+    environ = {**place.environ(), "RINGFENCE": "1"}
+    done = subprocess.run(words, env=environ, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=20)
+    assert done.returncode != 0
+    assert "inside a sandbox" in done.stderr
