@@ -27,7 +27,7 @@ def standing(workspace: str, environ: Mapping[str, str]) -> Standing:
     if not directory or not os.access(f"{directory}/{FILE}", os.F_OK, follow_symlinks=False):
         return NOTHING
     root, now, boot = os.path.realpath(workspace), int(time.time()), boot_id()
-    homes, own = _homes(environ), _own(environ)
+    homes, own = homes_of(environ), own_of(environ)
     kept, notes = [], []
     for grant in _grants(directory):
         if grant.workspace not in ("", root) or _is_over(grant, now, boot):
@@ -74,12 +74,14 @@ def boot_id() -> str:
         return ""
 
 
-def _homes(environ: Mapping[str, str]) -> tuple[str, ...]:
+def homes_of(environ: Mapping[str, str]) -> tuple[str, ...]:
+    """The homes of whoever runs this, as they really are."""
     homes = (home_of(environ), passwd_home())
     return tuple(dict.fromkeys(os.path.realpath(home) for home in homes if home.startswith("/")))
 
 
-def _own(environ: Mapping[str, str]) -> tuple[str, ...]:
+def own_of(environ: Mapping[str, str]) -> tuple[str, ...]:
+    """Our own directories."""
     places = (
         directory_of(environ, "XDG_CONFIG_HOME", ".config"),
         directory_of(environ, "XDG_STATE_HOME", ".local/state"),
@@ -162,7 +164,7 @@ def _made(
         reason=reason,
     )
     fault = fault_of if answer.is_kept or not is_path else refusal
-    why = fault(grant, _homes(environ), _own(environ), never)
+    why = fault(grant, homes_of(environ), own_of(environ), never)
     if why:
         raise PolicyError("approval", why)
     return grant
@@ -188,7 +190,7 @@ def read_document(content: bytes, environ: Mapping[str, str]) -> tuple[list[Gran
         raise PolicyError("approvals", f"not a document of approvals: {error}") from None
     if document.schema != DOCUMENT:
         raise PolicyError("approvals", f"the document is {document.schema!r}", f"it takes {DOCUMENT}")
-    homes, own, good, bad = _homes(environ), _own(environ), [], []
+    homes, own, good, bad = homes_of(environ), own_of(environ), [], []
     for grant in document.grants:
         why = fault_of(grant, homes, own)
         if (

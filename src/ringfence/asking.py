@@ -27,7 +27,7 @@ from .model import Asking, Decision, Denial, Network, Outcome, Policy, PolicyErr
 from .model.grant import Answer, Grant, Operation
 from .network.questions import Granted, Wish
 from .plan import has_view, shows
-from .policy.grants import rule_text
+from .policy.grants import refusal, rule_text
 from .policy.trust import approvals_of, asking_of
 
 if TYPE_CHECKING:
@@ -59,6 +59,7 @@ class Asker:
         self._is_named = made.walls.shows_asked  # what is read is opened inside, by its name
         self._hands_directories = not has_view(made.host)
         self._homes = (made.request.home,)
+        self._places = approvals.homes_of(environ), approvals.own_of(environ)
         self._open: dict[str, _Question] = {}
         self._keys: dict[tuple[str, str], _Question] = {}
         self._denied: set[tuple[str, str]] = set()
@@ -256,8 +257,10 @@ class Asker:
 
     def _advance(self, waiter: Waiter) -> None:
         """Let a waiter go on, refuse it, or have it wait for the answer to what it needs first."""
-        judged = with_grants(self._policy, waiter.once)
-        said = [(decide(judged, need), need) for need in waiter.needs]
+        wider = [grant for grant in waiter.once if grant.id != "once"]
+        judged = with_grants(self._policy, wider if isinstance(waiter, File) else waiter.once)
+        given = {(grant.operation.value, grant.target) for grant in waiter.once}
+        said = [(decide(judged, need), need) for need in waiter.needs if (need[0].kind, need[1]) not in given]
         asked = [(decision, need) for decision, need in said if decision.verdict is not Verdict.ALLOW]
         if not asked:
             self._let(waiter, judged)
@@ -271,7 +274,12 @@ class Asker:
         key = (operation.kind, target)
         question = self._keys.get(key)
         if question is None:
-            if self._is_closed or key in self._denied or len(self._open) >= MOST_OPEN or self._is_never(need):
+            if (
+                self._is_closed
+                or key in self._denied
+                or len(self._open) >= MOST_OPEN
+                or refusal(self._exactly(need), *self._places)
+            ):
                 self._refuse(waiter, (decision, need))
                 return
             self._last += 1
@@ -283,13 +291,13 @@ class Asker:
             self._tell(line)
         question.waiters.append(waiter)
 
-    def _is_never(self, need: Need) -> bool:
-        """Whether no grant could open it."""
-        try:
-            approvals.once(*need, self._workspace, self._environ)
-        except PolicyError:
-            return True
-        return False
+    def _exactly(self, need: Need) -> Grant:
+        """A grant for whoever waits now, of exactly what it needs."""
+        operation, target = need
+        operation = Operation(operation.kind)
+        return Grant(
+            id="once", operation=operation, target=target, answer=Answer.ONCE, workspace=self._workspace, made=0
+        )
 
     # ---- Who answers ----
 
@@ -347,6 +355,8 @@ class Asker:
         """The grant that an answer means; PolicyError or ValueError says why there is none."""
         operation, target = question.need
         scope = Answer(line.get("scope", "once"))
+        if scope is Answer.ONCE and line.get("target") in (None, "", shown(target)):
+            return self._exactly(question.need)
         wanted = str(line.get("target") or (target if scope is Answer.ONCE else targets(question.need, self._homes)[0]))
         seconds = line.get("seconds", 0)
         if not isinstance(seconds, int) or seconds < 0:
@@ -477,16 +487,8 @@ def waiting(environ: Mapping[str, str] | None = None) -> list[Waiting]:
 
 
 def answer(
-    run: str,
-    query_id: str,
-    action: str,
-    *,
-    scope: str = "once",
-    target: str = "",
-    seconds: int = 0,
-    environ: Mapping[str, str] | None = None,
+    run: str, query_id: str, action: str, *, environ: Mapping[str, str] | None = None, **more: str | int
 ) -> Line:
-    """Answer a question of a run; the line that says what became of it."""
-    line: Line = {"query_id": query_id, "action": action, "scope": scope, "seconds": seconds}
-    line |= {"target": target} if target else {}
+    """Answer a question of a run, with a scope, a target or seconds; the line that says what became of it."""
+    line: Line = {"query_id": query_id, "action": action, **more}
     return lines.answer(asking_of(os.environ if environ is None else environ), run, line)

@@ -105,8 +105,10 @@ def bare(
     passed: Mapping[int, int] | None = None,
     words: tuple[int | str, ...] | None = None,
     environ: Mapping[str, str] | None = None,
+    handed: Callable[[int, int], None] | None = None,
 ) -> Ran:
-    """Start an enactor on a plan (bytes, or a descriptor of the test's own) and see what becomes of it."""
+    """Start an enactor on a plan (bytes, or a descriptor of the test's own) and see what becomes of it. `handed` is
+    given each descriptor that comes with a record, behind the record's tag."""
     fd = sealed(data) if isinstance(data, bytes) else data
     null = os.open("/dev/null", os.O_RDWR | os.O_CLOEXEC)
     with pipe() as out, pipe(both_ways=True) as status:
@@ -123,11 +125,24 @@ def bare(
         os.close(status.write)
         watchdog = threading.Timer(SECONDS, os.kill, (pid, signal.SIGKILL))
         watchdog.start()
-        text, records = read_all(out.read), read_all(status.read)
+        records = b"" if handed is None else receive_all(status.read, handed)
+        text, records = read_all(out.read), records or read_all(status.read)
         _, code = os.waitpid(pid, 0)
         watchdog.cancel()
         watchdog.join()
     return Ran(os.waitstatus_to_exitcode(code), tuple(struct.iter_unpack("<IIII", records)), text)
+
+
+def receive_all(fd: int, handed: Callable[[int, int], None]) -> bytes:
+    parts: list[bytes] = []
+    with socket.socket(fileno=os.dup(fd)) as end:
+        while True:
+            data, fds, _, _ = socket.recv_fds(end, 1 << 16, 4)
+            for one in fds:
+                handed(struct.unpack_from("<I", data, len(data) - 16)[0], one)
+            if not data:
+                return b"".join(parts)
+            parts.append(data)
 
 
 def read_all(fd: int) -> bytes:

@@ -4,9 +4,12 @@
 """
 
 import os
+import random
 import shutil
+import socket
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import hypothesis
@@ -15,9 +18,9 @@ import msgspec
 import pytest
 from tests.enforce.conftest import ROOT, WARNINGS, Build, Site, Walls, bare, rule
 
-from ringfence.enforce import wire
+from ringfence.enforce import pauses, wire
 from ringfence.enforce.enactor import Opened
-from ringfence.model import Policy, Verdict
+from ringfence.model import Policy, Step, StepKind, Verdict
 
 assert sys.platform == "linux"
 
@@ -54,7 +57,7 @@ class Watched(Site):
 
 
 @pytest.mark.needs_userns
-@pytest.mark.parametrize("judged", ["", "judged"])
+@pytest.mark.parametrize("judged", ["", "judged", "asked"])
 @hypothesis.settings(max_examples=EXAMPLES, deadline=None, phases=[hypothesis.Phase.generate])
 @hypothesis.given(seed=st.integers(1, 1 << 30))
 def test_nothing_that_is_asked_breaks_the_warden(
@@ -65,14 +68,18 @@ def test_nothing_that_is_asked_breaks_the_warden(
     try:
         shutil.copy(build("ask", ASK, (*WARNINGS, "-pthread")), path / "ask")
         before = outside(path)
-        plan = site.plan(Walls(view=True), f"./ask {seed} {CALLS // 4} {judged}")
+        plan = site.plan(Walls(view=True), f"./ask {seed} {CALLS // 4} {'judged' * bool(judged)}")
+        steps = asking(plan.steps) if judged == "asked" else plan.steps
         site.come()  # too late for a mount
         known = site.seen()
 
-        ran = bare(sanitized, wire.encode(plan.steps))
+        answers = Answers(seed, path)
+        ran = bare(sanitized, wire.encode(steps), handed=answers.begin if judged == "asked" else None)
+        answers.end()
 
         assert ran.records[-1] == (wire.ENDED, 0, 1, 0), ran  # the warden has lived to tell of it
         assert int(ran.out) > 0
+        assert answers.count > 0 or judged != "asked"
         assert [name for name in DENIED if os.path.lexists(path / name)] == []
         assert outside(path) == before
         assert site.seen() == known
@@ -82,6 +89,55 @@ def test_nothing_that_is_asked_breaks_the_warden(
         site.close()
         subprocess.run(["chmod", "-R", "u+rwX", path.parent], check=True)
         shutil.rmtree(path.parent)
+
+
+def asking(steps: tuple[Step, ...]) -> tuple[Step, ...]:
+    """The plan with a socket for questions."""
+    at = next(number for number, step in enumerate(steps) if step.kind is StepKind.COMMAND)
+    return (*steps[:at], Step(StepKind.PAUSE, "pause"), *steps[at:])
+
+
+class Answers:
+    """Somebody who answers everything, now rightly and now wrongly, twice, late, or to nobody."""
+
+    def __init__(self, seed: int, path: Path) -> None:
+        self._rng, self._path, self.count = random.Random(seed), path, 0
+        self._thread: threading.Thread | None = None
+
+    def begin(self, tag: int, fd: int) -> None:
+        if tag != wire.PAUSED:
+            os.close(fd)
+            return
+        self._thread = threading.Thread(target=self._answer, args=(fd,))
+        self._thread.start()
+
+    def end(self) -> None:
+        if self._thread is not None:
+            self._thread.join(30)
+            assert not self._thread.is_alive()
+
+    def _answer(self, fd: int) -> None:
+        with socket.socket(fileno=fd) as end, open("/dev/null", "rb") as file:
+            while True:
+                try:
+                    data = end.recv(1 << 16)
+                    if not data:
+                        return
+                    inquiry = pauses.decode(data)
+                    self.count += 1
+                    for number in (self._rng.getrandbits(64), inquiry.id, inquiry.id):
+                        self._say(end, number, file.fileno(), inquiry.path.endswith(b".never"))
+                except OSError:
+                    return
+
+    def _say(self, end: socket.socket, number: int, fd: int, is_never: bool) -> None:
+        rng = self._rng
+        inside = [b"sub", b"sub/../.git/config", b".git/hooks", b"", b"/" * 100]
+        paths = [b"/etc/passwd", b"/proc/1/environ", b"x" * 4000, b"/dev/tty", b"\0/etc"]
+        paths += [bytes(self._path) + b"/" + name for name in inside]
+        what, error = 0 if is_never else rng.choice((0, 0, 1, 2, 3)), rng.choice((1, 13, 4095, 1 << 20, -5))
+        fds = [fd] * rng.randrange(3)
+        socket.send_fds(end, [pauses.VERDICT.pack(number, error, what) + rng.choice(paths)], fds)
 
 
 def outside(path: Path) -> list[object]:
