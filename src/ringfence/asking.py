@@ -173,7 +173,7 @@ class Asker:
         try:
             while self._woken.fileno() in self._watched:
                 ready = self._poller.poll(self._left())
-                for fd, _ in ready:
+                for fd, _ in sorted(ready, key=self._rank):  # answers before questions
                     if fd in self._watched:
                         self._watched[fd]()
                 self._expire()
@@ -187,6 +187,9 @@ class Asker:
                 if end is not None:
                     end.close()
             self._over.release()
+
+    def _rank(self, ready: tuple[int, int]) -> bool:
+        return self._pauses is not None and ready[0] == self._pauses.fileno()
 
     def _left(self) -> float | None:
         until = min((question.until for question in self._open.values()), default=None)
@@ -215,20 +218,18 @@ class Asker:
 
     def _hear_warden(self) -> None:
         assert self._pauses is not None
-        for _ in range(64):
-            try:
-                inquiry = self._pauses.receive()
-            except BlockingIOError:
-                return
-            if inquiry is None:
-                self._leave(self._pauses.fileno())
-                for question in list(self._open.values()):  # with the warden all of the run is gone
-                    self._withdraw(question)
-                return
-            if inquiry.call is Call.GONE:
-                self._is_gone(inquiry.id)
-            else:
-                self._inquire(inquiry)
+        try:
+            inquiry = self._pauses.receive()
+        except BlockingIOError:
+            return
+        if inquiry is None:
+            self._leave(self._pauses.fileno())
+            for question in list(self._open.values()):  # with the warden all of the run is gone
+                self._withdraw(question)
+        elif inquiry.call is Call.GONE:
+            self._is_gone(inquiry.id)
+        else:
+            self._inquire(inquiry)
 
     def _is_gone(self, number: int) -> None:
         for question in list(self._open.values()):

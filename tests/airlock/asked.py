@@ -34,6 +34,7 @@ class Place:
 
     def __init__(self, base: Path, backend: str) -> None:
         self.base, self.backend = base, backend
+        self.prefix: list[str] = []  # what ringfence itself is started by
         self.workspace, self.home = base / "ws", base / "home"
         self.workspace.mkdir()
         for name, text in (("data/one", "one\n"), ("data/two", "two\n"), (".ssh/id", "key\n"), ("other/f", "f\n")):
@@ -44,11 +45,19 @@ class Place:
         return {"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": str(self.home), "LANG": "C.UTF-8", "TERM": "xterm"}
 
     def words(self, verb: str, *words: str) -> list[str]:
-        return [sys.executable, "-c", AS, self.backend, verb, *words]
+        return [*self.prefix, sys.executable, "-c", AS, self.backend, verb, *words]
 
     def run_words(self, *words: str) -> list[str]:
         effort = ["--best-effort"] * (self.backend != "view")  # for root it is not all that is required
-        return self.words("run", *AS_ROOT, *effort, "--workspace", str(self.workspace), *words)
+        as_root = ["--as-root"] if self.prefix else AS_ROOT
+        return self.words("run", *as_root, *effort, "--workspace", str(self.workspace), *words)
+
+    def with_hosts(self, text: str) -> None:
+        """Let the host know some names: ringfence is started in a mount namespace with another /etc/hosts."""
+        (self.base / "hosts").write_text(text)
+        user = [] if os.geteuid() == 0 else ["--user", "--map-root-user"]
+        script = 'mount --bind "$0" /etc/hosts && exec "$@"'
+        self.prefix = ["unshare", *user, "--mount", "sh", "-c", script, str(self.base / "hosts")]
 
     def approvals(self, *words: str) -> str:
         return subprocess.run(

@@ -1,6 +1,8 @@
 """A home, a workspace beside it, and nothing approved yet."""
 
 import os
+import socket
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -35,3 +37,22 @@ def workspace(tmp_path: Path) -> Path:
     place = tmp_path / "ws"
     place.mkdir()
     return place
+
+
+@pytest.fixture
+def port() -> Iterator[int]:
+    """A server that greets everybody."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def serve() -> None:
+            while True:
+                try:
+                    client, _ = server.accept()
+                except OSError:
+                    return
+                client.sendall(b"hello from outside")
+                client.close()
+
+        threading.Thread(target=serve, daemon=True).start()
+        yield int(server.getsockname()[1])
+        server.shutdown(socket.SHUT_RDWR)

@@ -19,6 +19,7 @@ from ringfence.enforce.pauses import Call, Inquiry
 ROOT = Path(__file__).parent.parent.parent
 pytestmark = [pytest.mark.needs_userns, pytest.mark.needs_landlock(6)]
 BACKENDS = ["view", "landlock"]
+FORBIDDEN = "HTTP/1.1 403 Forbidden\n"
 
 
 @pytest.fixture(params=BACKENDS)
@@ -347,6 +348,50 @@ print("socket" in found)
 """
     with place.python(program) as run:
         assert run.end()[:2] == (0, "False\n")
+
+
+@pytest.mark.parametrize("backend", ["view", "bubblewrap"])
+def test_a_host_is_asked_about_by_every_way_to_it(view: Place, backend: str, port: int) -> None:
+    """By a connection and by a proxy; a name that leads to this machine is asked about twice, for its address too."""
+    unmet = needs_bwrap() if backend == "bubblewrap" else None
+    if unmet:
+        pytest.skip(unmet.reason)
+    view.backend = backend
+    view.with_hosts("127.0.0.1 localhost more.test other.test\n")
+    program = f"""
+import os, socket
+def greeted(host):
+    try:
+        return socket.create_connection((host, {port})).recv(100).decode()
+    except OSError as error:
+        return error.strerror
+def led(host):
+    end = socket.create_connection(("127.0.0.1", 3128))
+    end.sendall(f"CONNECT {{host}}:{port} HTTP/1.1\\r\\nHost: {{host}}:{port}\\r\\n\\r\\n".encode())
+    return end.recv(100).split(b"\\r")[0].decode()
+for answer in (greeted("more.test"), greeted("more.test"), greeted("other.test"), led("other.test"), led("third.test")):
+    print(answer, flush=True)
+"""
+    with view.python(program) as run:
+        query = run.query()
+        assert query["kind"] == "network"
+        assert query["code"] == "NETWORK_DENIED"
+        assert query["operation"] == "connect"
+        assert query["target"] == f"more.test:{port}"
+        run.allow(query, scope="session", target="more.test")
+        address = run.query()
+        assert address["target"] == f"127.0.0.1:{port}"
+        assert "more.test leads to 127.0.0.1" in str(address["why"])
+        run.allow(address, scope="session")
+        other = run.query()
+        assert other["target"] == f"other.test:{port}"
+        run.deny(other)
+        third = run.query()
+        assert third["target"] == f"third.test:{port}"
+        run.deny(third)
+        code, out, err = run.end()
+    greeting = "hello from outside\n"
+    assert (code, out) == (0, f"{greeting}{greeting}Permission denied\n{FORBIDDEN}{FORBIDDEN}"), err
 
 
 def test_with_bubblewrap_files_are_asked_about(view: Place) -> None:

@@ -4,11 +4,8 @@ import json
 import os
 import re
 import select
-import socket
 import subprocess
-import sys
 import tempfile
-import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,7 +17,6 @@ from tests.test_terminal import Person
 from ringfence import asking
 
 ROOT = Path(__file__).parent.parent.parent
-UNSHARE = ["unshare", "--mount"] if os.geteuid() == 0 else ["unshare", "--user", "--map-root-user", "--mount"]
 pytestmark = [pytest.mark.needs_userns, pytest.mark.needs_landlock(6)]
 CHOICE = r"target: $"
 
@@ -35,25 +31,6 @@ def place() -> Iterator[Place]:
 def each(request: pytest.FixtureRequest) -> Iterator[Place]:
     with tempfile.TemporaryDirectory(dir=ROOT, prefix="rf-ask-") as base:
         yield Place(Path(base), request.param)
-
-
-@pytest.fixture
-def port() -> Iterator[int]:
-    """A server that greets everybody."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-
-        def serve() -> None:
-            while True:
-                try:
-                    client, _ = server.accept()
-                except OSError:
-                    return
-                client.sendall(b"hello from outside")
-                client.close()
-
-        threading.Thread(target=serve, daemon=True).start()
-        yield int(server.getsockname()[1])
-        server.shutdown(socket.SHUT_RDWR)
 
 
 people: list[Person] = []
@@ -77,15 +54,13 @@ def at(place: Place, *argv: str, options: tuple[str, ...] = ()) -> Person:
 
 def test_one_more_directory_and_one_more_host(place: Place, port: int) -> None:
     """The whole story: asked, answered, completed; the second time nothing is asked; revoked, and refused again."""
-    (place.base / "hosts").write_text("127.0.0.1 localhost more.test\n")
+    place.with_hosts("127.0.0.1 localhost more.test\n")
     program = f"""
 import socket
 print(open("../home/data/one").read() + open("../home/data/two").read())
 print(socket.create_connection(("more.test", {port})).recv(100).decode())
 """
-    ringfence = [sys.executable, "-m", "ringfence", "run", "--as-root", "--workspace", str(place.workspace), "--ask"]
-    words = [*UNSHARE, "sh", "-c", 'mount --bind "$0" /etc/hosts && exec "$@"', str(place.base / "hosts")]
-    words += [*ringfence, "--", PYTHON, "-I", "-S", "-c", program]
+    words = place.run_words("--ask", "--", PYTHON, "-I", "-S", "-c", program)
     person = sit(words, place)
     mark = person.sees(r"the word [0-9a-f]{4}")[-4:]
     person.sees(rf"asks \[{mark}\]: read {place.home}/data/one")

@@ -8,13 +8,13 @@
 
 #include "reach.h"
 
-enum { MOST_WAITING = 1024, PART = 4 /* of them are looked at for signals in one turn */ };
+enum { MOST_WAITING = 1024, FEW = 4 /* that are looked at for signals in one turn: each takes longer than an answer */ };
 enum { GONE, OPENS, MAKES_DIRECTORY, UNLINKS, REMOVES_DIRECTORY, RENAMES, LINKS, SYMLINKS, TRUNCATES, SETS_MODE };
 enum { IS_ERROR, IS_HANDED, IS_NAMED }; /* what an answer is */
 
 static struct {
 	long channel; /* -1: nobody is asked */
-	uint32_t count, turn;
+	uint32_t count, next; /* how many wait, and who is looked at next */
 	struct waiting {
 		uint64_t id, flags; /* an id of 0 is nobody */
 		uint32_t thread;
@@ -251,41 +251,51 @@ static void hear_answer(void)
 }
 
 /* Who waits for a connection that the gate asks about takes its signals too. */
-static void look_after_pending(void)
+static void look_after_pending(uint32_t i)
 {
-	for (uint32_t i = questions.turn % PART; i < MOST_PENDING; i += PART) {
-		struct seccomp_notif notice = {.id = dial.pending[i].id};
-		struct asked asked = {&notice, dial.pending[i].thread, 0, 0, 0, 0};
+	struct seccomp_notif notice = {.id = dial.pending[i].id};
+	struct asked asked = {&notice, dial.pending[i].thread, 0, 0, 0, 0};
 
-		if (!notice.id || (still_waits(&asked) && !is_signalled(&asked)))
-			continue;
-		answer_by(&asked, -RESTART, 0);
-		dial.pending[i].id = 0;
-		dial.asked--;
-	}
+	if (!notice.id || (still_waits(&asked) && !is_signalled(&asked)))
+		return;
+	answer_by(&asked, -RESTART, 0);
+	dial.pending[i].id = 0;
+	dial.asked--;
 }
 
-/* From time to time: who is gone, or has a signal to take, waits no longer, and that is told. */
-static void look_after_questions(void)
+/* Whether somebody waits on. Who has a signal to take does not, if that is looked at, and who is gone; that is told. */
+static void look_after(struct waiting *wait, int signals)
 {
 	static struct inquiry gone;
+	struct seccomp_notif notice = {.id = wait->id};
+	struct asked asked = {&notice, wait->thread, 0, 0, 0, 0};
+	const int waits = still_waits(&asked);
 
-	questions.turn++;
-	look_after_pending();
-	for (uint32_t i = 0; i < MOST_WAITING && questions.count; i++) {
-		struct waiting *wait = &questions.calls[i];
-		struct seccomp_notif notice = {.id = wait->id};
-		struct asked asked = {&notice, wait->thread, 0, 0, 0, 0};
-		int waits = notice.id && still_waits(&asked);
+	if (waits && !(signals && is_signalled(&asked)))
+		return;
+	gone.id = notice.id;
+	if (!send_inquiry(&gone, 0))
+		return; /* the next time */
+	if (waits)
+		answer_by(&asked, -RESTART, 0);
+	forget(wait);
+}
 
-		if (!notice.id || (waits && (i % PART != questions.turn % PART || !is_signalled(&asked))))
-			continue;
-		gone.id = notice.id;
-		if (!send_inquiry(&gone, 0))
-			return; /* the next time */
-		if (waits)
-			answer_by(&asked, -RESTART, 0);
-		forget(wait);
+/* From time to time: a few of those who wait. */
+static void look_after_questions(void)
+{
+	uint32_t looked = 0;
+
+	for (uint32_t i = 0; i < MOST_WAITING && questions.count; i++)
+		if (questions.calls[i].id)
+			look_after(&questions.calls[i], 0);
+	for (uint32_t i = 0; i < MOST_WAITING && looked < FEW && (questions.count || dial.asked); i++) {
+		const uint32_t at = questions.next++ % MOST_WAITING;
+
+		looked += questions.calls[at].id || dial.pending[at].id;
+		look_after_pending(at);
+		if (questions.calls[at].id)
+			look_after(&questions.calls[at], 1);
 	}
 }
 

@@ -76,8 +76,9 @@ def doors(policy: Policy, host: Host) -> tuple[Door, ...]:
     """The doors of a run, in the order of their steps."""
     network = policy.network
     asked = (Door(ASKS, 0),) if is_asked(policy, host) else ()
-    wanted = network.allows_hosts or network.http_proxy_port or network.socks_proxy_port or is_asking(policy, host)
-    if not has_own_network(host) or network.open or not wanted:
+    asks = is_asking(policy, host) and not network.open
+    wanted = network.allows_hosts or network.http_proxy_port or network.socks_proxy_port or asks
+    if not has_own_network(host) or not wanted:
         return asked
     http = f"via 127.0.0.1 {network.http_proxy_port}" if network.http_proxy_port else "http"
     socks = f"via 127.0.0.1 {network.socks_proxy_port}" if network.socks_proxy_port else "socks"
