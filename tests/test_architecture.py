@@ -59,7 +59,8 @@ ARROWS = (
     }
     | {"__init__": ROOMS | {"run", "start", "session", "entrances", "_doorstep"}, "__main__": {"cli"}}
     | {"gate": ROOMS}  # a process of its own, which joins the judge to the room that dials
-    | {"spawner": ROOMS, "steward": ROOMS | {"run", "start"}}  # a tenant's two: root's half and its own
+    | {"spawner": ROOMS, "steward": ROOMS | {"run", "start", "session", "errands"}}  # a tenant's: root's half, its own
+    | {"errands": ROOMS | {"session", "record", "approvals"}}
     | {"entrances": VALUES, "_doorstep": set()}
 )
 ARROWS["cli"] |= {"spawner", "service", "_doorstep"}  # it starts two, and a hook steps over it later

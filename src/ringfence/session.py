@@ -129,15 +129,20 @@ class Session:
 
     def run(self, argv: Sequence[str], *, below: str = "", **options: Any) -> Outcome:
         """Run a command in the worktree, or in a directory below it; options as for `ringfence.run`."""
+        options.setdefault("as_root", self._as_root)
+        with self.used(below, options.pop("flags", None)) as (cwd, flags):
+            return run(argv, workspace=self.path, cwd=cwd, flags=flags, **options)
+
+    @contextlib.contextmanager
+    def used(self, below: str = "", flags: Flags | None = None) -> Iterator[tuple[str, Flags]]:
+        """Where a command runs in it, and with which flags; while it does, nobody ends it."""
         self._check()
         cwd = os.path.join(self.path, *paths.names_below(below)) if below else self.path
-        flags = options.pop("flags", None) or self._flags or Flags(cwd=cwd)
+        flags = flags or self._flags or Flags(cwd=cwd)
         linked = (f"{self.record.repository}/{one.path}" for one in self.record.dependencies if not one.copied)
-        flags = replace(flags, allow_read=(*flags.allow_read, *linked))
-        options.setdefault("as_root", self._as_root)
         with self._used():
             try:
-                return run(argv, workspace=self.path, cwd=cwd, flags=flags, **options)
+                yield cwd, replace(flags, allow_read=(*flags.allow_read, *linked))
             finally:
                 private.check_pointers(self.record)
 

@@ -7,16 +7,20 @@ a path does not matter here: the kernel knows this process as the tenant, and pa
 
 import asyncio
 import base64
+import contextlib
 import errno
 import os
 import signal
+import socket
 import stat
 import sys
-from typing import Literal
+from collections.abc import AsyncIterator, Iterator
+from typing import Any, Literal
 
 import msgspec
 
 from .model import RingfenceError, UsageError, WorkspaceError
+from .policy import Flags
 from .start import start
 from .workspace.paths import DIRECTORY, canonical, is_inside, open_beneath, open_directory, read_beneath
 
@@ -27,16 +31,32 @@ LIFELINE = 3
 MOST_LINE = 32 << 20  # a file of MOST_FILE bytes, in base64 and quoted
 MOST_FILE = 16 << 20
 MOST_ENTRIES = 10_000
+MOST_QUESTION = 1 << 17
+
+
+class Kind(msgspec.Struct):
+    """The first look at a request."""
+
+    do: str
+
+
+class Answered(msgspec.Struct, forbid_unknown_fields=True):
+    """What a person said to a question of the run that goes on; docs/asking.md has the line."""
+
+    do: Literal["answer"]
+    said: dict[str, object]
 
 
 class Ask(msgspec.Struct, forbid_unknown_fields=True):
-    """What may be asked of us."""
+    """What may be asked of us; `errands` has the rest."""
 
     do: Literal["run", "read", "write", "list"]
     argv: tuple[str, ...] = ()
     cwd: str = ""
+    worktree: str = ""  # run: in this one instead of the workspace itself
     env: dict[str, str] = {}
     timeout: float | None = None
+    ask: bool = False  # run: what a person may grant is asked, on our line out, while the command waits
     input: bytes = b""  # base64 in JSON, as all bytes
     path: str = ""
     data: bytes = b""
@@ -187,40 +207,107 @@ def _entry(entry: os.DirEntry[str]) -> dict[str, object]:
 # ---- Runs ----
 
 
+@contextlib.contextmanager
+def placed(root: str, ask: Ask) -> Iterator[tuple[str, str, Flags | None]]:
+    """The workspace of a run, where in it the run is, and with which flags."""
+    if not ask.worktree:
+        yield root, os.path.normpath(os.path.join(root, below(root, ask.cwd))), None
+        return
+    from .session import Session
+
+    session = Session(root, ask.worktree).resume()
+    where = below(session.path, ask.cwd)
+    with session.used("" if where == "." else where) as (cwd, flags):
+        yield session.path, cwd, flags
+
+
+_asker: asyncio.StreamWriter | None = None  # to the one who asks for the run that goes on
+
+
+@contextlib.asynccontextmanager
+async def asking(wanted: bool) -> AsyncIterator[dict[str, Any]]:
+    """Pass on what a run asks, a line each; what a run is given for that."""
+    global _asker
+    if not wanted:
+        yield {}
+        return
+    ours, theirs = socket.socketpair()
+    with theirs:
+        reader, writer = await asyncio.open_connection(sock=ours, limit=MOST_QUESTION)
+        _asker = writer
+        task = asyncio.ensure_future(_pass_on(reader))
+        try:
+            yield {"ask_fd": theirs.fileno()}
+        finally:
+            _asker = None
+            task.cancel()
+            writer.close()
+
+
+async def _pass_on(reader: asyncio.StreamReader) -> None:
+    while (line := await reader.readline()).endswith(b"\n"):
+        say(asked=msgspec.Raw(line.strip()))
+
+
+def answered(line: bytes) -> bool:
+    """Whether a line was an answer for the run that goes on, which has it then."""
+    try:
+        said = msgspec.json.decode(line, type=Answered).said
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return False
+    if _asker is not None:
+        _asker.write(msgspec.json.encode(said) + b"\n")
+    return True
+
+
 async def run(root: str, ask: Ask) -> None:
     """A command inside the workspace: its output as it comes, then how it ended."""
-    cwd = os.path.join(root, below(root, ask.cwd))
-    environ = {**os.environ, **ask.env}
-    async with start(
-        ask.argv, workspace=root, cwd=os.path.normpath(cwd), env=environ, input=ask.input, timeout=ask.timeout
-    ) as running:
-        async for chunk in running:
-            say(stream=chunk.stream, data=base64.b64encode(chunk.data).decode())
-        outcome = await running.wait()
+    given: dict[str, Any] = {"env": {**os.environ, **ask.env}, "input": ask.input, "timeout": ask.timeout}
+    with placed(root, ask) as (workspace, cwd, flags):
+        async with (
+            asking(ask.ask) as asked,
+            start(ask.argv, workspace=workspace, cwd=cwd, flags=flags, **given, **asked) as running,
+        ):
+            async for chunk in running:
+                say(stream=chunk.stream, data=base64.b64encode(chunk.data).decode())
+            outcome = await running.wait()
     gaps = [gap.what for gap in outcome.gaps]
     say(ended=outcome.ending, exitCode=outcome.exit_code, seconds=outcome.seconds, denials=outcome.denials, gaps=gaps)
 
 
+async def act(root: str, line: bytes) -> None:
+    """Do one request."""
+    do = msgspec.json.decode(line, type=Kind).do
+    if do not in ("run", "read", "write", "list"):
+        from .errands import ACTS, Errand
+
+        errand = msgspec.json.decode(line, type=Errand)
+        say(**ACTS[errand.do](root, errand))
+        return
+    ask = msgspec.json.decode(line, type=Ask)
+    match ask.do:
+        case "run":
+            await run(root, ask)
+        case "read":
+            say(data=base64.b64encode(read(root, ask.path)).decode())
+        case "write":
+            write(root, ask.path, ask.data)
+            say(written=len(ask.data))
+        case "list":
+            say(entries=listed(root, ask.path))
+
+
 async def answer(root: str, line: bytes) -> None:
-    """One request."""
+    """One request, and what is wrong with it."""
     try:
-        ask = msgspec.json.decode(line, type=Ask)
-        match ask.do:
-            case "run":
-                await run(root, ask)
-            case "read":
-                say(data=base64.b64encode(read(root, ask.path)).decode())
-            case "write":
-                write(root, ask.path, ask.data)
-                say(written=len(ask.data))
-            case "list":
-                say(entries=listed(root, ask.path))
+        await act(root, line)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         say(error="bad_request", what=str(error))
     except Wrong as error:
         say(error=error.code, what=str(error))
     except RingfenceError as error:
-        say(error=error.code.lower(), what=str(error), hint=error.hint)
+        code = error.code.lower()  # what git says has paths in it, and is for whoever is at the machine
+        say(error=code, what="git could not do it" if code == "worktree_git_failed" else str(error), hint=error.hint)
 
 
 async def serve(root: str) -> None:
@@ -237,9 +324,16 @@ async def serve(root: str) -> None:
         coming = asyncio.ensure_future(reader.readline())
         task = asyncio.ensure_future(answer(root, line))
         try:
-            await asyncio.wait((task, coming), return_when=asyncio.FIRST_COMPLETED)
-            if coming.done() and not coming.result():  # a run ends when nobody is left to hear of it
-                return
+            while not task.done():
+                await asyncio.wait((task, coming), return_when=asyncio.FIRST_COMPLETED)
+                if not coming.done():
+                    continue
+                if not coming.result():  # a run ends when nobody is left to hear of it
+                    return
+                if answered(coming.result()):
+                    coming = asyncio.ensure_future(reader.readline())
+                else:
+                    await task
             await task
         finally:
             task.cancel()

@@ -1,115 +1,44 @@
 """The service, whole: a real spawner, real tenants, uvicorn on a unix socket, and curl."""
 
 import base64
-import contextlib
 import json
 import os
-import signal
-import subprocess
-import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from tests.attacks.everybody import installed as installed
 from tests.tenants.conftest import Hosting, hosted
-from tests.tenants.spawning import SERVICE, Served, served
+from tests.tenants.serving import NEEDS_SERVER, PASSWORD, Client, Living, becomes, code, database, events, living
+from tests.tenants.spawning import served
 
 from ringfence.service.accounts import Accounts
 from ringfence.service.app import TABLE, openapi
 
 pytestmark = [pytest.mark.needs_root, pytest.mark.usefixtures("installed"), pytest.mark.needs_program("curl")]
-PASSWORD = "correct horse battery"
-# The service's user cannot read root's Python: so it is root's until the modules are there, and then it is not.
-SERVE = """
-import os, sys
-import ringfence.service.app, uvicorn, argon2, jwt, sqlite3
-import uvicorn.protocols.http.h11_impl, uvicorn.lifespan.on, uvicorn.loops.auto, uvicorn.loops.asyncio
-import asyncio, anyio._backends._asyncio, getpass, concurrent.futures.thread, idna, unicodedata, encodings.punycode
-from ringfence.cli.service import main
-os.setgroups([]); os.setresgid(USER, USER, USER); os.setresuid(USER, USER, USER)
-sys.exit(main(sys.argv[1:]))
-""".replace("USER", str(SERVICE))
 
 
-class Client:
-    """Somebody with curl."""
-
-    def __init__(self, path: str) -> None:
-        self.path, self.token = path, ""
-
-    def raw(self, method: str, url: str, *options: str, data: object = None) -> tuple[int, str]:
-        words = ["curl", "-sS", "--globoff", "--path-as-is", "--unix-socket", self.path, "-X", method, "-m", "60"]
-        words += ["-w", "\n%{http_code}", *options, f"http://localhost{url}"]
-        if self.token:
-            words += ["-H", f"Authorization: Bearer {self.token}"]
-        if data is not None:
-            words += ["-H", "Content-Type: application/json", "--data-binary", "@-"]
-        text = "" if data is None else data if isinstance(data, str) else json.dumps(data)
-        shown = subprocess.run(words, input=text, capture_output=True, text=True, check=True)
-        body, _, status = shown.stdout.rpartition("\n")
-        return int(status), body
-
-    def ask(self, method: str, url: str, *options: str, data: object = None) -> tuple[int, dict[str, object]]:
-        status, body = self.raw(method, url, *options, data=data)
-        return status, json.loads(body)
-
-    def log_in(self, account: str) -> None:
-        status, answer = self.ask("POST", "/api/login", data={"account": account, "password": PASSWORD})
-        assert status == 200
-        self.token = str(answer["token"])
-
-
-def code(answer: tuple[int, dict[str, object]]) -> tuple[int, object]:
-    return answer[0], answer[1]["error"]["code"]  # type: ignore[index]
-
-
-@contextlib.contextmanager
-def serving(spawner: Served, accounts: dict[str, tuple[str, ...]]) -> Iterator[Client]:
-    state = f"{spawner.top}/state"
-    if not os.path.isdir(state):
-        os.mkdir(state, 0o700)
-        known = Accounts(f"{state}/accounts.db")
-        for account, workspaces in accounts.items():
-            known.put(account, PASSWORD, workspaces)
-        subprocess.run(["chown", "-R", f"{SERVICE}:{SERVICE}", state], check=True)
-    path = f"{state}/service.sock"
-    words = [sys.executable, "-c", SERVE, "serve", "--state", state, "--socket", path, "--spawner", f"{spawner.top}/s"]
-    process = subprocess.Popen(words, stderr=subprocess.PIPE)
-    until = time.monotonic() + 30
-    while not os.path.exists(path) and process.poll() is None and time.monotonic() < until:
-        time.sleep(0.02)
-    try:
-        yield Client(path)
-    finally:
-        process.send_signal(signal.SIGTERM)
-        _, said = process.communicate(timeout=30)
-        Path(path).unlink(missing_ok=True)
-        assert b"Traceback" not in said, said.decode()
-
-
-@pytest.fixture(scope="module")
-def place(installed: None) -> Iterator[tuple[Hosting, Served, Client]]:
-    """Two tenants, the service over them, and its client."""
-    with hosted() as hosting:
+@pytest.fixture(scope="module", params=["sqlite", pytest.param("postgresql", marks=NEEDS_SERVER)])
+def place(request: pytest.FixtureRequest, installed: None) -> Iterator[tuple[Hosting, Living]]:
+    """Two tenants, the service over them, and its state in each kind of database."""
+    with hosted() as hosting, database(request.param) as url:
         one, other = hosting.create("a").name, hosting.create("b").name
         accounts = {"alice": (one,), "bob": (other,), "both": (one, other)}
-        with served(hosting) as spawner, serving(spawner, accounts) as client:
-            yield hosting, spawner, client
+        with served(hosting) as spawner, living(spawner, accounts, url) as made:
+            yield hosting, made
 
 
 @pytest.fixture
-def client(place: tuple[Hosting, Served, Client]) -> Client:
-    return Client(place[2].path)
+def client(place: tuple[Hosting, Living]) -> Client:
+    return Client(place[1].path)
 
 
 @pytest.fixture
-def home(place: tuple[Hosting, Served, Client]) -> str:
+def home(place: tuple[Hosting, Living]) -> str:
     return f"/api/workspaces/{place[0].name('a')}"
 
 
-def test_the_seeds_own_test(client: Client, home: str, place: tuple[Hosting, Served, Client]) -> None:
+def test_the_seeds_own_test(client: Client, home: str, place: tuple[Hosting, Living]) -> None:
     """Log in, ask for what is outside, and for what is somebody else's."""
     client.log_in("alice")
     outside = client.ask("GET", f"{home}/file?path=../../../etc/passwd")
@@ -122,7 +51,7 @@ def test_the_seeds_own_test(client: Client, home: str, place: tuple[Hosting, Ser
     assert code(client.ask("GET", f"{home}/files")) == (401, "token_missing")
 
 
-def test_below_the_service_the_kernel_refuses(client: Client, home: str, place: tuple[Hosting, Served, Client]) -> None:
+def test_below_the_service_the_kernel_refuses(client: Client, home: str, place: tuple[Hosting, Living]) -> None:
     hosting = place[0]
     secret = f"{hosting.base}/{hosting.name('b')}/user/src/secret"
     Path(secret).write_text("bob's")
@@ -138,27 +67,14 @@ def test_below_the_service_the_kernel_refuses(client: Client, home: str, place: 
     assert base64.b64decode(str(answer["data"])) == b"bob's"
 
 
-def events(client: Client, url: str, *options: str) -> tuple[dict[str, str], dict[str, object]]:
-    status, body = client.raw("GET", f"{url}/events", "-N", *options)
-    assert status == 200, body
-    text, ended = {"stdout": "", "stderr": ""}, {}
-    for block in body.strip().split("\n\n"):
-        data = json.loads(block.partition("data: ")[2])
-        if "stream" in data:
-            text[data["stream"]] += base64.b64decode(data["data"]).decode()
-        else:
-            ended = data
-    return text, ended
-
-
-def test_files_and_runs(client: Client, home: str, place: tuple[Hosting, Served, Client]) -> None:
+def test_files_and_runs(client: Client, home: str, place: tuple[Hosting, Living]) -> None:
     client.log_in("alice")
     data = base64.b64encode(b"echo hi; echo no >&2; echo made > out.txt; exit 4").decode()
     assert client.ask("PUT", f"{home}/file?path=x.sh", data={"data": data})[0] == 200
     status, run = client.ask("POST", f"{home}/runs", data={"argv": ["sh", "x.sh"], "timeout": 30})
     assert status == 201
     text, ended = events(client, f"{home}/runs/{run['run']}")
-    assert (text, ended["exitCode"]) == ({"stdout": "hi\n", "stderr": "no\n"}, 4)
+    assert (text, ended.get("exitCode")) == ({"stdout": "hi\n", "stderr": "no\n"}, 4), ended
     assert events(client, f"{home}/runs/{run['run']}")[0] == text  # whoever comes late is told all
     assert events(client, f"{home}/runs/{run['run']}", "-H", "Last-Event-ID: 1")[0] != text
     _, listed = client.ask("GET", f"{home}/files")
@@ -169,7 +85,7 @@ def test_files_and_runs(client: Client, home: str, place: tuple[Hosting, Served,
     assert code(client.ask("GET", f"{bobs}/runs/{run['run']}")) == (404, "run_not_found")
 
 
-def test_a_run_is_cancelled(client: Client, home: str, place: tuple[Hosting, Served, Client]) -> None:
+def test_a_run_is_cancelled(client: Client, home: str, place: tuple[Hosting, Living]) -> None:
     client.log_in("alice")
     _, run = client.ask("POST", f"{home}/runs", data={"argv": ["sh", "-c", "trap '' TERM; echo up; sleep 100"]})
     uid = str(place[0].registry.find(place[0].name("a")).uid)
@@ -178,16 +94,6 @@ def test_a_run_is_cancelled(client: Client, home: str, place: tuple[Hosting, Ser
     _, ended = events(client, f"{home}/runs/{run['run']}")
     assert ended
     assert becomes(False, uid)
-
-
-def becomes(wanted: bool, uid: str) -> bool:
-    """Whether the user sleeps, or does not, within a while."""
-    until = time.monotonic() + 20
-    while time.monotonic() < until:
-        if (subprocess.run(["pgrep", "-u", uid, "sleep"], capture_output=True).returncode == 0) == wanted:
-            return True
-        time.sleep(0.05)
-    return False
 
 
 WRONG = [
@@ -225,9 +131,9 @@ def test_host_origin_size_and_the_place_of_a_token(client: Client, home: str) ->
         assert client.raw("GET", f"/api/workspaces/{workspace}/files")[0] in (403, 404)
 
 
-def test_an_account_that_is_gone_opens_nothing(client: Client, place: tuple[Hosting, Served, Client]) -> None:
+def test_an_account_that_is_gone_opens_nothing(client: Client, place: tuple[Hosting, Living]) -> None:
     """A token outlives its account, and is worth nothing then."""
-    known = Accounts(f"{place[1].top}/state/accounts.db")
+    known = Accounts(place[1].database)
     known.put("carol", PASSWORD, (place[0].name("a"),))
     client.log_in("carol")
     url = f"/api/workspaces/{place[0].name('a')}/files"
@@ -254,7 +160,8 @@ def test_the_spawner_dies_and_is_there_again(hosting: Hosting) -> None:
     """The service says so, and goes on when it is back."""
     name = hosting.create("a").name
     with served(hosting) as spawner:
-        with serving(spawner, {"alice": (name,)}) as client:
+        with living(spawner, {"alice": (name,)}) as made:
+            client = Client(made.path)
             client.log_in("alice")
             assert client.ask("GET", f"/api/workspaces/{name}/files")[0] == 200
             spawner.process.kill()

@@ -16,6 +16,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from ringfence.service import tokens
+from ringfence.service.database import Database
 from ringfence.service.trouble import Trouble
 
 NOW = int(time.time())
@@ -25,7 +26,7 @@ CLAIMS |= {"exp": NOW + 36_000, "jti": "1", "workspaces": ["test"]}
 
 @pytest.fixture
 def keys(tmp_path: Path) -> tokens.Keys:
-    return tokens.Keys(str(tmp_path / "keys"))
+    return tokens.Keys(Database(f"{tmp_path}/own/service.db"))
 
 
 def part(document: object) -> str:
@@ -144,14 +145,14 @@ def test_keys_are_followed_by_others_and_end(keys: tokens.Keys, tmp_path: Path) 
     new = keys.rotate(NOW + 1)
     assert keys.current(NOW + 2).kid == new.kid != old.kid
     assert tokens.read(keys, token).account == "a"
-    assert tokens.Keys(str(tmp_path / "keys")).find(old.kid, NOW) == old  # another process has them too
+    assert tokens.Keys(Database(f"{tmp_path}/own/service.db")).find(old.kid, NOW) == old  # another process has them too
     assert keys.find(old.kid, old.ends) is None
     later = old.signs_until + 10
     assert keys.current(later).kid not in (old.kid, new.kid) or later < new.signs_until
-    assert {os.stat(tmp_path / "keys" / name).st_mode & 0o777 for name in os.listdir(tmp_path / "keys")} == {0o600}
+    assert {os.stat(tmp_path / "own" / name).st_mode & 0o777 for name in os.listdir(tmp_path / "own")} == {0o600}
 
 
 def test_keys_that_others_could_read_are_refused(tmp_path: Path) -> None:
-    (tmp_path / "keys").mkdir(mode=0o755)
+    (tmp_path / "own").mkdir(mode=0o755)
     with pytest.raises(Trouble):
-        tokens.Keys(str(tmp_path / "keys"))
+        tokens.Keys(Database(f"{tmp_path}/own/service.db"))

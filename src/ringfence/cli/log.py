@@ -100,7 +100,12 @@ def show(directory: str, values: Values) -> int:
 
 
 def _print(event: "AnyEvent", line: bytes, as_json: bool) -> None:
-    print(line.decode("utf-8", "replace").rstrip("\n") if as_json else printable(rendered(event)))
+    if as_json:
+        print(line.decode("utf-8", "replace").rstrip("\n"))
+        return
+    from ..audit.words import rendered
+
+    print(printable(rendered(event)))
 
 
 def _ends(directory: str) -> dict[int, int]:
@@ -133,33 +138,6 @@ def _new(directory: str, ends: dict[int, int]) -> Iterator[bytes]:
             if line.endswith(b"\n"):
                 ends[number] = offset + len(line)
                 yield line
-
-
-def rendered(event: "AnyEvent") -> str:
-    """An event as a person reads it."""
-    from ..model.event import Changed, Denied, Escaped, Granted, Ran, Signed
-
-    if isinstance(event, Ran):
-        import shlex
-
-        how = event.error or f"{event.ending}, {event.seconds:.2f} s"
-        denied = f", {event.denials} refused" if event.denials else ""
-        said = f"run     {shlex.join(event.argv)}: {how}{denied}"
-    elif isinstance(event, Denied):
-        who = f" by {event.by}" if event.by else ""
-        said = f"denied  {event.denial.access} {event.denial.target}{who}: {event.denial.reason}"
-    elif isinstance(event, Granted):
-        said = f"granted {'; '.join(event.grants)}"
-    elif isinstance(event, Escaped):
-        said = f"escape  {'; '.join(event.what)}"
-    elif isinstance(event, Signed):
-        said = f"signed  {'; '.join(event.what)}"
-    elif isinstance(event, Changed):
-        said = f"policy  {event.what}: {', '.join(event.policies) or 'none'}"
-    else:
-        said = f"log     {event.what}"
-    where = f" [{event.session or event.workspace}]" if event.workspace else ""
-    return f"{event.at[:19].replace('T', ' ')}Z {said}{where}"
 
 
 def verify(directory: str, values: Values) -> int:

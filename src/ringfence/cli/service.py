@@ -4,7 +4,7 @@ import contextlib
 import os
 import sys
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..model import UsageError
 from .options import OUTPUT, Option, Values, one, parse, render_help
@@ -12,13 +12,17 @@ from .spawner import SOCKET
 
 if TYPE_CHECKING:
     from ..service.accounts import Accounts
-    from ..service.tokens import Keys
+    from ..service.database import Database
 
 STATE = "/var/lib/ringfence"
 LISTEN = "/run/ringfence/service.sock"
 TABLE = (
-    Option("--state", "DIR", f"accounts and keys, the service's own (default: {STATE})"),
+    Option("--state", "DIR", f"accounts, keys and runs, the service's own (default: {STATE})"),
+    Option("--database", "FILE", "a file with the URL of a PostgreSQL database to keep them in instead"),
     Option("--socket", "PATH", f"serve: where to listen (default: {LISTEN})"),
+    Option("--listen", "ADDRESS:PORT", "serve: listen there instead, by TLS"),
+    Option("--certificate", "FILE", "serve: for TLS, with those that it is signed by"),
+    Option("--key", "FILE", "serve: the certificate's key"),
     Option("--spawner", "PATH", f"serve: where the spawner listens (default: {SOCKET})"),
     Option("--host", "NAME", "serve: a name that the service is asked by (default: localhost)", many=True),
     Option("--tenant", "HOST", "account: a workspace that it opens", many=True),
@@ -50,54 +54,84 @@ def main(words: list[str]) -> int:
         raise UsageError("service", "does not run as root", hint)
     try:
         from ..service import accounts, tokens
+        from ..service.database import Database
+        from ..service.trouble import Trouble
     except ModuleNotFoundError as error:
         hint = "pip install 'ringfence[service]'"
         raise UsageError("service", f"needs {error.name}, which is not installed", hint) from None
-    state = one(values, "--state") or STATE
-    os.makedirs(state, 0o700, exist_ok=True)
-    keys = tokens.Keys(f"{state}/keys")
-    if verb == "rotate":
-        print(keys.rotate(int(time.time())).kid)
-        return 0
-    known = accounts.Accounts(f"{state}/accounts.db")
-    if verb == "account":
-        return _account(known, name, values)
-    return _serve(known, keys, values)
+    try:
+        database = Database(_where(values))
+        if verb == "rotate":
+            print(tokens.Keys(database).rotate(int(time.time())).kid)
+            return 0
+        if verb == "account":
+            return _account(accounts.Accounts(database), name, values)
+        return _serve(database, values)
+    except Trouble as error:
+        raise UsageError("service", str(error)) from None
+
+
+def _where(values: Values) -> str:
+    """The database: a server's, by a URL in a file, where no list of processes shows its password, or a file."""
+    path = one(values, "--database")
+    if path is None:
+        return f"{os.path.realpath(one(values, '--state') or STATE)}/service.db"
+    try:
+        with open(path, encoding="utf-8") as file:
+            return file.read().strip()
+    except OSError as error:
+        raise UsageError("--database", f"{path}: {error.strerror}", "a file that has a URL in it") from None
 
 
 def _account(known: "Accounts", name: str, values: Values) -> int:
     """A new account, or a new password for one: it is read from standard input, where no list of processes shows it."""
     import getpass
 
-    from ..service.trouble import Trouble
     from ..workspace.tenants.names import tenant_name
 
     password = getpass.getpass("password: ") if sys.stdin.isatty() else sys.stdin.readline().rstrip("\n")
-    try:
-        known.put(name, password, tuple(map(tenant_name, values.get("--tenant", ()))))
-    except Trouble as error:
-        raise UsageError(f"account {name}", str(error)) from None
+    known.put(name, password, tuple(map(tenant_name, values.get("--tenant", ()))))
     return 0
 
 
-def _serve(known: "Accounts", keys: "Keys", values: Values) -> int:
+def _serve(database: "Database", values: Values) -> int:
     import uvicorn
 
-    from ..service.app import Service, make_app
+    from ..service.app import make_app
+    from ..service.desk import Service
 
-    path = one(values, "--socket") or LISTEN
-    with contextlib.suppress(FileNotFoundError):
-        os.unlink(path)  # of one that was killed
-    service = Service(known, keys, one(values, "--spawner") or SOCKET)
+    service = Service(database, one(values, "--spawner") or SOCKET)
     app = make_app(service, tuple(values.get("--host", ("localhost",))))
     uvicorn.run(
         app,
-        uds=path,
+        **_listening(values),
         log_level="warning",
         server_header=False,
+        proxy_headers=False,
         http="h11",
-        limit_concurrency=1000,
+        limit_concurrency=2000,
         ws="none",
+        timeout_graceful_shutdown=5,
         h11_max_incomplete_event_size=65536,
     )
     return 0
+
+
+def _listening(values: Values) -> dict[str, Any]:
+    """Where to listen: a unix socket; or an address, which without TLS is this machine's own."""
+    listen, certificate, key = (one(values, name) for name in ("--listen", "--certificate", "--key"))
+    if listen is None:
+        path = one(values, "--socket") or LISTEN
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(path)  # of one that was killed
+        return {"uds": path}
+    address, _, port = listen.rpartition(":")
+    address = address.strip("[]")
+    if not address or not port.isdigit():
+        raise UsageError("--listen", f"does not understand {listen!r}", "ADDRESS:PORT, as 127.0.0.1:8443")
+    if certificate and key:
+        return {"host": address, "port": int(port), "ssl_certfile": certificate, "ssl_keyfile": key}
+    if certificate or key or address not in ("127.0.0.1", "::1"):
+        hint = "--certificate FILE --key FILE; 127.0.0.1 and ::1 do without"
+        raise UsageError("--listen", "passwords and tokens go over a network by TLS only", hint)
+    return {"host": address, "port": int(port)}

@@ -1,33 +1,30 @@
-"""Accounts: a name, a password's argon2 hash, and the workspaces that are theirs. In SQLite, outside every sandbox."""
+"""Accounts: a name, a password's argon2 hash, and the workspaces that are theirs; and visits, by which a browser is
+one of them. In the database, outside every sandbox."""
 
 import asyncio
+import hashlib
 import json
-import os
-import sqlite3
+import secrets
+import time
 
 import argon2
 
+from .database import Database
 from .trouble import Trouble
 
-SCHEMA = """
-create table if not exists accounts (name text primary key, hash text not null, workspaces text not null) strict;
-"""
 MOST_PASSWORD = 1024
 AT_ONCE = 2  # of these, each takes tens of megabytes
+VISIT = 12 * 3600
 _hasher = argon2.PasswordHasher()
+PUT = """insert into accounts values (?, ?, ?)
+on conflict (name) do update set hash = excluded.hash, workspaces = excluded.workspaces"""
 
 
 class Accounts:
     """The accounts of a service."""
 
-    def __init__(self, path: str) -> None:
-        mask = os.umask(0o077)
-        try:
-            self._database = sqlite3.connect(path, isolation_level=None, timeout=10)
-        finally:
-            os.umask(mask)
-        self._database.execute("pragma journal_mode = wal")
-        self._database.executescript(SCHEMA)
+    def __init__(self, database: Database) -> None:
+        self._database = database
         self._nobody = _hasher.hash("nobody has this password")
         self._busy = asyncio.Semaphore(AT_ONCE)
 
@@ -35,27 +32,54 @@ class Accounts:
         """A new account, or a new password and workspaces for an old one."""
         if not name or len(name) > 64 or not name.isprintable() or not 8 <= len(password) <= MOST_PASSWORD:
             raise Trouble("bad_request", "an account has a name of at most 64 letters, and a password of at least 8")
-        row = (name, _hasher.hash(password), json.dumps(workspaces))
-        self._database.execute("insert or replace into accounts values (?, ?, ?)", row)
+        self._database.ask("delete from visits where account = ?", name)
+        self._database.ask(PUT, name, _hasher.hash(password), json.dumps(workspaces))
 
     def remove(self, name: str) -> bool:
         """Whether there was one."""
-        return self._database.execute("delete from accounts where name = ?", (name,)).rowcount == 1
+        self._database.ask("delete from visits where account = ?", name)
+        return bool(self._database.ask("delete from accounts where name = ? returning name", name))
 
-    def workspaces(self, name: str) -> tuple[str, ...]:
+    async def workspaces(self, name: str) -> tuple[str, ...]:
         """What an account opens now, whatever a token said once."""
-        row = self._database.execute("select workspaces from accounts where name = ?", (name,)).fetchone()
-        return tuple(json.loads(row[0])) if row else ()
+        rows = await self._database.run("select workspaces from accounts where name = ?", name)
+        return tuple(json.loads(rows[0][0])) if rows else ()
 
     async def log_in(self, name: str, password: str) -> tuple[str, ...]:
         """The workspaces of an account. A wrong name takes as long as a wrong password."""
-        row = self._database.execute("select hash, workspaces from accounts where name = ?", (name,)).fetchone()
-        stored, workspaces = row or (self._nobody, "[]")
+        if "\0" in name:  # no account has one, and PostgreSQL takes none
+            name = ""
+        rows = await self._database.run("select hash, workspaces from accounts where name = ?", name)
+        stored, workspaces = rows[0] if rows else (self._nobody, "[]")
         async with self._busy:
             right = await asyncio.to_thread(_matches, stored, password[:MOST_PASSWORD])
-        if not right or row is None:
+        if not right or not rows:
             raise Trouble("login_failed", "no account has this name and this password")
         return tuple(json.loads(workspaces))
+
+    async def visit(self, name: str) -> str:
+        """What a browser says from now on to be this account: random, and kept as a digest."""
+        now, word = int(time.time()), secrets.token_urlsafe(32)
+        await self._database.run("delete from visits where ends < ?", now)
+        add = "insert into visits values (?, ?, ?) on conflict do nothing"  # asked again where an answer was lost
+        await self._database.run(add, _digest(word), name, now + VISIT)
+        return word
+
+    async def visitor(self, word: str) -> str:
+        """Whose visit it is."""
+        query = "select account from visits where id = ? and ends > ?"
+        rows = await self._database.run(query, _digest(word), int(time.time()))
+        if not rows:
+            raise Trouble("token_missing", "log in first")
+        return str(rows[0][0])
+
+    async def leave(self, word: str) -> None:
+        """A visit ends."""
+        await self._database.run("delete from visits where id = ?", _digest(word))
+
+
+def _digest(word: str) -> str:
+    return hashlib.sha256(word.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def _matches(stored: str, password: str) -> bool:

@@ -1,18 +1,29 @@
-"""Runs that the service has started: what they said, for whoever asks now or asks again, and how they ended."""
+"""Runs that the service has started: what they said, for whoever asks now or asks again, and how they ended.
+
+That a run was begun and how it ended is in the database. What it said is held here, as much as is of use to somebody
+who watches; a service that was killed has ended its runs, and says of them that they were lost.
+"""
 
 import asyncio
+import json
+import os
 import secrets
 import time
 from collections.abc import AsyncIterator
+from typing import Any
 
 import msgspec
 
+from .database import Database
 from .stewards import Spawning, Steward
 from .trouble import Trouble
 
 MOST_HELD = 1 << 18  # bytes of output kept for those who come late
-MOST_RUNS = 200  # ended ones kept
+MOST_KEPT = 200  # ended ones kept with what they said
+MOST_LISTED = 100
+MOST_ENDING = 1 << 18  # of how a run ended, its denials mostly
 AT_ONCE = 32  # for each tenant
+LOST: dict[str, object] = {"error": {"code": "unavailable", "message": "the run was lost with the service"}}
 
 
 class Event(msgspec.Struct, frozen=True):
@@ -31,6 +42,7 @@ class Run:
         self.begun = time.time()
         self.ended: dict[str, object] | None = None
         self.steward: Steward | None = None
+        self.questions: dict[str, dict[str, object]] = {}
         self._events: list[Event] = []
         self._held, self._next = 0, 0
         self._changed = asyncio.Event()
@@ -57,6 +69,15 @@ class Run:
                 return
             await changed.wait()
 
+    def said(self) -> list[dict[str, object]]:
+        """What is held of it."""
+        return [event.data for event in self._events]
+
+    @property
+    def last(self) -> int:
+        """The number of what it said last."""
+        return self._next - 1
+
     def document(self) -> dict[str, object]:
         """What is said of it."""
         return {"run": self.id, "workspace": self.tenant, "argv": self.argv, "begun": self.begun, "ended": self.ended}
@@ -65,51 +86,139 @@ class Run:
 class Runs:
     """The runs of a service."""
 
-    def __init__(self, spawning: Spawning) -> None:
-        self._spawning = spawning
+    def __init__(self, spawning: Spawning, database: Database) -> None:
+        self._spawning, self._database, self._host = spawning, database, os.uname().nodename
         self._runs: dict[str, Run] = {}
         self._tasks: set[asyncio.Task[None]] = set()
+        self._news: dict[str, asyncio.Event] = {}
 
-    def of(self, tenant: str) -> list[Run]:
+    async def begin(self) -> None:
+        """Runs of this host that have no end were lost when the service was killed."""
+        query = "update runs set ended = ? where ended = '' and host = ?"
+        await self._database.run(query, msgspec.json.encode(LOST).decode(), self._host)
+
+    async def of(self, tenant: str) -> list[dict[str, object]]:
         """A tenant's, the newest first."""
-        return [run for run in reversed(self._runs.values()) if run.tenant == tenant]
+        query = "select id, argv, begun, ended from runs where tenant = ? order by begun desc limit ?"
+        rows = await self._database.run(query, tenant, MOST_LISTED)
+        return [_document(tenant, *row) for row in rows]
+
+    async def show(self, tenant: str, name: str) -> dict[str, object]:
+        """One of a tenant's."""
+        if name in self._runs:
+            return self.find(tenant, name).document()
+        query = "select id, argv, begun, ended from runs where tenant = ? and id = ?"
+        rows = await self._database.run(query, tenant, name) if name.isalnum() else []
+        if not rows:
+            raise Trouble("run_not_found", "this workspace has no such run")
+        return _document(tenant, *rows[0])
 
     def find(self, tenant: str, name: str) -> Run:
-        """One of a tenant's."""
+        """One of a tenant's of which it is held what it said."""
         run = self._runs.get(name)
         if run is None or run.tenant != tenant:
-            raise Trouble("run_not_found", "this workspace has no such run")
+            raise Trouble("run_not_found", "this workspace has no such run, or it is forgotten what it said")
         return run
 
-    def start(self, tenant: str, request: dict[str, object]) -> Run:
+    def alive(self, tenant: str) -> list[Run]:
+        """A tenant's that have not ended, the newest first."""
+        return [run for run in reversed(self._runs.values()) if run.tenant == tenant and run.ended is None]
+
+    async def start(self, tenant: str, request: dict[str, object]) -> Run:
         """Begin a run; it goes on whether or not somebody follows it."""
-        if sum(run.ended is None for run in self.of(tenant)) >= AT_ONCE:
+        if len(self.alive(tenant)) >= AT_ONCE:
             raise Trouble("too_many", "this workspace has as many runs as it may have")
         over = [run for run in self._runs.values() if run.ended is not None]
-        for old in over[: max(0, len(over) - MOST_RUNS)]:
+        for old in over[: max(0, len(over) - MOST_KEPT)]:
             del self._runs[old.id]
         run = Run(tenant, tuple(request["argv"]))  # type: ignore[arg-type]
         self._runs[run.id] = run
+        words = json.dumps(run.argv)
+        add = "insert into runs values (?, ?, ?, ?, ?, '') on conflict do nothing"
+        try:
+            await self._database.run(add, run.id, tenant, self._host, words, run.begun)
+        except BaseException:
+            del self._runs[run.id]
+            raise
         task = asyncio.create_task(self._carry(run, request))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return run
 
     async def _carry(self, run: Run, request: dict[str, object]) -> None:
-        ended: dict[str, object] = {"error": {"code": "unavailable", "message": "the run was lost"}}
+        ended = LOST
+        self._tell(run.tenant)
         try:
-            async with self._spawning.steward(run.tenant) as steward:
-                run.steward = steward
-                async for line in steward.ask(do="run", **request):
-                    if "stream" in line:
-                        run.add(line)
-                    else:
-                        ended = line
+            ended = await self._follow(run, request)
         except Trouble as error:
             ended = {"error": {"code": error.code, "message": str(error)}}
         finally:
             run.steward, run.ended = None, ended
+            run.questions.clear()
             run.add(ended)
+            self._tell(run.tenant)
+            await self._end(run)
+
+    async def _follow(self, run: Run, request: dict[str, object]) -> dict[str, object]:
+        steward = run.steward = await self._spawning.hire(run.tenant)
+        try:
+            async for line in steward.work({"do": "run", **request}):
+                if "ended" in line:
+                    return line
+                if "asked" in line:
+                    self._asked(run, line["asked"])
+                run.add(line)
+        finally:
+            steward.close()
+        return LOST
+
+    def _asked(self, run: Run, line: Any) -> None:
+        """A line of docs/asking.md: a question, or what became of one."""
+        name = str(line.get("query_id", ""))
+        if line.get("state") == "query":
+            run.questions[name] = {**line, "run": run.id, "argv": run.argv}
+        elif line.get("state") == "refused" and name in run.questions:
+            run.questions[name] = {**run.questions[name], "refused": str(line.get("why", ""))}
+        elif line.get("state") in ("answered", "withdrawn"):
+            run.questions.pop(name, None)
+        self._tell(run.tenant)
+
+    def questions(self, tenant: str) -> list[dict[str, Any]]:
+        """What a tenant's commands wait for."""
+        return [question for run in self.alive(tenant) for question in run.questions.values()]
+
+    async def answer(self, run: Run, name: str, answer: str, target: str = "") -> None:
+        """What a person said to a question."""
+        if name not in run.questions or run.steward is None:
+            raise Trouble("question_not_found", "nobody waits for this answer any more")
+        said = {"query_id": name, "action": "deny" if answer == "deny" else "allow"}
+        if answer != "deny":
+            said |= {"scope": answer} | ({"target": target} if target else {})
+        await run.steward.say({"do": "answer", "said": said})
+
+    def said(self, name: str) -> tuple[list[dict[str, object]], int]:
+        """What is held of what a run said, and the number of the last."""
+        run = self._runs.get(name)
+        return ([], -1) if run is None else (run.said(), run.last)
+
+    async def _end(self, run: Run) -> None:
+        """Write how it ended; a database that is away is waited for, as long as we are there."""
+        text = json.dumps(run.ended)
+        if len(text) > MOST_ENDING:
+            text = json.dumps({**(run.ended or {}), "denials": [], "cut": True})
+        while True:
+            try:
+                await self._database.run("update runs set ended = ? where id = ?", text, run.id)
+                return
+            except Trouble:
+                await asyncio.sleep(1)
+
+    def _tell(self, tenant: str) -> None:
+        self._news.pop(tenant, asyncio.Event()).set()
+
+    async def news(self, tenant: str) -> None:
+        """Wait until a run of a tenant's begins, ends, or asks."""
+        await self._news.setdefault(tenant, asyncio.Event()).wait()
 
     async def cancel(self, run: Run) -> None:
         """End it; one that has ended stays ended."""
@@ -118,6 +227,13 @@ class Runs:
 
     async def close(self) -> None:
         """End them all."""
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        for patience in (5, 1):  # the second time for those who wait for a database that is away
+            for task in self._tasks:
+                task.cancel()
+            if self._tasks:
+                await asyncio.wait(self._tasks, timeout=patience)
+
+
+def _document(tenant: str, name: str, argv: str, begun: float, ended: str) -> dict[str, object]:
+    document = {"run": name, "workspace": tenant, "argv": json.loads(argv), "begun": begun}
+    return {**document, "ended": json.loads(ended) if ended else None}

@@ -1,7 +1,6 @@
 """The service's side of the spawner and of stewards: who starts them, asks them, and hears that they ended."""
 
 import asyncio
-import contextlib
 import os
 import secrets
 import socket
@@ -13,7 +12,10 @@ from .trouble import Trouble
 
 MOST_LINE = 32 << 20
 MOST_ANSWER = 4096
-PATIENCE = 10.0
+PATIENCE = 30.0
+LONGEST = 120.0  # for one question
+AT_ONCE = 4  # questions of one tenant
+IDLE, MOST_IDLE = 20.0, 48  # seconds, and how many wait for the next question
 
 
 class Spawning:
@@ -24,6 +26,8 @@ class Spawning:
         self._socket: socket.socket | None = None
         self._waiting: dict[str, asyncio.Future[dict[str, object]]] = {}
         self._lock = asyncio.Lock()
+        self._turns: dict[str, asyncio.Semaphore] = {}
+        self._idle: list[Steward] = []
 
     async def _connected(self) -> socket.socket:
         async with self._lock:
@@ -64,16 +68,25 @@ class Spawning:
         made = await self._connected()
         waiting = self._waiting[request["run"]] = asyncio.get_running_loop().create_future()
         try:
-            socket.send_fds(made, [msgspec.json.encode(request)], held)
-            return await asyncio.wait_for(waiting, PATIENCE)
+            async with asyncio.timeout(PATIENCE):
+                await self._send(made, msgspec.json.encode(request), held)
+                answer: dict[str, object] = await waiting
+                return answer
         except (OSError, TimeoutError):
             raise Trouble("unavailable", "the spawner does not answer") from None
         finally:
             self._waiting.pop(request["run"], None)
 
-    @contextlib.asynccontextmanager
-    async def steward(self, tenant: str) -> AsyncIterator["Steward"]:
-        """A steward of a tenant's; leaving ends it."""
+    async def _send(self, made: socket.socket, data: bytes, held: list[int]) -> None:
+        while True:
+            try:
+                socket.send_fds(made, [data], held)
+                return
+            except BlockingIOError:  # it has a lot to do
+                await asyncio.sleep(0.01)
+
+    async def hire(self, tenant: str) -> "Steward":
+        """A steward of a tenant's, until it is closed."""
         run = secrets.token_hex(16)
         ours, theirs = zip(*(socket.socketpair() for _ in range(2)), strict=True)
         drain, errors = os.pipe()
@@ -92,15 +105,64 @@ class Spawning:
             raise Trouble(str(answer["error"]).lower(), str(answer["what"]))
         _, writer = await asyncio.open_connection(sock=ours[0])
         reader, outer = await asyncio.open_connection(sock=ours[1], limit=MOST_LINE)
+        return Steward(self, tenant, run, reader, (writer, outer))
+
+    async def errand(self, tenant: str, **request: object) -> dict[str, object]:
+        """One question, to a steward who waits for one or to a new one; so many at once for each tenant."""
+        turn = self._turns.setdefault(tenant, asyncio.Semaphore(AT_ONCE))
         try:
-            yield Steward(self, run, reader, writer)
+            await asyncio.wait_for(turn.acquire(), PATIENCE)
+        except TimeoutError:
+            raise Trouble("too_many", "this workspace has as many questions as it may have") from None
+        try:
+            return await asyncio.wait_for(self._errand(tenant, request), LONGEST)
+        except TimeoutError:
+            raise Trouble("unavailable", "it took too long") from None
         finally:
-            writer.close()
-            outer.close()
+            turn.release()
+
+    async def _errand(self, tenant: str, request: dict[str, object]) -> dict[str, object]:
+        while True:
+            waited = next((one for one in self._idle if one.tenant == tenant), None)
+            if waited is not None:
+                self._idle.remove(waited)
+            steward = waited or await self.hire(tenant)
+            try:
+                answer = await steward.answer(request)
+            except Gone:  # it was sent away: whoever suspended a tenant did that
+                steward.close()
+                if waited is None:
+                    raise
+            except BaseException:
+                steward.close()
+                raise
+            else:
+                self._keep(steward)
+                return _good(answer)
+
+    def _keep(self, steward: "Steward") -> None:
+        """Somebody may ask again in a moment; a new one costs a start of Python."""
+        self._idle.append(steward)
+        if len(self._idle) > MOST_IDLE:
+            self._idle.pop(0).close()
+
+        def dismiss() -> None:
+            if steward in self._idle and steward.answered == answered:
+                self._idle.remove(steward)
+                steward.close()
+
+        answered = steward.answered
+        asyncio.get_running_loop().call_later(IDLE, dismiss)
 
     async def cancel(self, run: str) -> None:
         """SIGTERM, and SIGKILL after a moment."""
         await self._ask({"do": "cancel", "run": run}, [])
+
+
+def _good(answer: dict[str, object]) -> dict[str, object]:
+    if "error" in answer:
+        raise Trouble(str(answer["error"]), str(answer.get("what", "")))
+    return answer
 
 
 def _close(sockets: tuple[socket.socket, ...]) -> None:
@@ -108,28 +170,67 @@ def _close(sockets: tuple[socket.socket, ...]) -> None:
         one.close()
 
 
+class Gone(Trouble):
+    """A steward that is no more."""
+
+    def __init__(self) -> None:
+        super().__init__("unavailable", "the steward is gone")
+
+
 class Steward:
     """Somebody who works as the tenant."""
 
     def __init__(
-        self, spawning: Spawning, run: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+        self,
+        spawning: Spawning,
+        tenant: str,
+        run: str,
+        reader: asyncio.StreamReader,
+        writers: tuple[asyncio.StreamWriter, ...],
     ) -> None:
-        self._spawning, self.run, self._reader, self._writer = spawning, run, reader, writer
+        self._spawning, self.tenant, self.run = spawning, tenant, run
+        self._reader, self._writers = reader, writers
+        self.answered = 0
 
-    async def ask(self, **request: object) -> AsyncIterator[dict[str, object]]:
-        """Each line of the answer."""
-        self._writer.write(msgspec.json.encode(request) + b"\n")
-        await self._writer.drain()
-        while True:
+    async def say(self, request: dict[str, object]) -> None:
+        """One line to it."""
+        try:
+            self._writers[0].write(msgspec.json.encode(request) + b"\n")
+            await self._writers[0].drain()
+        except OSError:
+            raise Gone from None
+
+    async def hear(self) -> dict[str, object]:
+        """One line of it."""
+        try:
             line = await self._reader.readline()
-            if not line.endswith(b"\n"):
-                raise Trouble("unavailable", "the steward is gone")
-            answer: dict[str, object] = msgspec.json.decode(line)
-            if "error" in answer:
-                raise Trouble(str(answer["error"]), str(answer.get("what", "")))
-            yield answer
-            if "stream" not in answer:
+        except (OSError, ValueError):
+            raise Gone from None
+        if not line.endswith(b"\n"):
+            raise Gone
+        answer: dict[str, object] = msgspec.json.decode(line)
+        return answer
+
+    async def answer(self, request: dict[str, object]) -> dict[str, object]:
+        """The one line that answers a question."""
+        await self.say(request)
+        answer = await self.hear()
+        self.answered += 1
+        return answer
+
+    async def work(self, request: dict[str, object]) -> AsyncIterator[dict[str, object]]:
+        """Each line of a long work, to the one that ends it."""
+        await self.say(request)
+        while True:
+            line = _good(await self.hear())
+            yield line
+            if "ended" in line:
                 return
 
     async def cancel(self) -> None:
         await self._spawning.cancel(self.run)
+
+    def close(self) -> None:
+        """It ends when nobody asks any more."""
+        for writer in self._writers:
+            writer.close()

@@ -5,7 +5,6 @@ among those that we hold; an id is never a path or an address.
 """
 
 import json
-import os
 import secrets
 import time
 
@@ -13,11 +12,12 @@ import jwt
 import msgspec
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from ..workspace.paths import open_directory
+from .database import Database, Rows
 from .trouble import Trouble
 
 ALGORITHM = "EdDSA"
 ISSUER, AUDIENCE = "ringfence", "ringfence-service"
+QUERY = "select body from keys"
 LIFETIME = 12 * 3600
 SIGNS_FOR = 30 * 24 * 3600
 LEEWAY = 5
@@ -49,26 +49,28 @@ def make_key(now: int, kid: str = "") -> Key:
 
 
 class Keys:
-    """The keys in a directory of the service's own, a file each."""
+    """The keys of a service, in its database: every host that has that knows what the others signed."""
 
-    def __init__(self, path: str) -> None:
-        os.makedirs(path, 0o700, exist_ok=True)
-        self._held = open_directory(os.path.realpath(path))
-        facts = os.fstat(self._held)
-        if facts.st_uid != os.geteuid() or facts.st_mode & 0o077:
-            raise Trouble("unavailable", f"{path} must belong to the service's user alone")
-        self._keys: dict[str, Key] = {}
-        for name in os.listdir(self._held):
-            if name.endswith(".key"):
-                fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=self._held)
-                with os.fdopen(fd, "rb") as file:
-                    key = msgspec.json.decode(file.read(4096), type=Key)
-                self._keys[key.kid] = key
+    def __init__(self, database: Database) -> None:
+        self._database, self._keys = database, dict[str, Key]()
+        self._looked = 0.0
+        self._take(database.ask(QUERY))
+
+    def _take(self, rows: Rows) -> None:
+        self._keys = {key.kid: key for key in (msgspec.json.decode(row[0], type=Key) for row in rows)}
 
     def find(self, kid: str, now: float) -> Key | None:
         """The key with an id, if what it signed is still believed."""
         key = self._keys.get(kid)
         return key if key is not None and now < key.ends else None
+
+    async def look_again(self) -> bool:
+        """Another process may have made a key; whether we looked, for that is done once a second at most."""
+        if time.monotonic() - self._looked < 1:
+            return False
+        self._looked = time.monotonic()
+        self._take(await self._database.run(QUERY))
+        return True
 
     def current(self, now: float) -> Key:
         """The key that signs now; one that is too old is followed by a new one."""
@@ -78,13 +80,8 @@ class Keys:
     def rotate(self, now: int) -> Key:
         """Sign with a new key from now on."""
         key = make_key(now)
-        new = f".{key.kid}.new"
-        fd = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600, dir_fd=self._held)
-        with os.fdopen(fd, "wb") as file:
-            file.write(msgspec.json.encode(key))
-            file.flush()
-            os.fsync(fd)
-        os.rename(new, f"{key.kid}.key", src_dir_fd=self._held, dst_dir_fd=self._held)
+        add = "insert into keys values (?, ?) on conflict do nothing"
+        self._database.ask(add, key.kid, msgspec.json.encode(key).decode())
         self._keys[key.kid] = key
         return key
 

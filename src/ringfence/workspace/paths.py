@@ -15,6 +15,7 @@ from ..model import WorkspaceError
 MOST_LINKS = 40  # as many as the kernel follows
 MOST_BYTES = 1 << 24
 DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+WAY = DIRECTORY | getattr(os, "O_PATH", 0)  # one on the way may be closed to those who would list it
 CAREFUL = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC  # a FIFO opens at once instead of hanging
 
 
@@ -124,9 +125,9 @@ def open_directory(path: str, root: int | None = None) -> int:
     """
     names = _names(path) if root is None else names_below(path)
     here = os.open("/", DIRECTORY) if root is None else os.dup(root)
-    for name in names:
+    for place, name in enumerate(names, 1):
         try:
-            there = os.open(name, DIRECTORY, dir_fd=here)
+            there = os.open(name, DIRECTORY if place == len(names) else WAY, dir_fd=here)
         except OSError as error:
             raise WorkspaceError(path, _why(error, "a directory")) from None
         finally:

@@ -1,0 +1,116 @@
+"""What the handlers share: who asks, what it opens, and what is sent back."""
+
+import asyncio
+import collections
+from collections.abc import AsyncIterator
+from typing import TypeVar
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+
+from ..model import TenantError
+from ..workspace.tenants.names import tenant_name
+from . import tokens
+from .accounts import Accounts
+from .buckets import Buckets
+from .database import Database
+from .runs import Runs
+from .stewards import Spawning
+from .trouble import Trouble
+
+MOST_SMALL = 1 << 16
+MOST_STREAMS = 64  # for each workspace
+SLOWEST = 30.0  # seconds for a body to come
+
+T = TypeVar("T")
+
+
+class Service:
+    """A service that runs."""
+
+    def __init__(self, database: Database, spawner: str) -> None:
+        self._database = database
+        self.accounts, self.keys = Accounts(database), tokens.Keys(database)
+        self.spawning = Spawning(spawner)
+        self.runs = Runs(self.spawning, database)
+        self._streams: collections.Counter[str] = collections.Counter()
+        self.asked, self.logins = Buckets(200, 50), Buckets(10, 0.2)
+
+    async def close(self) -> None:
+        """End its runs, and say so where that is kept."""
+        await self.runs.close()
+        self._database.close()
+
+    async def claims(self, request: Request) -> tokens.Claims:
+        """Who asks: by the one header, and never by the address."""
+        scheme, _, token = request.headers.get("authorization", "").partition(" ")
+        if scheme.lower() != "bearer" or not token:
+            raise Trouble("token_missing", "say who you are: Authorization: Bearer TOKEN")
+        try:
+            claims = tokens.read(self.keys, token.strip())
+        except Trouble:
+            if not await self.keys.look_again():
+                raise
+            claims = tokens.read(self.keys, token.strip())
+        self.asked.take(claims.account)
+        opened = await self.accounts.workspaces(claims.account)
+        return msgspec.structs.replace(claims, workspaces=tuple(name for name in claims.workspaces if name in opened))
+
+    async def workspace(self, request: Request) -> str:
+        """The workspace that is asked for, if the token opens it."""
+        return self.opened(request, (await self.claims(request)).workspaces)
+
+    def opened(self, request: Request, workspaces: tuple[str, ...]) -> str:
+        """The workspace that a request names, which must be one of these."""
+        refused = Trouble("workspace_forbidden", "this workspace is not open to you")
+        try:
+            name = tenant_name(request.path_params["workspace"])
+        except TenantError:
+            raise refused from None
+        if name not in workspaces:
+            raise refused
+        self.asked.take(f"workspace {name}")
+        return name
+
+    def streamed(self, tenant: str, lines: AsyncIterator[bytes]) -> Response:
+        """Server-sent events, for so many at once of a workspace: each holds a connection."""
+        if self._streams[tenant] >= MOST_STREAMS:
+            raise Trouble("too_many", "this workspace is watched by as many as may be")
+
+        async def counted() -> AsyncIterator[bytes]:
+            self._streams[tenant] += 1
+            try:
+                async for line in lines:
+                    yield line
+            finally:
+                self._streams[tenant] -= 1
+
+        return StreamingResponse(counted(), media_type="text/event-stream", headers={"Cache-Control": "no-store"})
+
+
+async def body(request: Request, kind: type[T], most: int = MOST_SMALL) -> T:
+    """The request's body, as what it must be."""
+    try:
+        return msgspec.json.decode(await read_body(request, most), type=kind)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise Trouble("bad_request", str(error)) from None
+
+
+async def read_body(request: Request, most: int = MOST_SMALL) -> bytes:
+    """The bytes, up to so many."""
+    data = bytearray()
+    try:
+        async with asyncio.timeout(SLOWEST):
+            async for piece in request.stream():
+                data += piece
+                if len(data) > most:
+                    raise Trouble("too_large", f"the body has more than {most} bytes")
+    except TimeoutError:
+        raise Trouble("too_slow", f"the body took more than {SLOWEST:g} s") from None
+    return bytes(data)
+
+
+def reply(document: object, status: int = 200) -> Response:
+    """A JSON document."""
+    return Response(msgspec.json.encode(document, enc_hook=str), status, media_type="application/json")

@@ -1,0 +1,194 @@
+"""The service, whole, for tests: a real spawner, real tenants, a real database, uvicorn on a unix socket, and curl."""
+
+import base64
+import contextlib
+import glob
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.tenants.spawning import SERVICE, Served
+
+from ringfence.service.accounts import Accounts
+from ringfence.service.database import Database
+
+PASSWORD = "correct horse battery"
+# Debian keeps them beside each other by version, and not on the way of commands.
+PROGRAMS = max(glob.glob("/usr/lib/postgresql/*/bin"), default="/usr/bin")
+NEEDS_SERVER = pytest.mark.needs_program(f"{PROGRAMS}/postgres")
+PLAIN = ["setpriv", f"--reuid={SERVICE}", f"--regid={SERVICE}", "--clear-groups"]
+# The service's user cannot read root's Python: so it is root's until the modules are there, and then it is not.
+SERVE = """
+import os, sys
+import ringfence.service.app, ringfence.service.desk, uvicorn, argon2, jwt, sqlite3, psycopg, psycopg_binary, ssl
+import uvicorn.protocols.http.h11_impl, uvicorn.lifespan.on, uvicorn.loops.auto, uvicorn.loops.asyncio
+import asyncio, anyio._backends._asyncio, getpass, concurrent.futures.thread, idna, unicodedata, encodings.punycode
+from ringfence.cli.service import main
+os.setgroups([]); os.setresgid(USER, USER, USER); os.setresuid(USER, USER, USER)
+sys.exit(main(sys.argv[1:]))
+""".replace("USER", str(SERVICE))
+
+
+class Client:
+    """Somebody with curl."""
+
+    def __init__(self, path: str) -> None:
+        self.path, self.token = path, ""
+
+    def raw(self, method: str, url: str, *options: str, data: object = None) -> tuple[int, str]:
+        words = ["curl", "-sS", "--globoff", "--path-as-is", "--unix-socket", self.path, "-X", method, "-m", "60"]
+        words += ["-w", "\n%{http_code}", *options, f"http://localhost{url}"]
+        if self.token:
+            words += ["-H", f"Authorization: Bearer {self.token}"]
+        if data is not None:
+            words += ["-H", "Content-Type: application/json", "--data-binary", "@-"]
+        text = "" if data is None else data if isinstance(data, str) else json.dumps(data)
+        shown = subprocess.run(words, input=text, capture_output=True, text=True, check=True)
+        body, _, status = shown.stdout.rpartition("\n")
+        return int(status), body
+
+    def ask(self, method: str, url: str, *options: str, data: object = None) -> tuple[int, dict[str, object]]:
+        status, body = self.raw(method, url, *options, data=data)
+        return status, json.loads(body)
+
+    def log_in(self, account: str) -> None:
+        status, answer = self.ask("POST", "/api/login", data={"account": account, "password": PASSWORD})
+        assert status == 200
+        self.token = str(answer["token"])
+
+
+def code(answer: tuple[int, dict[str, object]]) -> tuple[int, object]:
+    return answer[0], answer[1]["error"]["code"]  # type: ignore[index]
+
+
+class Living:
+    """A service that lives, with its accounts; it can be killed and begun again."""
+
+    def __init__(self, spawner: Served, accounts: dict[str, tuple[str, ...]], database: str, *options: str) -> None:
+        self.state = f"{spawner.top}/state"
+        self.path = f"{self.state}/service.sock"
+        os.mkdir(self.state, 0o700)
+        self.database = Database(database or f"{self.state}/service.db")
+        known = Accounts(self.database)
+        for account, workspaces in accounts.items():
+            known.put(account, PASSWORD, workspaces)
+        Path(self.state, "url").write_text(database)
+        subprocess.run(["chown", "-R", f"{SERVICE}:{SERVICE}", self.state], check=True)
+        self._words = [sys.executable, "-c", SERVE, "serve", "--state", self.state, "--spawner", f"{spawner.top}/s"]
+        self._words += ["--database", f"{self.state}/url"] if database else []
+        self._words += options or ("--socket", self.path)
+        self.start()
+
+    def start(self) -> None:
+        self.process = subprocess.Popen(self._words, stderr=subprocess.PIPE)
+        until = time.monotonic() + 30
+        while "--socket" in self._words and time.monotonic() < until and self.process.poll() is None:
+            with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as probe:
+                probe.connect(self.path)
+                return
+            time.sleep(0.02)
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.communicate()
+
+    def close(self) -> None:
+        self.database.close()
+        self.process.send_signal(signal.SIGTERM)
+        _, said = self.process.communicate(timeout=30)
+        assert b"Traceback" not in said, said.decode()
+
+
+@contextlib.contextmanager
+def living(
+    spawner: Served, accounts: dict[str, tuple[str, ...]], database: str = "", *options: str
+) -> Iterator[Living]:
+    made = Living(spawner, accounts, database, *options)
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+class Server:
+    """A PostgreSQL server of our own."""
+
+    def __init__(self, top: str) -> None:
+        self._data = f"{top}/pg"
+        self.url = f"postgresql://tester@/postgres?host={top}"
+        self._environ = {"PATH": f"{os.environ['PATH']}:{PROGRAMS}", "LANG": "C.UTF-8"}
+        os.chown(top, SERVICE, SERVICE)
+        words = ["initdb", "-D", self._data, "-U", "tester", "--no-sync", "-A", "trust", "-E", "UTF8"]
+        subprocess.run([*PLAIN, *words], check=True, capture_output=True, env=self._environ, cwd="/")
+        self._words = ["postgres", "-D", self._data, "-h", "", "-k", top]
+        self.start()
+
+    def start(self) -> None:
+        quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+        self.process = subprocess.Popen([*PLAIN, *self._words], env=self._environ, cwd="/", **quiet)  # type: ignore[call-overload]
+
+    def kill(self) -> None:
+        """As a machine that loses its power would: the whole family at once."""
+        family = subprocess.run(["pgrep", "-P", str(self.process.pid)], capture_output=True, text=True).stdout.split()
+        for pid in (self.process.pid, *map(int, family)):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        self.process.wait()
+
+    def close(self) -> None:
+        self.process.send_signal(signal.SIGINT)
+        self.process.wait()
+
+
+@contextlib.contextmanager
+def database(kind: str) -> Iterator[str]:
+    """The URL of one, or nothing for the file that is the default."""
+    if kind == "sqlite":
+        yield ""
+        return
+    with server() as made:
+        yield made.url
+
+
+@contextlib.contextmanager
+def server() -> Iterator[Server]:
+    top = tempfile.mkdtemp(prefix="rf-pg-", dir="/var/tmp")
+    made = Server(top)
+    try:
+        yield made
+    finally:
+        made.close()
+        shutil.rmtree(top)
+
+
+def events(client: Client, url: str, *options: str) -> tuple[dict[str, str], dict[str, object]]:
+    """What a run said, by its streams, and how it ended."""
+    status, body = client.raw("GET", f"{url}/events", "-N", *options)
+    assert status == 200, body
+    text, ended = {"stdout": "", "stderr": ""}, {}
+    for block in body.strip().split("\n\n"):
+        data = json.loads(block.partition("data: ")[2])
+        if "stream" in data:
+            text[data["stream"]] += base64.b64decode(data["data"]).decode()
+        else:
+            ended = data
+    return text, ended
+
+
+def becomes(wanted: bool, uid: str) -> bool:
+    """Whether the user sleeps, or does not, within a while."""
+    until = time.monotonic() + 20
+    while time.monotonic() < until:
+        if (subprocess.run(["pgrep", "-u", uid, "sleep"], capture_output=True).returncode == 0) == wanted:
+            return True
+        time.sleep(0.05)
+    return False
