@@ -86,14 +86,17 @@ class Living:
         self._words = [sys.executable, "-c", SERVE, "serve", "--state", self.state, "--spawner", f"{spawner.top}/s"]
         self._words += ["--database", f"{self.state}/url"] if database else []
         self._words += options or ("--socket", self.path)
+        self._family, self._address = socket.AF_UNIX, self.path  # type: tuple[int, str | tuple[str, int]]
+        if options:
+            self._family, self._address = socket.AF_INET, ("127.0.0.1", int(options[1].rpartition(":")[2]))
         self.start()
 
     def start(self) -> None:
         self.process = subprocess.Popen(self._words, stderr=subprocess.PIPE)
         until = time.monotonic() + 30
-        while "--socket" in self._words and time.monotonic() < until and self.process.poll() is None:
-            with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as probe:
-                probe.connect(self.path)
+        while time.monotonic() < until and self.process.poll() is None:
+            with contextlib.suppress(OSError), socket.socket(self._family) as probe:
+                probe.connect(self._address)
                 return
             time.sleep(0.02)
 
@@ -117,6 +120,23 @@ def living(
         yield made
     finally:
         made.close()
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port: int = server.getsockname()[1]
+        return port
+
+
+def certificate(top: str) -> tuple[str, str]:
+    """A certificate for localhost that nobody signed, and its key."""
+    words = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2"]
+    words += ["-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost"]
+    paths = f"{top}/certificate.pem", f"{top}/key.pem"
+    subprocess.run([*words, "-out", paths[0], "-keyout", paths[1]], check=True, capture_output=True)
+    for path in paths:
+        os.chown(path, SERVICE, SERVICE)
+    return paths
 
 
 class Server:

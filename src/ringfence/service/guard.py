@@ -8,7 +8,7 @@ from .trouble import response
 HEADERS = {
     "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'",
     "X-Content-Type-Options": "nosniff",
-    "Referrer-Policy": "no-referrer",
+    "Referrer-Policy": "same-origin",  # with none a browser hides the origin of our own forms too
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cache-Control": "no-store",
 }

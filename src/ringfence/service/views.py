@@ -27,7 +27,9 @@ SECTIONS = (("", "Runs"), ("/sessions", "Sessions"), ("/approvals", "Approvals")
 Document = dict[str, Any]
 
 
-def page(title: str, workspace: str, section: str, *inside: object, narrow: bool = False) -> bytes:
+def page(
+    title: str, workspace: str, section: str, *inside: object, narrow: bool = False, command: bool = False
+) -> bytes:
     """A page with its way around."""
     links = [
         tag("a", name, href=f"/w/{workspace}{path}", aria_current="page" if name == section else None)
@@ -40,7 +42,7 @@ def page(title: str, workspace: str, section: str, *inside: object, narrow: bool
         tag("nav", *links, aria_label="Workspace") if workspace else None,
         form("/logout", button("Log out", class_="quiet")) if section else None,
     )
-    heading = tag("h1", title, tabindex="-1")
+    heading = tag("h1", title, tabindex="-1", class_="command" if command else None)
     main = tag("main", heading, *inside, id="content", class_="narrow" if narrow else None)
     return document(f"{title} · ringfence", top, main)
 
@@ -155,9 +157,9 @@ def question(base: str, asked: Document) -> Markup:
 
 def questions(base: str, asked: list[Document]) -> Markup:
     """All that wait; said aloud when one more comes."""
-    title = tag("h2", f"{len(asked)} waiting" if asked else "No question waits", id="waiting")
+    title = tag("h2", f"{len(asked)} waiting", id="waiting") if asked else tag("p", "No question waits.", class_="soft")
     inside = (title, *(question(base, one) for one in asked))
-    return tag("section", *inside, id="questions", data_live=True, aria_live="polite", aria_labelledby="waiting")
+    return tag("section", *inside, id="questions", data_live=True, aria_live="polite", aria_label="Questions")
 
 
 def runs(workspace: str, found: list[Document], asked: list[Document], worktrees: list[str]) -> bytes:
@@ -224,6 +226,7 @@ def run(workspace: str, one: Document, said: list[Document], last: int, asked: l
         tag("h2", "Output"),
         output,
         tag("div", denials(ended.get("denials", [])), id="denials", data_live=True),
+        command=True,
     )
 
 

@@ -1,0 +1,258 @@
+"""The page, in a real Chromium over TLS: what a person sees, decides, and cannot be made to do by another page."""
+
+import http.client
+import os
+import shlex
+import ssl
+import subprocess
+import urllib.parse
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.attacks.everybody import installed as installed
+from tests.tenants.browser import ENTER, TAB, Browser, browsing, until
+from tests.tenants.conftest import Hosting, hosted
+from tests.tenants.serving import PASSWORD, certificate, free_port, living
+from tests.tenants.spawning import served
+
+from ringfence.service.markup import document, plain, tag
+from ringfence.service.page import COOKIE
+
+pytestmark = [
+    pytest.mark.needs_root,
+    pytest.mark.usefixtures("installed"),
+    pytest.mark.needs_program("chromium", "chromedriver", "openssl"),
+]
+
+
+class Place:
+    """A service at a port, and a workspace that is a repository."""
+
+    def __init__(self, hosting: Hosting, port: int) -> None:
+        self.hosting, self.port, self.origin = hosting, port, f"https://localhost:{port}"
+        self.name = hosting.name("a")
+        self.home = f"/w/{self.name}"
+        self.shared = Path(hosting.base, "shared")
+
+    def ask(
+        self, method: str, path: str, form: dict[str, str] | None = None, **headers: str
+    ) -> tuple[int, http.client.HTTPMessage, str]:
+        """What somebody without a browser gets."""
+        context = ssl.create_default_context()
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+        link = http.client.HTTPSConnection("127.0.0.1", self.port, timeout=30, context=context)
+        given = {"Host": f"localhost:{self.port}", **{name.replace("_", "-"): text for name, text in headers.items()}}
+        body = None if form is None else urllib.parse.urlencode(form)
+        if form is not None:
+            given["Content-Type"] = "application/x-www-form-urlencoded"
+        link.request(method, path, body, given)
+        answer = link.getresponse()
+        text = answer.read().decode()
+        link.close()
+        return answer.status, answer.headers, text
+
+    def visit(self, account: str = "alice") -> str:
+        """The cookie of somebody who logged in."""
+        form = {"account": account, "password": PASSWORD}
+        status, headers, _ = self.ask("POST", "/login", form, Origin=self.origin)
+        assert status == 303
+        return headers["set-cookie"].partition(";")[0]
+
+
+@pytest.fixture(scope="module")
+def place(installed: None) -> Iterator[Place]:
+    with hosted() as hosting:
+        one, other = hosting.create("a"), hosting.create("b")
+        accounts = {"alice": (one.name,), "bob": (other.name,)}
+        top = f"{hosting.base}/{one.name}/user/src"
+        script = (
+            "git init -q -b main && echo one > f && git add f && git -c user.name=a -c user.email=a@b commit -qm one"
+        )
+        words = ["setpriv", f"--reuid={one.uid}", f"--regid={one.gid}", "--clear-groups", "sh", "-c", script]
+        subprocess.run(words, cwd=top, env={"PATH": os.environ["PATH"], "HOME": top}, check=True)
+        port = free_port()
+        with served(hosting) as spawner:
+            files = certificate(spawner.top)
+            options = ("--listen", f"127.0.0.1:{port}", "--certificate", files[0], "--key", files[1])
+            with living(spawner, accounts, "", *options):
+                found = Place(hosting, port)
+                found.shared.mkdir(mode=0o755)
+                (found.shared / "prices").write_text("twelve\n")
+                (found.shared / "prices").chmod(0o644)
+                yield found
+
+
+@pytest.fixture(scope="module")
+def browser(place: Place) -> Iterator[Browser]:
+    """One that has logged in, by the keyboard alone."""
+    with browsing() as made:
+        made.size(1000, 800)
+        made.go(place.origin)
+        made.shot("login")
+        made.press(TAB)
+        assert made.role(":focus") == ("link", "To the content")
+        made.press(TAB, *"alice", TAB, *PASSWORD, ENTER)
+        made.reads("No question waits")
+        yield made
+        assert made.complaints() == []
+
+
+def run(browser: Browser, place: Place, command: str, ask: bool = False) -> None:
+    browser.go(place.origin + place.home)
+    browser.type("#field-command", command)
+    if not ask:
+        browser.click("input[name=ask]")
+    browser.click("main form.row button")
+    until(lambda: "/runs/" in browser.url or _missing("no run"), 10)
+
+
+def _missing(what: str) -> bool:
+    raise LookupError(what)
+
+
+def test_output_as_it_comes_and_denials_with_their_reasons(browser: Browser, place: Place) -> None:
+    wait = "while [ ! -e go ]; do sleep 0.05; done"
+    run(browser, place, f"sh -c \"printf '\\033[1mfirst\\033[0m\\n'; {wait}; echo last; cat {place.shared}/prices\"")
+    browser.reads("first", "#output")
+    assert "last" not in browser.text("#output")
+    assert "running" in browser.text("#facts")
+    browser.shot("run")
+    Path(place.hosting.base, place.name, "user/src/go").touch()
+    browser.reads("last", "#output")
+    browser.reads("exit 1, 1 refused", "#facts")
+    browser.reads(f"read {place.shared}/prices", "#denials")
+    browser.reads("--allow-read", "#denials")
+    browser.shot("denied")
+
+
+def test_a_list_that_is_watched_changes_by_itself(browser: Browser, place: Place) -> None:
+    browser.go(place.origin + place.home)
+    browser.find("#runs")
+    cookie = place.visit()
+    status, _, _ = place.ask(
+        "POST", f"{place.home}/runs", {"command": "echo somebody-else"}, Origin=place.origin, Cookie=cookie
+    )
+    assert status == 303
+    browser.reads("echo somebody-else", "#runs")
+    browser.reads("exit 0", "#runs")
+
+
+def test_a_session_with_its_changes(browser: Browser, place: Place) -> None:
+    browser.go(f"{place.origin}{place.home}/sessions")
+    browser.type("#field-slug", "feature-x" + ENTER)
+    browser.reads("ringfence/feature-x from main")
+    browser.go(place.origin + place.home)
+    browser.type("#field-command", "sh -c 'echo two >> f; echo \"<b>new</b>\" > page.html'")
+    browser.click("option[value=feature-x]")
+    browser.click("input[name=ask]")
+    browser.click("main form.row button")
+    browser.reads("exit 0", "#facts")
+    browser.go(f"{place.origin}{place.home}/sessions/feature-x")
+    browser.reads("+two", "pre")
+    browser.shot("session")
+    browser.click("form[action$='/end'] button")
+    browser.reads("ended · ringfence/feature-x")
+    browser.click("form[action$='/merge'] button")
+    browser.reads("None.")
+
+
+def test_the_audit_log_is_searched(browser: Browser, place: Place) -> None:
+    run(browser, place, "echo audit-mark")
+    browser.reads("exit 0", "#facts")
+    browser.go(f"{place.origin}{place.home}/audit")
+    browser.type("#field-q", "audit-mark" + ENTER)
+    browser.reads("1 events")
+    browser.reads("echo audit-mark: ")
+    assert browser.role("form[role=search]")[0] == "search"
+    browser.shot("audit")
+
+
+SMALL = """return [...document.querySelectorAll('button, input:not([type=checkbox]), select')]
+    .filter(element => element.getBoundingClientRect().height < 44).length"""
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_on_a_phone_in_both_colours(browser: Browser, place: Place, scheme: str) -> None:
+    """Nothing is wider than the screen, what is pressed is large enough, and text stands out from its ground."""
+    browser.size(375, 700)
+    browser.colours(scheme)
+    try:
+        for path in ("", "/sessions", "/approvals", "/audit"):
+            browser.go(place.origin + place.home + path)
+            assert browser.run("return document.documentElement.scrollWidth") <= 375, path
+            assert browser.run(SMALL) == 0, path
+        ground = browser.run("return getComputedStyle(document.body).backgroundColor")
+        assert (sum(map(int, ground[4:-1].split(","))) > 380) == (scheme == "light")
+        browser.go(place.origin + place.home)
+        browser.shot(f"phone-{scheme}")
+    finally:
+        browser.size(1000, 800)
+        browser.colours("light")
+
+
+HOSTILE = "<img src=x onerror=document.title='owned'> \u202e\x1b[31m</script>\"'&"
+
+
+def test_what_a_command_says_is_shown_and_does_nothing(browser: Browser, place: Place) -> None:
+    cookie = place.visit()
+    form = {"command": shlex.join(["printf", "%s", HOSTILE])}
+    _, headers, _ = place.ask("POST", f"{place.home}/runs", form, Origin=place.origin, Cookie=cookie)
+    for path in (headers["location"], place.home, f"{place.home}/audit?q=img"):
+        browser.go(place.origin + path)
+        browser.reads("<img src=x")
+        assert browser.run("return [document.title === 'owned', document.images.length]") == [False, 0]
+
+
+def test_markup_hides_nothing() -> None:
+    assert plain("a\u202eb\x00\n") == "a\\u{202e}b\\u{0}\n"
+    made = tag("p", HOSTILE, title=HOSTILE, hidden=False, class_=None)
+    assert made.count("<") == 2
+    assert made.count('"') == 2
+    assert b"<title>&lt;/title&gt;</title>" in document("</title>")
+
+
+def test_another_page_cannot_act_for_the_person(place: Place) -> None:
+    """A form without our own origin does nothing, even with the cookie; and neither door opens with the other's key."""
+    cookie = place.visit()
+    form = {"command": "touch owned"}
+    runs = f"{place.home}/runs"
+    for headers in (
+        {},
+        {"Origin": "https://evil.example"},
+        {"Origin": "null"},
+        {"Origin": f"https://evil.localhost:{place.port}"},
+    ):
+        assert place.ask("POST", runs, form, Cookie=cookie, **headers)[0] == 403
+    sites = {"Origin": place.origin, "Sec_Fetch_Site": "cross-site"}
+    assert place.ask("POST", runs, form, Cookie=cookie, **sites)[0] == 403
+    assert place.ask("POST", runs, form, Origin=place.origin)[0] == 303  # to log in
+    assert place.ask("GET", f"/api/workspaces/{place.name}/files", Cookie=cookie)[0] == 401
+    status, _, text = place.ask("GET", place.home, Authorization=f"Bearer {cookie.partition('=')[2]}")
+    assert (status, "touch owned" in text) == (303, False)
+    assert place.ask("POST", runs, form, Origin=place.origin, Cookie=cookie)[0] == 303  # and by the person it does
+    others = place.visit("bob")
+    assert place.ask("GET", place.home, Cookie=others)[0] == 403
+    assert place.ask("POST", "/logout", {}, Cookie=cookie, Origin=place.origin)[0] == 303
+    assert place.ask("GET", place.home, Cookie=cookie)[0] == 303
+
+
+def test_the_headers_of_the_page(place: Place) -> None:
+    status, headers, _ = place.ask("POST", "/login", {"account": "alice", "password": PASSWORD}, Origin=place.origin)
+    cookie = headers["set-cookie"]
+    assert status == 303
+    assert cookie.startswith(f"{COOKIE}=")
+    for word in ("HttpOnly", "SameSite=strict", "Secure", "Path=/"):
+        assert word in cookie
+    assert "Domain" not in cookie
+    _, headers, text = place.ask("GET", "/")
+    policy = headers["content-security-policy"]
+    assert "default-src 'none'" in policy
+    assert "unsafe" not in policy
+    assert "form-action 'self'" in policy
+    assert "<script>" not in text
+    assert " style=" not in text
+    assert place.ask("GET", "/", Host="evil.example")[0] == 403
+    status, _, text = place.ask("POST", "/login", {"account": "alice", "password": "wrong"}, Origin=place.origin)
+    assert status == 401
+    assert "no account has this name" in text
