@@ -54,6 +54,10 @@ class Browser:
         """An element, when it is there."""
         return until(lambda: self._ask("POST", "/element", {"using": "css selector", "value": css})[ELEMENT], seconds)
 
+    def element(self, css: str) -> dict[str, str]:
+        """One, as a script takes it."""
+        return {ELEMENT: self.find(css)}
+
     def click(self, css: str) -> None:
         self._ask("POST", f"/element/{self.find(css)}/click", {})
 

@@ -5,6 +5,7 @@ import os
 import shutil
 import subprocess
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -35,8 +36,16 @@ class Hosting:
     def close(self) -> None:
         for name in self.registry.names():
             with contextlib.suppress(KeyError):
-                subprocess.run(["/usr/sbin/userdel", self.registry.find(name).user], capture_output=True)
+                _remove(self.registry.find(name).user)
         self.registry.close()
+
+
+def _remove(user: str) -> None:
+    """A user that has no process left, while others make and remove theirs: each of the two is waited for."""
+    until = time.monotonic() + 20
+    while subprocess.run(["/usr/sbin/userdel", user], capture_output=True).returncode in (1, 8, 10):
+        assert time.monotonic() < until, f"{user} is still used"
+        time.sleep(0.1)
 
 
 @contextlib.contextmanager

@@ -3,8 +3,10 @@
 import http.client
 import os
 import shlex
+import shutil
 import ssl
 import subprocess
+import tempfile
 import urllib.parse
 from collections.abc import Iterator
 from pathlib import Path
@@ -29,11 +31,11 @@ pytestmark = [
 class Place:
     """A service at a port, and a workspace that is a repository."""
 
-    def __init__(self, hosting: Hosting, port: int) -> None:
+    def __init__(self, hosting: Hosting, port: int, shared: Path) -> None:
         self.hosting, self.port, self.origin = hosting, port, f"https://localhost:{port}"
         self.name = hosting.name("a")
         self.home = f"/w/{self.name}"
-        self.shared = Path(hosting.base, "shared")
+        self.shared = shared
 
     def ask(
         self, method: str, path: str, form: dict[str, str] | None = None, **headers: str
@@ -61,7 +63,16 @@ class Place:
 
 
 @pytest.fixture(scope="module")
-def place(installed: None) -> Iterator[Place]:
+def shared() -> Iterator[Path]:
+    """Something that is not the tenant's; a run has a /tmp and a /var/tmp of its own, so it is elsewhere."""
+    made = Path(tempfile.mkdtemp(prefix="rf-shared-", dir="/srv"))
+    made.chmod(0o755)
+    yield made
+    shutil.rmtree(made)
+
+
+@pytest.fixture(scope="module")
+def place(installed: None, shared: Path) -> Iterator[Place]:
     with hosted() as hosting:
         one, other = hosting.create("a"), hosting.create("b")
         accounts = {"alice": (one.name,), "bob": (other.name,)}
@@ -76,8 +87,7 @@ def place(installed: None) -> Iterator[Place]:
             files = certificate(spawner.top)
             options = ("--listen", f"127.0.0.1:{port}", "--certificate", files[0], "--key", files[1])
             with living(spawner, accounts, "", *options):
-                found = Place(hosting, port)
-                found.shared.mkdir(mode=0o755)
+                found = Place(hosting, port, shared)
                 (found.shared / "prices").write_text("twelve\n")
                 (found.shared / "prices").chmod(0o644)
                 yield found
@@ -198,6 +208,8 @@ def test_what_a_command_says_is_shown_and_does_nothing(browser: Browser, place: 
     cookie = place.visit()
     form = {"command": shlex.join(["printf", "%s", HOSTILE])}
     _, headers, _ = place.ask("POST", f"{place.home}/runs", form, Origin=place.origin, Cookie=cookie)
+    browser.go(place.origin + headers["location"])
+    browser.reads("exit 0", "#facts")  # what has ended is in the log
     for path in (headers["location"], place.home, f"{place.home}/audit?q=img"):
         browser.go(place.origin + path)
         browser.reads("<img src=x")

@@ -17,10 +17,24 @@ function show(fresh) {
     const now = fresh.getElementById(old.id);
     if (!now || now.innerHTML === old.innerHTML) continue;
     const focused = old.contains(document.activeElement) ? document.activeElement.id : "";
+    const known = new Set([...old.querySelectorAll("form.question")].map((form) => form.action));
     old.replaceChildren(...now.childNodes);
+    for (const form of old.querySelectorAll("form.question")) if (!known.has(form.action)) settle(form);
     if (focused) (document.getElementById(focused) ?? document.querySelector("h1")).focus();
   }
 }
+
+// A question that has just come takes no answer for a moment: who was about to press something else did not mean it.
+function settle(form) {
+  form.inert = true;
+  setTimeout(() => (form.inert = false), 700);
+}
+
+// The rule that is shown is the rule that would be stored.
+document.addEventListener("change", (event) => {
+  const rule = event.target.form?.querySelector("[data-rule]");
+  if (rule && event.target.name === "target") rule.textContent = rule.dataset.rule.replace("{}", () => event.target.value);
+});
 
 const live = document.querySelector("[data-changes]");
 if (live) {

@@ -123,7 +123,7 @@ def question(base: str, asked: Document) -> Markup:
     name, action = asked["query_id"], f"{base}/runs/{asked['run']}/questions/{asked['query_id']}"
     process = asked.get("process") or {}
     target = asked.get("path") or asked.get("target", "")
-    choices = asked.get("choices") or [target]
+    choices, rule = asked.get("choices") or [target], asked.get("rule", "")
     choose = tag(
         "label",
         "What the rule names",
@@ -146,7 +146,7 @@ def question(base: str, asked: Document) -> Markup:
         tag(
             "p", "for ", tag("code", process.get("exe") or "a command"), " in ", tag("code", shlex.join(asked["argv"]))
         ),
-        tag("p", "stored by Project: ", tag("code", asked.get("rule", ""))),
+        tag("p", "stored by Project: ", tag("code", rule, data_rule=rule.replace(choices[0], "{}", 1))),
         tag("p", asked["refused"], class_="bad", role="alert") if asked.get("refused") else None,
         choose if len(choices) > 1 else tag("input", type="hidden", name="target", value=target),
         tag("p", *answers, class_="row", role="group", aria_label="Your answer"),
