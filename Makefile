@@ -12,7 +12,7 @@ PYTEST := $(BIN)/python -m pytest
 LINUX := enforce/(bubblewrap|disk|enact|enactor|linux|process|streams|cgroup|terminal|shelf|standby).py
 UNIT := $(wildcard tests/test_*.py tests/model tests/policy tests/plan)
 
-.PHONY: help demo check test lint types unit format bench fuzz setup setup-test clean
+.PHONY: help demo check test lint types unit format bench fuzz schema setup setup-test clean
 
 help:
 	@sed -n 's/^# //p' Makefile | head -n 3
@@ -54,6 +54,10 @@ bench: setup-test
 # Every property test, with many more examples than usual.
 fuzz: setup-test
 	$(PYTEST) -m hypothesis --hypothesis-profile=fuzz --timeout=3600
+
+# Whatever is asked of the service, it does not fail.
+schema: setup-test
+	RINGFENCE_SCHEMA_EXAMPLES=60 $(PYTEST) -s tests/tenants/test_schema.py
 
 clean:
 	rm -rf .venv build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
