@@ -22,9 +22,10 @@ from typing import Literal
 import msgspec
 
 from .model import RingfenceError, TenantError, UsageError
-from .model.tenant import TenantFault, Workspace
+from .model.tenant import Tenant, TenantFault, Workspace
 from .workspace.tenants import tree
 from .workspace.tenants.registry import Registry
+from .workspace.tenants.shares import Shares
 
 if sys.platform != "linux":
     raise UsageError("tenants", "are kept apart on Linux only")
@@ -52,8 +53,8 @@ class Ask(msgspec.Struct, forbid_unknown_fields=True):
 class Run:
     """A steward that lives, and who asked for it."""
 
-    def __init__(self, name: str, tenant: str, pid: int, lifeline: int, asker: socket.socket) -> None:
-        self.name, self.tenant, self.asker = name, tenant, asker
+    def __init__(self, name: str, tenant: Tenant, pid: int, lifeline: int, asker: socket.socket) -> None:
+        self.name, self.tenant, self.user, self.asker = name, tenant.name, tenant.user, asker
         self.pid, self.pidfd, self.lifeline = pid, os.pidfd_open(pid), lifeline
         self.until: float | None = None  # when SIGTERM becomes SIGKILL
 
@@ -69,6 +70,7 @@ class Spawner:
         self._listener, self._registry, self._base = listener, registry, base
         self._service, self._steward = service, tuple(steward)
         self._runs: dict[str, Run] = {}
+        self._shares = Shares()
         self._selector = selectors.DefaultSelector()
         self._selector.register(listener, selectors.EVENT_READ, self._accept)
         self._stopped = False
@@ -175,12 +177,17 @@ class Spawner:
             if len(self._runs) >= MOST_RUNS or same >= tenant.limits.get("runs", MOST_OF_ONE):
                 raise TenantError(TenantFault.FAILED, tenant.name, "has as many runs as it may, or the host has")
             workspace = tree.resolve(self._base, tenant, self._registry.owner)
-            pid, lifeline = self._spawn(workspace, tenant.user, held)
-        run = self._runs[ask.run] = Run(ask.run, tenant.name, pid, lifeline, asker)
+            groups = self._shares.open(tenant.user, tenant.limits)
+            try:
+                pid, lifeline = self._spawn(workspace, tenant.user, held, groups)
+            finally:
+                for fd in groups:
+                    os.close(fd)
+        run = self._runs[ask.run] = Run(ask.run, tenant, pid, lifeline, asker)
         self._selector.register(run.pidfd, selectors.EVENT_READ, lambda: self._ended(run))
         return {"run": ask.run, "started": True}
 
-    def _spawn(self, workspace: Workspace, user: str, held: list[int]) -> tuple[int, int]:
+    def _spawn(self, workspace: Workspace, user: str, held: list[int], groups: list[int]) -> tuple[int, int]:
         """A steward, which is the tenant when this returns."""
         words = (*self._steward, workspace.root)
         home = os.path.dirname(os.path.dirname(workspace.root))
@@ -198,7 +205,7 @@ class Spawner:
                         os.close(lifeline)
                         raise
                     if pid == 0:
-                        _become_steward((*held, life), tell, workspace, words, environ)
+                        _become_steward((*held, life), tell, workspace, words, environ, groups)
             if _word(told) != b"":
                 os.close(lifeline)
                 os.waitpid(pid, 0)
@@ -213,6 +220,8 @@ class Spawner:
         os.close(run.pidfd)
         os.close(run.lifeline)
         del self._runs[run.name]
+        if all(other.user != run.user for other in self._runs.values()):
+            self._shares.close(run.user)
         code = status.si_status if status.si_code == os.CLD_EXITED else -status.si_status
         self._say(run.asker, {"run": run.name, "ended": code})
 
@@ -275,10 +284,17 @@ def _word(told: int) -> bytes:
 
 
 def _become_steward(
-    held: Sequence[int], tell: int, workspace: Workspace, words: tuple[str, ...], environ: dict[str, str]
+    held: Sequence[int],
+    tell: int,
+    workspace: Workspace,
+    words: tuple[str, ...],
+    environ: dict[str, str],
+    groups: Sequence[int],
 ) -> None:
     """In the child: never returns. Its word is the end of the pipe when exec has closed it."""
     try:
+        for fd in groups:
+            os.write(fd, b"0")
         os.setsid()
         for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
             with contextlib.suppress(OSError):

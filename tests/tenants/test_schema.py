@@ -47,4 +47,4 @@ def test_nothing_that_is_asked_makes_it_fail(hosting: Hosting, tmp_path: Path) -
             generated = re.search(r"(\d+) generated", asked.stdout)
             assert generated, asked.stdout
             assert int(generated[1]) >= len(document["paths"]), asked.stdout
-            print(asked.stdout[-600:])
+            sys.stdout.write(asked.stdout[-600:])

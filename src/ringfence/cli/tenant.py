@@ -4,6 +4,7 @@ import os
 
 from ..model import TenantError, UsageError
 from ..model.tenant import Tenant, TenantFault, TenantState
+from ..policy.limits import read_amount
 from ..workspace.tenants import life, tree
 from ..workspace.tenants.registry import Registry
 from .options import OUTPUT, Option, Values, one, parse, render_help
@@ -15,6 +16,8 @@ TABLE = (
     Option("--registry", "DIR", f"where the records are (default: {REGISTRY})"),
     Option("--alias", "HOST", "create: another name for it", many=True),
     Option("--runs", "COUNT", "create: the most runs at once"),
+    Option("--memory", "SIZE", "create: the most memory of all its runs together, as 2G; needs control groups"),
+    Option("--processes", "COUNT", "create: the most processes of all its runs together; needs control groups"),
     Option("--off", "", "suspend: let it run again"),
     *OUTPUT,
 )
@@ -66,11 +69,7 @@ def _act(verb: str, host: str, values: Values, registry: Registry, base: str) ->
         tenants = [registry.find(name) for name in registry.names()]
         _print(values, [_document(base, found) for found in tenants], "\n".join(map(_line, tenants)))
     elif verb == "create":
-        runs = one(values, "--runs")
-        if runs is not None and not runs.isdigit():
-            raise UsageError("--runs", "is a number")
-        limits = {"runs": int(runs)} if runs else {}
-        _show(values, base, life.create(registry, base, host, values.get("--alias", ()), limits))
+        _show(values, base, life.create(registry, base, host, values.get("--alias", ()), _limits(values)))
     elif verb == "show":
         _show(values, base, registry.find(host))
     elif verb == "suspend":
@@ -88,6 +87,19 @@ def _act(verb: str, host: str, values: Values, registry: Registry, base: str) ->
 
         print(tenant_unit(registry.find(host), base), end="")
     return 0
+
+
+def _limits(values: Values) -> dict[str, int]:
+    limits = {}
+    for name in ("runs", "memory", "processes"):
+        text = one(values, f"--{name}")
+        if text is None:
+            continue
+        try:
+            limits[name] = int(read_amount("memory" if name == "memory" else "processes", text))
+        except ValueError:
+            raise UsageError(f"--{name}", f"does not understand {text!r}", "a number, as 8 or 2G") from None
+    return limits
 
 
 def _document(base: str, found: Tenant) -> dict[str, object]:

@@ -60,9 +60,10 @@ ExecStart={words}
 Restart=always
 KillMode=mixed
 TasksMax=infinity
-Delegate=yes
+Delegate=cpu memory pids
 # Runs are its children, and make views: it keeps namespaces, and a /proc that may be mounted again.
-{COMMON}{VIEWS}ReadWritePaths={quoted(base)} {quoted(registry)}
+{COMMON}{VIEWS}ProtectControlGroups=no
+ReadWritePaths={quoted(base)} {quoted(registry)}
 CapabilityBoundingSet=CAP_SETUID CAP_SETGID CAP_KILL CAP_DAC_READ_SEARCH
 RestrictAddressFamilies=AF_UNIX AF_INET AF_INET6 AF_NETLINK
 """

@@ -1,0 +1,99 @@
+"""A control group for each tenant: its share of the processors, and the most of memory and processes of all its runs.
+
+In a group of its own a tenant gets as much processor time as any other that wants some, however many processes it has.
+Version 2, where the spawner's own group is handed to it (`Delegate=` in its unit), or version 1. Only ever below the
+spawner's own group. Root writes here; the tenant cannot.
+"""
+
+import contextlib
+import os
+from collections.abc import Mapping
+
+from ...model import TenantError
+from ...model.tenant import TenantFault
+
+ROOT = "/sys/fs/cgroup"
+CONTROLLERS = ("cpu", "memory", "pids")
+# a limit of a tenant: its controller, and its file in version 1 and 2
+FILES = {
+    "memory": ("memory", "memory.limit_in_bytes", "memory.max"),
+    "processes": ("pids", "pids.max", "pids.max"),
+}
+
+
+class Shares:
+    """The groups that tenants are in; empty where the machine has none for us."""
+
+    def __init__(self, root: str = ROOT, own: str = "/proc/self/cgroup") -> None:
+        self._is_two = os.path.exists(f"{root}/cgroup.controllers")
+        groups = _own(own)
+        self._tops: dict[str, str] = {}  # controller: the directory that tenants' groups are below
+        with contextlib.suppress(OSError):  # read-only, or not ours
+            if self._is_two:
+                self._tops = dict.fromkeys(CONTROLLERS, _divided(f"{root}{groups.get('', '/')}".rstrip("/")))
+            else:
+                self._tops = {name: _made(f"{root}/{name}{groups[name]}") for name in CONTROLLERS if name in groups}
+
+    @property
+    def controllers(self) -> tuple[str, ...]:
+        return tuple(self._tops)
+
+    def open(self, user: str, limits: Mapping[str, int]) -> list[int]:
+        """Where a process of the tenant's writes itself down before it is the tenant: a descriptor each."""
+        for name in FILES.keys() & limits.keys():
+            if FILES[name][0] not in self._tops:
+                what = f"its limit of {name} cannot be held: the spawner has no control group for it"
+                raise TenantError(TenantFault.FAILED, user, what)
+        held: list[int] = []
+        try:
+            for top in dict.fromkeys(self._tops.values()):
+                path = f"{top}/{user}"
+                with contextlib.suppress(FileExistsError):
+                    os.mkdir(path, 0o755)
+                for name, (controller, one, two) in FILES.items():
+                    if name in limits and self._tops[controller] == top:
+                        _put(f"{path}/{two if self._is_two else one}", limits[name])
+                held.append(os.open(f"{path}/cgroup.procs", os.O_WRONLY | os.O_CLOEXEC))
+        except OSError as error:
+            for fd in held:
+                os.close(fd)
+            raise TenantError(TenantFault.FAILED, user, f"its control group: {error.strerror}") from None
+        return held
+
+    def close(self, user: str) -> None:
+        """Remove a tenant's groups, if nothing is left in them."""
+        for top in dict.fromkeys(self._tops.values()):
+            with contextlib.suppress(OSError):
+                os.rmdir(f"{top}/{user}")
+
+
+def _own(path: str) -> dict[str, str]:
+    """Our own group in each hierarchy; "" is version 2's."""
+    try:
+        with open(path, encoding="utf-8", errors="surrogateescape") as file:
+            rows = [line.rstrip("\n").split(":", 2) for line in file]
+    except OSError:
+        return {}
+    return {name: place for _, names, place in rows for name in names.split(",")}
+
+
+def _made(above: str) -> str:
+    path = f"{above.rstrip('/')}/ringfence"
+    with contextlib.suppress(FileExistsError):
+        os.mkdir(path, 0o755)
+    return path
+
+
+def _divided(group: str) -> str:
+    """Version 2 lets a group hand controllers down only when it has no process itself: we move one down."""
+    leaf = f"{group}/spawner"
+    with contextlib.suppress(FileExistsError):
+        os.mkdir(leaf, 0o755)
+    _put(f"{leaf}/cgroup.procs", os.getpid())
+    _put(f"{group}/cgroup.subtree_control", " ".join(f"+{name}" for name in CONTROLLERS))
+    return group
+
+
+def _put(path: str, value: object) -> None:
+    with open(path, "w", encoding="ascii") as file:
+        file.write(str(value))
