@@ -1,4 +1,4 @@
-"""schemathesis against the OpenAPI document: whatever is asked, the service never fails. `make schema` asks for longer."""
+"""schemathesis against the OpenAPI document: whatever is asked, the service never fails. `make schema` asks longer."""
 
 import json
 import os
