@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from typing import TypeVar
 
 import msgspec
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response, StreamingResponse
 
 from ..model import TenantError
@@ -50,8 +50,7 @@ class Service:
         try:
             claims = tokens.read(self.keys, token.strip())
         except Trouble:
-            if not await self.keys.look_again():
-                raise
+            await self.keys.look_again()
             claims = tokens.read(self.keys, token.strip())
         self.asked.take(claims.account)
         opened = await self.accounts.workspaces(claims.account)
@@ -106,6 +105,8 @@ async def read_body(request: Request, most: int = MOST_SMALL) -> bytes:
                 data += piece
                 if len(data) > most:
                     raise Trouble("too_large", f"the body has more than {most} bytes")
+    except ClientDisconnect:
+        raise Trouble("bad_request", "the body was not finished") from None
     except TimeoutError:
         raise Trouble("too_slow", f"the body took more than {SLOWEST:g} s") from None
     return bytes(data)

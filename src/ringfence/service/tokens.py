@@ -4,6 +4,7 @@ One algorithm, three headers and no others, claims that are all there and of one
 among those that we hold; an id is never a path or an address.
 """
 
+import asyncio
 import json
 import secrets
 import time
@@ -53,7 +54,7 @@ class Keys:
 
     def __init__(self, database: Database) -> None:
         self._database, self._keys = database, dict[str, Key]()
-        self._looked = 0.0
+        self._looked, self._looking = 0.0, asyncio.Lock()
         self._take(database.ask(QUERY))
 
     def _take(self, rows: Rows) -> None:
@@ -64,13 +65,12 @@ class Keys:
         key = self._keys.get(kid)
         return key if key is not None and now < key.ends else None
 
-    async def look_again(self) -> bool:
-        """Another process may have made a key; whether we looked, for that is done once a second at most."""
-        if time.monotonic() - self._looked < 1:
-            return False
-        self._looked = time.monotonic()
-        self._take(await self._database.run(QUERY))
-        return True
+    async def look_again(self) -> None:
+        """Another process may have made a key; that is looked for once a second at most, and others wait for it."""
+        async with self._looking:
+            if time.monotonic() - self._looked >= 1:
+                self._take(await self._database.run(QUERY))
+                self._looked = time.monotonic()
 
     def current(self, now: float) -> Key:
         """The key that signs now; one that is too old is followed by a new one."""
