@@ -58,7 +58,7 @@ class World:
 @contextlib.contextmanager
 def world(tenants: int, over_tcp: bool = True) -> Iterator[World]:
     """So many tenants with an account each, and `all` for all of them."""
-    installing = everybody.installed.__wrapped__()
+    installing = everybody.installed.__wrapped__()  # type: ignore[attr-defined]
     next(installing)
     try:
         with hosted() as hosting, server() as database, served(hosting) as spawner:

@@ -9,7 +9,7 @@ import tempfile
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -52,7 +52,8 @@ class Browser:
 
     def find(self, css: str, seconds: float = 15) -> str:
         """An element, when it is there."""
-        return until(lambda: self._ask("POST", "/element", {"using": "css selector", "value": css})[ELEMENT], seconds)
+        asked = {"using": "css selector", "value": css}
+        return str(until(lambda: self._ask("POST", "/element", asked)[ELEMENT], seconds))
 
     def element(self, css: str) -> dict[str, str]:
         """One, as a script takes it."""
@@ -93,7 +94,7 @@ class Browser:
     def colours(self, scheme: str) -> None:
         self.tell("Emulation.setEmulatedMedia", {"features": [{"name": "prefers-color-scheme", "value": scheme}]})
 
-    def tell(self, command: str, words: dict[str, object]) -> Any:
+    def tell(self, command: str, words: Mapping[str, object]) -> Any:
         """A command of the browser's own protocol."""
         return self._ask("POST", "/goog/cdp/execute", {"cmd": command, "params": words})
 

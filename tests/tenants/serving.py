@@ -12,8 +12,9 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.tenants.spawning import SERVICE, Served
@@ -56,7 +57,7 @@ class Client:
         body, _, status = shown.stdout.rpartition("\n")
         return int(status), body
 
-    def ask(self, method: str, url: str, *options: str, data: object = None) -> tuple[int, dict[str, object]]:
+    def ask(self, method: str, url: str, *options: str, data: object = None) -> tuple[int, dict[str, Any]]:
         status, body = self.raw(method, url, *options, data=data)
         return status, json.loads(body)
 
@@ -66,14 +67,14 @@ class Client:
         self.token = str(answer["token"])
 
 
-def code(answer: tuple[int, dict[str, object]]) -> tuple[int, object]:
-    return answer[0], answer[1]["error"]["code"]  # type: ignore[index]
+def code(answer: tuple[int, dict[str, Any]]) -> tuple[int, object]:
+    return answer[0], answer[1]["error"]["code"]
 
 
 class Living:
     """A service that lives, with its accounts; it can be killed and begun again."""
 
-    def __init__(self, spawner: Served, accounts: dict[str, tuple[str, ...]], database: str, *options: str) -> None:
+    def __init__(self, spawner: Served, accounts: Mapping[str, tuple[str, ...]], database: str, *options: str) -> None:
         self.state = f"{spawner.top}/state"
         self.path = f"{self.state}/service.sock"
         os.mkdir(self.state, 0o700)
@@ -113,7 +114,7 @@ class Living:
 
 @contextlib.contextmanager
 def living(
-    spawner: Served, accounts: dict[str, tuple[str, ...]], database: str = "", *options: str
+    spawner: Served, accounts: Mapping[str, tuple[str, ...]], database: str = "", *options: str
 ) -> Iterator[Living]:
     made = Living(spawner, accounts, database, *options)
     try:

@@ -61,7 +61,7 @@ def test_a_worktree_from_its_start_to_its_end(client: Client, home: str) -> None
     assert (status, ended["state"], ended["saved"]) == (200, "ended", True)
     status, merged = client.ask("POST", f"{trees}/feature-x/merge", data={})
     assert (status, merged["into"]) == (200, "main")
-    assert [one["slug"] for one in client.ask("GET", trees)[1]["worktrees"]] == ["feature-x"]  # type: ignore[attr-defined]
+    assert [one["slug"] for one in client.ask("GET", trees)[1]["worktrees"]] == ["feature-x"]
 
 
 WRONG = [
@@ -114,7 +114,7 @@ def test_what_is_approved_counts_until_it_is_revoked(client: Client, home: str, 
     def ran() -> tuple[str, list[dict[str, object]]]:
         run = client.ask("POST", f"{home}/runs", data={"argv": ["cat", f"{shared}/prices"]})[1]
         said, _ = events(client, f"{home}/runs/{run['run']}")
-        return said["stdout"], client.ask("GET", f"{home}/runs/{run['run']}/denials")[1]["denials"]  # type: ignore[return-value]
+        return said["stdout"], client.ask("GET", f"{home}/runs/{run['run']}/denials")[1]["denials"]
 
     said, denials = ran()
     assert (said, [one["target"] for one in denials]) == ("", [f"{shared}/prices"])
@@ -123,7 +123,7 @@ def test_what_is_approved_counts_until_it_is_revoked(client: Client, home: str, 
     assert (status, grant["target"], grant["answer"]) == (201, str(shared), "session")
     assert f"--allow-read {shared}" in str(grant["rule"])
     listed = client.ask("GET", f"{home}/approvals")[1]["approvals"]
-    assert [one["id"] for one in listed if one["counts"]] == [grant["id"]]  # type: ignore[attr-defined]
+    assert [one["id"] for one in listed if one["counts"]] == [grant["id"]]
     assert ran() == ("12", [])
     assert client.ask("DELETE", f"{home}/approvals/{grant['id']}")[0] == 200
     assert ran()[0] == ""
@@ -134,13 +134,13 @@ def test_the_audit_log_is_searched(client: Client, home: str, place: tuple[Hosti
         run = client.ask("POST", f"{home}/runs", data={"argv": ["echo", f"{word}-mark"]})[1]
         events(client, f"{home}/runs/{run['run']}")
     found = client.ask("GET", f"{home}/audit?q=FIRST-mark")[1]["events"]
-    assert [(one["kind"], one["argv"]) for one in found] == [("run", ["echo", "first-mark"])]  # type: ignore[attr-defined]
+    assert [(one["kind"], one["argv"]) for one in found] == [("run", ["echo", "first-mark"])]
     newest = client.ask("GET", f"{home}/audit")[1]["events"]
-    assert newest[0]["argv"] == ["echo", "second-mark"]  # type: ignore[index]
+    assert newest[0]["argv"] == ["echo", "second-mark"]
     assert client.ask("GET", f"{home}/audit?since=2999-01-01")[1] == {"events": []}
     assert all(
         one["kind"] == "denial" or one["error"] for one in client.ask("GET", f"{home}/audit?denied=true")[1]["events"]
-    )  # type: ignore[attr-defined]
+    )
     other = Client(place[1].path)
     other.log_in("bob")
     assert code(other.ask("GET", f"{home}/audit")) == (403, "workspace_forbidden")

@@ -17,7 +17,7 @@ from tests.tenants.serving import NEEDS_SERVER, Client, Living, Server, becomes,
 from tests.tenants.spawning import Served, served
 
 pytestmark = [pytest.mark.needs_root, pytest.mark.usefixtures("installed"), pytest.mark.needs_program("curl")]
-FOREVER = "eval \"$2\"; echo begun > begun-$1; while :; do echo still; sleep 0.05; done"
+FOREVER = 'eval "$2"; echo begun > begun-$1; while :; do echo still; sleep 0.05; done'
 
 
 def begin(client: Client, hosting: Hosting, names: Iterable[str], each: int, first: str = ":") -> int:
@@ -86,7 +86,7 @@ def kill_each(hosting: Hosting, spawner: Served, made: Living, database: Server,
     database.start()
     wait(lambda: client.ask("GET", runs)[0] == 200, "the service does not find the database again")
     for name in names:
-        for run in client.ask("GET", f"/api/workspaces/{name}/runs")[1]["runs"]:  # type: ignore[attr-defined]
+        for run in client.ask("GET", f"/api/workspaces/{name}/runs")[1]["runs"]:
             if run["ended"] is None:
                 assert client.ask("DELETE", f"/api/workspaces/{name}/runs/{run['run']}")[0] == 202
     wait(lambda: endless(made) == 0, "what ran while the database was away has no end")
@@ -108,7 +108,7 @@ def test_a_run_that_does_not_want_to_end_is_recorded_too(hosting: Hosting) -> No
         client = Client(made.path)
         client.log_in("all")
         begin(client, hosting, [name], 1, "trap '' TERM")
-        run = client.ask("GET", f"/api/workspaces/{name}/runs")[1]["runs"][0]  # type: ignore[index]
+        run = client.ask("GET", f"/api/workspaces/{name}/runs")[1]["runs"][0]
         client.ask("DELETE", f"/api/workspaces/{name}/runs/{run['run']}")
         wait(lambda: endless(made) == 0, "it has no end")
         assert recorded(hosting) == 1

@@ -38,7 +38,13 @@ def test_nothing_that_is_asked_makes_it_fail(hosting: Hosting, tmp_path: Path) -
             schema = tmp_path / "openapi.json"
             schema.write_text(json.dumps(document))
             token = post(f"{base}/api/login", {"account": "alice", "password": PASSWORD})["token"]
-            words = [Path(sys.executable).with_name("schemathesis"), "--config-file", os.devnull, "run", schema]
+            words = [
+                str(Path(sys.executable).with_name("schemathesis")),
+                "--config-file",
+                os.devnull,
+                "run",
+                str(schema),
+            ]
             words += ["--url", base, "-H", f"Authorization:Bearer {token}", "-c", "not_a_server_error", "-n", EXAMPLES]
             words += ["--rate-limit", "45/s", "--no-shrink", "--continue-on-failure", "--generation-database", "none"]
             words += ["--phases", "examples,coverage,fuzzing" if int(EXAMPLES) > 2 else "fuzzing", "--warnings", "off"]

@@ -78,8 +78,8 @@ def test_files_and_runs(client: Client, home: str, place: tuple[Hosting, Living]
     assert events(client, f"{home}/runs/{run['run']}")[0] == text  # whoever comes late is told all
     assert events(client, f"{home}/runs/{run['run']}", "-H", "Last-Event-ID: 1")[0] != text
     _, listed = client.ask("GET", f"{home}/files")
-    assert {"out.txt", "x.sh"} <= {entry["name"] for entry in listed["entries"]}  # type: ignore[attr-defined]
-    assert client.ask("GET", f"{home}/runs")[1]["runs"][0]["run"] == run["run"]  # type: ignore[index]
+    assert {"out.txt", "x.sh"} <= {entry["name"] for entry in listed["entries"]}
+    assert client.ask("GET", f"{home}/runs")[1]["runs"][0]["run"] == run["run"]
     client.log_in("bob")
     bobs = f"/api/workspaces/{place[0].name('b')}"
     assert code(client.ask("GET", f"{bobs}/runs/{run['run']}")) == (404, "run_not_found")
