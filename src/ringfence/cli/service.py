@@ -20,7 +20,7 @@ TABLE = (
     Option("--state", "DIR", f"accounts, keys and runs, the service's own (default: {STATE})"),
     Option("--database", "FILE", "a file with the URL of a PostgreSQL database to keep them in instead"),
     Option("--socket", "PATH", f"serve: where to listen (default: {LISTEN})"),
-    Option("--listen", "ADDRESS:PORT", "serve: listen there instead, by TLS"),
+    Option("--listen", "ADDRESS", "serve: listen at ADDRESS:PORT instead, by TLS"),
     Option("--certificate", "FILE", "serve: for TLS, with those that it is signed by"),
     Option("--key", "FILE", "serve: the certificate's key"),
     Option("--spawner", "PATH", f"serve: where the spawner listens (default: {SOCKET})"),
