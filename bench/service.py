@@ -40,7 +40,7 @@ request = function()
   return wrk.format("GET", path, {[name] = value, ["Host"] = "localhost"})
 end
 """
-STREAM = "i=0; while [ $i -lt 50 ]; do echo line $i; i=$((i + 1)); sleep 0.2; done"
+STREAM = "i=0; while [ $i -lt 50 ]; do echo line $i; i=$((i + 1)); sleep 0.6; done"  # half a minute: all live at once
 
 
 class World:
@@ -73,8 +73,8 @@ def world(tenants: int, over_tcp: bool = True) -> Iterator[World]:
 
 
 def rate() -> None:
-    """Requests a second, with so many tenants that nobody is at its limit."""
-    with world(60) as at, tempfile.TemporaryDirectory() as top:
+    """Requests a second, of so many tenants that nobody is at its limit, and so few that each has a steward waiting."""
+    with world(40) as at, tempfile.TemporaryDirectory() as top:
         Path(top, "ask.lua").write_text(LUA)
         visits = {name: asyncio.run(visit(at, name)) for name in at.names}
         kinds: dict[str, Callable[[str], str]] = {
