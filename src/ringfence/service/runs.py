@@ -49,7 +49,7 @@ class Run:
 
     def add(self, data: dict[str, object]) -> None:
         """What it said; the oldest goes when there is too much."""
-        size = len(str(data.get("data", "")))
+        size = len(str(data.get("data") or data))
         self._events.append(Event(self._next, data, size))
         self._next += 1
         self._held += size
