@@ -100,13 +100,11 @@ def detail_fits(kind: int, numbers: tuple[int, ...], strings: list[bytes]) -> bo
         return 1 <= numbers[1] <= 4 and all(0 < len(name) <= 255 for name in strings)
     if kind == PATTERN:
         return numbers[0] <= 1 and numbers[1] <= 2 and numbers[2] <= 255 and all(map(PART.fullmatch, strings))
-    if kind == OBSERVE:
-        return 1 <= numbers[0] <= 7
     if kind == LISTEN:
         return numbers[0] in (2, 10) and numbers[1] in (1, 2) and 0 < numbers[2] < 1 << 16
     if kind == NAMESPACES:
         return numbers[0] & OWN_MOUNTS == OWN_MOUNTS
-    if kind == TERMINAL:
+    if kind in (OBSERVE, TERMINAL):
         return 1 <= numbers[0] <= 7
     if kind in (NURSERY, JOIN, AWAIT):
         return 2 < numbers[0] < 1 << 24 and (kind != AWAIT or numbers[1] < 1 << 24)
@@ -126,10 +124,8 @@ def is_founded(kind: int, numbers: tuple[int, ...], seen: set[int]) -> bool:
     """Whether what a step builds on was there. A pid namespace is made in a user namespace of our own, or bubblewrap
     has made both, and then nobody else does; a listener is handed to a warden."""
     after = SHAPES[kind][4]
-    if BUBBLEWRAP in seen and kind in (NAMESPACES, WARDEN):
-        return kind == WARDEN and numbers[0] == 1
-    if kind == LOOPBACK and BUBBLEWRAP in seen:
-        return True
+    if BUBBLEWRAP in seen and kind in (NAMESPACES, LOOPBACK, WARDEN):
+        return kind == LOOPBACK or (kind == WARDEN and numbers[0] == 1)
     if kind in NEEDS and numbers[0] and NEEDS[kind] not in seen:
         return False
     return not after or after in seen
