@@ -85,7 +85,10 @@ class Passage:
             self.reached = tuple(one.target for one in said if one.allowed and one.reason == DIALLED)
             refused = [one for one in said if not one.allowed]
             self._told = (
-                tuple(Denial("connect", one.target, one.reason, one.grant, True, one.origin) for one in refused),
+                tuple(
+                    Denial("connect", one.target, one.reason, one.grant, True, one.origin, one.pid, one.exe)
+                    for one in refused
+                ),
                 tuple(one.reason for one in said if one.allowed and one.reason != DIALLED),
             )
         return self._told

@@ -123,6 +123,15 @@ for host, port in [("good.test", {echo.port}), ("other.test", {echo.port}), ("go
     assert said.splitlines()[3] == f"127.0.0.1 {echo.port} hello"  # named itself, so it has a port inside
 
 
+def test_a_refusal_names_who_asked(world: World) -> None:
+    program = 'attempt(lambda: socket.create_connection(("192.0.2.7", 443), 10)); print(os.getpid())'
+
+    outcome = world.run([PYTHON, "-I", "-S", "-c", PREAMBLE + program], "good.test:443")
+
+    asked = [(one["target"], one["pid"], one["exe"]) for one in outcome["denials"]]
+    assert asked == [("192.0.2.7:443", int(outcome["stdout"]), os.path.realpath(PYTHON))], outcome
+
+
 def test_a_refusal_names_the_line_of_its_rule(world: World) -> None:
     policy = world.base / "hosts.json"
     policy.write_text('{"network": {\n "allowedDomains": ["*.x.test"],\n "deniedDomains": ["bad.x.test"]}}')

@@ -53,7 +53,8 @@ static long is_kept(const struct asked *asked, uint64_t number)
 static long ask_gate(struct asked *asked, uint64_t number, long fd, const union place *place)
 {
 	struct question question = {.id = asked->notice->id, .fd = (int32_t)number, .family = place->family};
-	long answer, kept = is_kept(asked, number), flags = CALL(fcntl, fd, F_GETFL, 0, 0, 0);
+	char program[64];
+	long answer, process, kept = is_kept(asked, number), flags = CALL(fcntl, fd, F_GETFL, 0, 0, 0);
 	int slot = 0;
 
 	if (dial.gate < 0)
@@ -64,6 +65,10 @@ static long ask_gate(struct asked *asked, uint64_t number, long fd, const union 
 	question.port = place->four.port; /* at the same place in both */
 	for (int i = 0; i < 16; i++)
 		question.address[i] = place->family == AF_INET6_ ? place->six.address[i] : i < 4 ? place->four.address[i] : 0;
+	process = process_of(asked);
+	question.pid = process < 0 ? asked->thread : (uint32_t)process;
+	proc_path(program, asked->thread, "/exe");
+	CALL(readlinkat, AT_FDCWD, P(program), P(question.program), sizeof(question.program), 0);
 	while (slot < MOST_PENDING && dial.pending[slot].id)
 		slot++;
 	if (slot == MOST_PENDING)

@@ -20,7 +20,8 @@ struct question {
 	uint32_t flags;
 	uint16_t family, port; /* of the caller's socket; the port as it stands in an address */
 	uint8_t address[16];
-	uint32_t zero;
+	uint32_t pid; /* who asks, and by which program, to be told of */
+	char program[128];
 };
 struct reply {
 	uint64_t id;

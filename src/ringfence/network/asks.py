@@ -19,9 +19,9 @@ import threading
 
 from .dial import Place
 from .judge import Denied, Unreachable
-from .run import Run
+from .run import Run, Who
 
-QUESTION = struct.Struct("=QiIHH16sI")  # enforce/dial.h, struct question
+QUESTION = struct.Struct("=QiIHH16sI128s")  # enforce/dial.h, struct question
 REPLY = struct.Struct("=QiIiI")  # and struct reply
 NONBLOCK = 1
 _WISH = (1 << 64) - 1  # the number of a wish for a socket, and of its answer
@@ -55,18 +55,19 @@ class Asks:
                 if len(data) != QUESTION.size:
                     self._loop.call_soon_threadsafe(self._take, None)
                     return
-                number, fd, flags, family, port, raw, _ = QUESTION.unpack(data)
+                number, fd, flags, family, port, raw, pid, program = QUESTION.unpack(data)
                 if number == _WISH:
                     given = struct.unpack("i", rights[0][2])[0] if rights else None
                     self._loop.call_soon_threadsafe(self._take, given)
                     continue
                 asked = (number, fd, flags)
                 host = _host(raw if family == socket.AF_INET6 else raw[:4])
-                if not self._at_once(asked, host, socket.ntohs(port), family):
-                    self._loop.call_soon_threadsafe(self._later, asked, host, socket.ntohs(port), family)
+                who = (pid, program.rstrip(b"\0").decode("utf-8", "backslashreplace"))
+                if not self._at_once(asked, who, host, socket.ntohs(port), family):
+                    self._loop.call_soon_threadsafe(self._later, asked, who, host, socket.ntohs(port), family)
 
-    def _later(self, asked: Asked, host: str, port: int, family: int) -> None:
-        self.run.start(self._answer(asked, host, port, family))
+    def _later(self, asked: Asked, who: Who, host: str, port: int, family: int) -> None:
+        self.run.start(self._answer(asked, who, host, port, family))
 
     async def inside(self, port: int) -> socket.socket:
         """A connection to a port of the run's own loopback. Raises Unreachable."""
@@ -99,7 +100,7 @@ class Asks:
         if sock is not None:
             sock.close()
 
-    def _at_once(self, asked: Asked, host: str, port: int, family: int) -> bool:
+    def _at_once(self, asked: Asked, who: Who, host: str, port: int, family: int) -> bool:
         """Answer without waiting, where the name was resolved just now and the connection stands at once."""
         try:
             name = self.run.dialler.target(host, port)
@@ -111,7 +112,7 @@ class Asks:
         except Denied as refused:
             if self.run.dialler.ask is not None:
                 return False
-            self.run.denied(refused.target, refused.decision)
+            self.run.denied(refused.target, refused.decision, who)
             self._reply(asked, errno.EACCES, None)
             return True
         except Unreachable as failed:
@@ -123,12 +124,12 @@ class Asks:
         sock.close()
         return False
 
-    async def _answer(self, asked: Asked, host: str, port: int, family: int) -> None:
+    async def _answer(self, asked: Asked, who: Who, host: str, port: int, family: int) -> None:
         error, sock = 0, None
         try:
             sock = await self._dial(host, port, family, not asked[2] & NONBLOCK)
         except Denied as refused:
-            self.run.denied(refused.target, refused.decision)
+            self.run.denied(refused.target, refused.decision, who)
             error = errno.EACCES
         except Unreachable as failed:
             error = failed.errno or errno.EHOSTUNREACH

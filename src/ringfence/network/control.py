@@ -42,6 +42,8 @@ class Refusal(msgspec.Struct, frozen=True):
     grant: str = ""
     allowed: bool = False
     origin: str = ""  # the file and line, or the flag, of the rule
+    pid: int = 0  # who asked, as the run counts, and by which program
+    exe: str = ""
 
 
 Message = Serve | Stop

@@ -23,6 +23,8 @@ _SWEEP_SECONDS = 5.0
 _REST_SECONDS = 0.1
 _BACKLOG_TURN = 64  # connections accepted before others are served
 
+Who = tuple[int, str]  # a process, as the run counts, and its program
+
 
 class Run:
     """What serves one run."""
@@ -34,7 +36,7 @@ class Run:
         parent: ParentProxy,
         match_hosts: bool = True,
         credential: str = "",
-        report: Callable[[str, Decision], None] = lambda _target, _decision: None,
+        report: Callable[[str, Decision, Who], None] = lambda _target, _decision, _who: None,
         known: tuple[str, ...] = (),
     ) -> None:
         self.judge = judge
@@ -142,12 +144,12 @@ class Run:
     def has_credential(self) -> bool:
         return bool(self._credential)
 
-    def denied(self, target: str, decision: Decision) -> None:
-        """Tell of a refusal, or of a host that was dialled; each once."""
+    def denied(self, target: str, decision: Decision, who: Who = (0, "")) -> None:
+        """Tell of a refusal, or of a host that was dialled; each once, and of who asked first, where that is known."""
         key = (target, decision.reason)
         if key not in self._reported and len(self._reported) < 1000:
             self._reported.add(key)
-            self._report(target, decision)
+            self._report(target, decision, who)
 
     def start(self, work: Coroutine[Any, Any, None]) -> None:
         """Do something beside the rest; it ends with the run."""

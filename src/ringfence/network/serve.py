@@ -20,7 +20,7 @@ from .judge import Denied, Judge, Unreachable
 from .link import Link
 from .own import own_addresses
 from .questions import Questions
-from .run import IDLE_SECONDS, Run
+from .run import IDLE_SECONDS, Run, Who
 
 MakeJudge = Callable[[Network, frozenset[str], bool], Judge]  # the last: whether somebody can be asked
 
@@ -71,12 +71,12 @@ class Gate:
             else:
                 open_door(run, door, sock, serve.agent)
 
-    def _report(self, number: int, target: str, decision: Decision) -> None:
+    def _report(self, number: int, target: str, decision: Decision, who: Who) -> None:
         """Tell of a refusal. Whoever does not listen loses the rest, not the run."""
         allowed = decision.verdict is Verdict.ALLOW
         origin = str(decision.host.origin)[-300:] if decision.host else ""
         reason, grant = decision.reason[:1000], decision.grant[:300]
-        said = msgspec.json.encode(Refusal(number, target[:300], reason, grant, allowed, origin))
+        said = msgspec.json.encode(Refusal(number, target[:300], reason, grant, allowed, origin, *who))
         with contextlib.suppress(OSError), socket.socket(fileno=os.dup(self._control)) as end:
             end.send(said, socket.MSG_DONTWAIT)
 
