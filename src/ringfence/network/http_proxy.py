@@ -12,6 +12,7 @@ import h11
 
 from ..model import Decision
 from . import heads
+from .channel import LARGE, open_channel
 from .heads import Headers, Request
 from .judge import Denied, Unreachable
 from .link import Link
@@ -292,6 +293,13 @@ class Session:
         self._send_client(head + rest[:length])
         if not self._reply:
             self._replied()
+        elif self._reply >= LARGE and self.upstream is not None:
+            open_channel(self.upstream, self.client, self._reply, self._carried)
+
+    def _carried(self) -> None:
+        """The kernel has passed a whole body on. Whether more follows nobody has looked, so the connection is over."""
+        self._reply, self._keeps = 0, False
+        self._replied()
 
     def _begin_to_read(self, request: Request) -> h11.Connection:
         """h11 reads the response, and writes it: it has to know the request."""

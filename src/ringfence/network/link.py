@@ -8,7 +8,10 @@ import asyncio
 import socket
 from collections.abc import Callable
 
+from .channel import LARGE, Channel, open_channel
+
 BUFFER = memoryview(bytearray(1 << 18))
+_ENDLESS = 1 << 62
 HIGH = 1 << 20  # beyond this much kept, whoever writes is asked to wait
 
 
@@ -19,7 +22,21 @@ def _nothing() -> None:
 class Link:
     """`on_data` gets a view that is true only during the call; `on_end` is told once that no more comes."""
 
-    __slots__ = ("_is_reading", "_kept", "_loop", "_shut", "closed", "last", "on_data", "on_drain", "on_end", "sock")
+    __slots__ = (
+        "_ahead",
+        "_is_reading",
+        "_kept",
+        "_loop",
+        "_shut",
+        "channel",
+        "closed",
+        "last",
+        "now",
+        "on_data",
+        "on_drain",
+        "on_end",
+        "sock",
+    )
 
     def __init__(self, loop: asyncio.AbstractEventLoop, sock: socket.socket) -> None:
         sock.setblocking(False)
@@ -27,7 +44,10 @@ class Link:
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.sock = sock
         self.closed = False
+        self.now = loop.time
         self.last = loop.time()
+        self.channel: Channel | None = None  # carries what comes, instead of on_data
+        self._ahead: Channel | None = None  # has something that goes out before what is kept
         self.on_data: Callable[[memoryview], None] = lambda _: None
         self.on_end: Callable[[], None] = _nothing
         self.on_drain: Callable[[], None] = _nothing
@@ -49,6 +69,9 @@ class Link:
             self._loop.remove_reader(self.sock.fileno())
 
     def _readable(self) -> None:
+        if self.channel is not None:
+            self.channel.move()
+            return
         try:
             count = self.sock.recv_into(BUFFER)
         except (BlockingIOError, InterruptedError):
@@ -67,7 +90,7 @@ class Link:
         """Send, or keep what does not go; False asks the writer to wait for `on_drain`."""
         if self.closed or self._shut:
             return True
-        if not self._kept:
+        if not self.is_full:
             self.last = self._loop.time()
             try:
                 sent = self.sock.send(data)
@@ -84,9 +107,24 @@ class Link:
         self._kept += data
         return len(self._kept) < HIGH
 
+    @property
+    def is_full(self) -> bool:
+        """Whether something has yet to go out."""
+        return bool(self._kept) or self._ahead is not None
+
+    def wait_behind(self, channel: Channel) -> None:
+        """Have a channel go on when there is room, and all that is written meanwhile wait."""
+        if self._ahead is None and not self.closed:
+            self._ahead = channel
+            self._loop.add_writer(self.sock.fileno(), self._writable)
+
     def _writable(self) -> None:
+        if self._ahead is not None:
+            if not self._ahead.flush() or self.closed:
+                return
+            self._ahead = None
         try:
-            sent = self.sock.send(self._kept)
+            sent = self.sock.send(self._kept) if self._kept else 0
         except (BlockingIOError, InterruptedError):
             return
         except OSError:
@@ -106,7 +144,7 @@ class Link:
         """No more will be written: say so once all is sent."""
         if not self._shut and not self.closed:
             self._shut = True
-            if not self._kept:
+            if not self.is_full:
                 self._shut_down()
 
     def _shut_down(self) -> None:
@@ -119,7 +157,7 @@ class Link:
         """Close once all is sent; what still comes in is dropped."""
         self.on_data = lambda _: None
         self.on_end = self.close
-        if self._kept and not self.closed:
+        if self.is_full and not self.closed:
             self.on_drain = self.close
         else:
             self.close()
@@ -132,6 +170,10 @@ class Link:
         self._loop.remove_writer(self.sock.fileno())
         self.closed = True
         self.sock.close()
+        if self.channel is not None:
+            self.channel.end()
+        if self._ahead is not None:
+            self._ahead.close()
 
 
 class Tunnel:
@@ -149,9 +191,15 @@ class Tunnel:
         other.read()
 
     def _carry(self, source: Link, target: Link) -> None:
+        left = LARGE
+
         def forward(view: memoryview) -> None:
+            nonlocal left
             if not target.write(view):
                 source.pause()
+            left -= len(view)
+            if -len(view) <= left < 0:
+                open_channel(source, target, _ENDLESS, _nothing)
 
         source.on_data = forward
         source.on_end = lambda: self._end(source, target)
