@@ -9,6 +9,7 @@ import shutil
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 from pathlib import Path
 
@@ -117,7 +118,7 @@ class Answers:
             assert not self._thread.is_alive()
 
     def _answer(self, fd: int) -> None:
-        with socket.socket(fileno=fd) as end, open("/dev/null", "rb") as file:
+        with socket.socket(fileno=fd) as end, tempfile.TemporaryFile() as file:  # whose mode will be changed
             while True:
                 try:
                     data = end.recv(1 << 16)
