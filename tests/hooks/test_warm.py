@@ -4,7 +4,6 @@ import json
 import os
 import signal
 import socket
-import stat
 import struct
 import subprocess
 import sys
@@ -36,7 +35,7 @@ class Ground:
 
     @property
     def sockets(self) -> list[Path]:
-        return [path for path in self.runtime.glob("ringfence/*") if stat.S_ISSOCK(path.lstat().st_mode)]
+        return [path for path in self.runtime.glob("ringfence/*") if path.is_socket()]  # one may have just gone
 
     def pid(self) -> int:
         """Who listens; the socket may take a moment to come."""
