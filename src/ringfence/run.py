@@ -195,7 +195,7 @@ NOTHING: contextlib.AbstractContextManager[None] = contextlib.nullcontext()
 
 # How a step says that the disk is not as it was when we looked.
 SWAPPED = (errno.ESTALE, errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
-LOOKS = 3  # at it, until the enactor finds what we saw: directories of the system are busy at times
+LOOKS = 5  # at it, until the enactor finds what we saw: directories of the system are busy at times
 
 
 def run(
