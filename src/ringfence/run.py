@@ -469,6 +469,8 @@ def _denial(made: Prepared, path: str, access: Access = Access.WRITE) -> Denial:
     """What the warden refused, as the judge explains it."""
     decision = policy.decide(made.judged(), access, path)
     origin = str(decision.rule.origin) if decision.rule else ""
+    if decision.verdict is Verdict.ALLOW:
+        return Denial(access.value, path, f"{path} stays where it is: what it leads to is denied", observed=True)
     return Denial(access.value, path, decision.reason, decision.grant, True, origin)
 
 

@@ -99,6 +99,8 @@ def rewritten():
         changer.join()
 attempt("read", lambda: secret("late.key"))
 attempt("read by its directory", lambda: secret("late.key", dir_fd=os.open(".", os.O_RDONLY)))
+attempt("attribute", lambda: os.getxattr("late.key", "user.note"))
+attempt("names of attributes", lambda: os.listxattr("late.key", follow_symlinks=False))
 attempt("read through /proc", lambda: secret("/proc/self/cwd/late.key"))
 attempt("read through the root", lambda: secret("/proc/self/root" + WS + "/late.key"))
 attempt("opened anew", lambda: through("late.key"))
@@ -143,6 +145,7 @@ def prepare(ground: Ground) -> list[str]:
                     os.chown(above, ground.uid, -1)
             fresh = path.with_name("coming")
             fresh.write_text("secret")
+            os.setxattr(fresh, "user.note", b"secret")
             os.chown(fresh, ground.uid, -1)
             fresh.rename(path)
 

@@ -15,7 +15,7 @@ from ringfence import plan, policy
 from ringfence.enforce.links import links_on
 from ringfence.keep import Prepared
 from ringfence.model import BUILT_IN, Access, Decision, Need, Origin, Rule, Step, StepKind, Verdict
-from ringfence.plan import allowlist, view
+from ringfence.plan import allowlist, crowds, view
 from ringfence.plan.regions import is_below
 from ringfence.plan.rules import PRIVATE
 
@@ -59,6 +59,16 @@ def mounted(step: Step) -> list[str]:
     return [f"{target}/{os.fsdecode(one)}" for one in step.strings[1:]] if each else [target]
 
 
+def verdicts(made: Prepared) -> list[int]:
+    """What the warden's table says, a number for each row; 0 of a directory."""
+    return [
+        step.numbers[1] if step.kind is StepKind.NAME else 0
+        for step in made.walls.head
+        if step.kind in (StepKind.PARENT, StepKind.NAME)
+        for _ in step.strings
+    ]
+
+
 class Oracle:
     """The judge's answers for one prepared run, and what its plan says it cannot hold. Asked before the run."""
 
@@ -79,6 +89,7 @@ class Oracle:
         through = [what.removesuffix(" kept through its link") for what in self.gaps if what.endswith("its link")]
         self.loose = {link for path in through for link in links_on(path)}
         self.uncreated = {path for listed in uncreated for path in listed.split(", ")}
+        self.kept = {made.walls.watched[row] for row, verdict in enumerate(verdicts(made)) if verdict == crowds.KEEP}
 
     def said(self, words: str) -> bool:
         return any(words in what for what in self.gaps)
@@ -186,6 +197,8 @@ class Oracle:
         late = any(rule.glob and rule.verdict is not Verdict.ALLOW for rule in self.policy.rules)
         if late and answer == "EXDEV" and any(map(os.path.isdir, places)):
             return True
+        if answer == "EACCES" and any(place in self.kept and os.path.islink(place) for place in places):
+            return True  # a link on the way to what is denied stays, as a directory does
         if self.viewed:
             across = len({self.mount_of(os.path.dirname(place)) for place in places}) > 1
             is_mount = any(place in self.mounts for place in places)

@@ -252,7 +252,7 @@ def warden_steps(
             late, watched = late + more, (*watched, *map(_watched, more))
         pause.append(Step(StepKind.PAUSE, "what is refused waits for a person's answer"))
     if observe & ~Observe.REFUSALS or pause:
-        judged = Judged.READS | Judged.WRITES
+        judged |= Judged.READS | Judged.WRITES
     told = [Step(StepKind.OBSERVE, f"what is told: {observe.name}".lower(), (int(observe),))] * bool(observe)
     return [*told, *names, *late, *pause], watched, judged, observe
 

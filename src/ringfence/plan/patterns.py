@@ -35,7 +35,8 @@ def lower(policy: Policy) -> tuple[list[Step], Judged]:
         steps += [_made(f"{path} is the run's own", READ, PASSES, 0, _parts(path, False)) for path in PRIVATE]
     if not _fits(steps):
         return [], Judged.NOTHING
-    return steps, Judged.READS | Judged.WRITES if reads else Judged.WRITES if denied else Judged.NOTHING
+    everything = Judged.READS | Judged.WRITES | Judged.ATTRIBUTES
+    return steps, everything if reads else Judged.WRITES if denied else Judged.NOTHING
 
 
 def asked(policy: Policy, disk: Disk) -> list[Step]:

@@ -19,3 +19,4 @@ class Judged(enum.Flag):
     NOTHING = 0
     WRITES = 1
     READS = 2
+    ATTRIBUTES = 4  # those of a name that may not be read: nobody reads them by a path

@@ -371,6 +371,7 @@ WATCHED_THREADS = (
 )
 
 _USED = "what is denied by a pattern could have come meanwhile: the warden does it, or refuses"
+_READ = "attributes of what a pattern denies would be read by its name"
 _PATH, _TEMPORARY, _WRITES = 0o10000000, 0o20000000, 0o1103  # O_PATH, __O_TMPFILE; O_CREAT, O_TRUNC and for writing
 _OPENS = (("open", 1), ("openat", 2))  # and which argument has the flags
 
@@ -396,6 +397,11 @@ JUDGED = {
         ),
     ),
     Judged.READS: (_row("open openat", Answer.NOTIFY, _USED),),
+    # As of a file system without attributes; those of what was opened are read by its descriptor.
+    Judged.ATTRIBUTES: (
+        _row("getxattr lgetxattr listxattr llistxattr", Answer.EOPNOTSUPP, _READ),
+        _row("getxattrat listxattrat", Answer.ENOSYS, _READ),
+    ),
 }
 
 
