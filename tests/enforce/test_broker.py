@@ -152,7 +152,7 @@ CALLS = st.one_of(
     st.tuples(st.just("exchange"), PATHS, PATHS, st.sampled_from((0, 1, 2, 3))),
     st.tuples(st.sampled_from(("rmdir", "removedir", "unlink")), PATHS),
     st.tuples(st.just("umask"), st.sampled_from((0, 0o022, 0o077, 0o777))),
-    st.tuples(st.just("chdir"), st.sampled_from(("WS/in/it", "WS/in", "WS", "WS/in/it/d/e"))),
+    st.tuples(st.just("chdir"), st.sampled_from(("WS/in/it", "WS/in", "WS/in/it/d/e"))),
 )
 PLAIN = st.builds(
     lambda path, access, bits, at: ("open", path, access | bits, 0, at),
