@@ -33,18 +33,21 @@ DENIED = ("a/b/c", "sub/x", ".git/new")
 
 class Watched(Site):
     """A site with names that must not appear: below nothing, below a directory, and in the repository; and with a
-    pattern for what may come later."""
+    pattern for what may come later, and a link that stays."""
 
     def __init__(self, path: Path, is_judged: bool) -> None:
         super().__init__(path)
         self.late = (path / "late.never", path / "sub" / "late.never") if is_judged else ()
+        self.kept = path / "sub" / "a"  # a name that is asked about often
+        if is_judged:
+            self.kept.symlink_to("nowhere")
 
     def policy(self) -> Policy:
         found = super().policy()
         denied = tuple(rule("write", Verdict.DENY, self.path / name) for name in DENIED)
         if self.late:
             pattern = rule("read", Verdict.DENY, self.path / "**/*.never")
-            denied = (*denied, msgspec.structs.replace(pattern, glob=True))
+            denied = (*denied, msgspec.structs.replace(pattern, glob=True), rule("write", Verdict.DENY, self.kept))
         return msgspec.structs.replace(found, rules=found.rules + denied)
 
     def come(self) -> None:
@@ -84,6 +87,7 @@ def test_nothing_that_is_asked_breaks_the_warden(
         assert [name for name in DENIED if os.path.lexists(path / name)] == []
         assert outside(path) == before
         assert site.seen() == known
+        assert judged != "judged" or os.readlink(site.kept) == "nowhere"
         never = [name for _, _, names in os.walk(path) for name in names if name.endswith(".never")]
         assert never == [one.name for one in site.late] or not judged
     finally:
