@@ -242,6 +242,17 @@ def test_a_grant_named_by_why_works(place: Place) -> None:
     assert (place.home / "x").read_text() == "new\n"
 
 
+def test_a_home_that_may_be_written_need_not_have_what_is_denied_in_it(place: Place) -> None:
+    """Of a home's tools (~/.cargo) the directory itself was to be watched, which is not there."""
+    own = (f"{place.home}/.config/ringfence", f"{place.home}/.local/state/ringfence")
+    denied = tuple(word for path in own for word in ("--deny-write", path))
+
+    done = place.run("sh", "-c", "echo ran > here", options=("--allow-write", str(place.home), *denied))
+
+    assert done.returncode == 0, done.stderr
+    assert not (place.home / ".cargo").exists()
+
+
 def test_a_projects_policy_widens_nothing_until_it_is_trusted_and_again_when_it_changes(place: Place) -> None:
     (place.home / "data").write_text("DATA")
     (place.workspace / ".ringfence").mkdir()
