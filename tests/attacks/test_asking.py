@@ -1,5 +1,6 @@
 """The command cannot answer its own question: nothing that leads to an answer can be reached from inside."""
 
+import json
 import os
 import subprocess
 import tempfile
@@ -142,3 +143,50 @@ def test_the_verb_refuses_inside(place: Place) -> None:
     done = subprocess.run(words, env=environ, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=20)
     assert done.returncode != 0
     assert "inside a sandbox" in done.stderr
+
+
+def test_what_was_granted_to_be_read_is_only_read(place: Place) -> None:
+    """A descriptor from outside stands on the host's own mount, where neither the view nor a mask reaches."""
+    program = """
+import errno, os
+fd = os.open("../home/data/one", os.O_RDONLY)
+own = f"/proc/self/fd/{fd}"
+def attempt(name, call):
+    try:
+        call()
+        print(name, "done")
+    except OSError as error:
+        print(name, errno.errorcode[error.errno])
+attempt("emptied", lambda: os.close(os.open(own, os.O_RDONLY | os.O_TRUNC)))
+attempt("emptied by its path", lambda: os.truncate(own, 0))
+attempt("opened to be written", lambda: os.close(os.open(own, os.O_WRONLY)))
+attempt("opened for both", lambda: os.close(os.open(own, os.O_RDWR)))
+attempt("mode", lambda: os.fchmod(fd, 0o600))
+attempt("mode by its path", lambda: os.chmod(own, 0o600))
+attempt("times", lambda: os.utime(fd, (1, 1)))
+attempt("times by its path", lambda: os.utime(own, (1, 1)))
+attempt("an attribute", lambda: os.setxattr(fd, "user.a", b"b"))
+attempt("an attribute by its path", lambda: os.setxattr(own, "user.a", b"b"))
+attempt("owner", lambda: os.fchown(fd, os.getuid(), os.getgid()))
+attempt("a second name", lambda: os.link(own, "named", follow_symlinks=True))
+print(os.read(fd, 9))
+"""
+    file = place.home / "data" / "one"
+    text = file.read_bytes()
+    before = file.stat()
+    with place.python(program, "--ask-timeout", "10s") as run:
+        run.allow(run.query(), scope="once")
+        for said in run.lines:  # whatever else is asked is refused
+            line = json.loads(said)
+            if line["state"] == "query":
+                run.deny(line)
+        code, out, err = run.end()
+    after = file.stat()
+    assert "done" not in out, out
+    assert file.read_bytes() == text
+    assert (before.st_mode, before.st_mtime_ns, before.st_ctime_ns) == (
+        after.st_mode,
+        after.st_mtime_ns,
+        after.st_ctime_ns,
+    )
+    assert repr(text[:9]) in out, (code, err)
