@@ -7,9 +7,9 @@ half of an argument wherever the kernel takes an int: it ignores the high half, 
 What is known and left open on purpose:
 - chmod, chown, utime, the xattr calls with setxattrat and removexattrat, file_setattr, and FS_IOC_SETFLAGS and
   FS_IOC_FSSETXATTR of ioctl write metadata. Landlock has no right for them; the read-only mounts of the view judge
-  them, and without a view they are a named gap.
+  them, without a view the warden, and where it cannot they are a named gap.
 - sched_setaffinity, sched_setscheduler, sched_setparam and sched_setattr take a thread id: glibc passes one for every
-  thread, and no filter can tell it from a stranger's. A pid namespace is what hides the strangers.
+  thread, and no filter can tell it from a stranger's. A pid namespace hides the strangers, or the warden asks.
 - kill, tgkill, rt_sigqueueinfo, pidfd_send_signal, pidfd_open: Landlock's signal scope judges them by target.
 - uretprobe and uprobe come from the kernel's own trampoline in a program traced from outside. An errno there would
   crash the program; called from anywhere else the kernel refuses them itself.
