@@ -88,6 +88,8 @@ static long open_as_spelled(struct asked *asked, uint64_t directory, uint64_t fl
 		type = facts.mode & TYPE_MASK;
 		if ((type == DIRECTORY_ || type == REGULAR_) && is_judged())
 			answer = judge_path(asked, READS);
+		if (answer)
+			spell(directory, first.path); /* whoever is asked about it sees it */
 		if ((type == DIRECTORY_ || type == REGULAR_) && !answer) {
 			asked->is_clean = 1;
 			return give_to_read(asked, fd, flags);
