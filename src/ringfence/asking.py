@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from .enforce import Launch
     from .keep import Prepared
 
-MOST_OPEN = 256
+MOST_OPEN, MOST_TOLD = 256, 1000
 
 
 class _Question:
@@ -66,7 +66,7 @@ class Asker:
         self._last = 0
         self._is_closed = False  # nothing is asked any more
         self._unsaved: list[Grant] = []
-        self._denials: list[Denial] = []
+        self._denials: dict[str, Denial] = {}
         self._granted: set[tuple[str, str]] = set()  # accesses and targets
         self._notes: list[str] = []
         self._pauses: Pauses | None = None
@@ -102,7 +102,7 @@ class Asker:
         self._finish()
         seen = [one for one in outcome.denials if (one.access, one.target) not in self._granted]
         known = {one.target for one in seen}
-        denials = (*seen, *(one for one in self._denials if one.target not in known))
+        denials = (*seen, *(one for one in self._denials.values() if one.target not in known))
         return msgspec.structs.replace(outcome, denials=denials, ignored=(*outcome.ignored, *self._notes))
 
     def begin(self, launched: "Launch") -> None:
@@ -236,12 +236,15 @@ class Asker:
             self._forget(question, lambda waiter: isinstance(waiter, File) and waiter.inquiry.id == number)
 
     def _inquire(self, inquiry: Inquiry) -> None:
+        assert self._pauses is not None
         try:
             waiter = understood(self._base, self._who, inquiry)
-        except (OSError, ValueError):  # a path that changes meanwhile, or is none
-            waiter = None
+        except (OSError, ValueError) as error:  # a path that changes meanwhile, or is none; a directory that moves
+            moves = isinstance(error, OSError) and error.errno == errno.EXDEV
+            self._pauses.refuse(inquiry, errno.EXDEV if moves else 0)
+            return
         if waiter is None:
-            self._pauses_refuse(inquiry)
+            self._pauses.refuse(inquiry)
         else:
             self._advance(waiter)
 
@@ -453,12 +456,8 @@ class Asker:
             self._denial(waiter, *why)
         if isinstance(waiter, Host):
             self._say_gate(Granted(waiter.wish.number))
-        else:
-            self._pauses_refuse(waiter.inquiry)
-
-    def _pauses_refuse(self, inquiry: Inquiry) -> None:
-        assert self._pauses is not None
-        self._pauses.refuse(inquiry)
+        elif self._pauses is not None:
+            self._pauses.refuse(waiter.inquiry)
 
     def _say_gate(self, said: Granted) -> None:
         try:
@@ -471,12 +470,12 @@ class Asker:
 
     def _denial(self, waiter: Waiter, decision: Decision, need: Need) -> None:
         operation, target = need
-        if isinstance(waiter, Host) or any(known.target == target for known in self._denials):
+        if isinstance(waiter, Host) or target in self._denials or len(self._denials) >= MOST_TOLD:
             return  # the gate tells itself
         origin = str(decision.rule.origin) if decision.rule else ""
         inquiry = waiter.inquiry
         found = Denial(operation.kind, target, decision.reason, decision.grant, True, origin)
-        self._denials.append(msgspec.structs.replace(found, pid=inquiry.pid, exe=os.fsdecode(inquiry.exe)))
+        self._denials[target] = msgspec.structs.replace(found, pid=inquiry.pid, exe=os.fsdecode(inquiry.exe))
 
 
 # ---- For whoever answers from another process ----

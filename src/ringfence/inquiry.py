@@ -64,6 +64,8 @@ def understood(base: Policy, who: modes.Person, inquiry: Inquiry) -> File | None
     other = ""
     if inquiry.call in (Call.RENAME, Call.LINK):
         other = real(os.fsdecode(inquiry.other), inquiry)
+        if os.path.isdir(path) and not os.path.islink(path):  # what is closed in it would come out: to be copied
+            raise OSError(errno.EXDEV, os.strerror(errno.EXDEV))
         needs = [needs[0] if inquiry.call is Call.RENAME else (Operation.WRITE, path), (Operation.CREATE, other)]
     waiter = File(inquiry, path, other, needs)
     if any(_is_apart(target) for _, target in needs) or all(

@@ -60,8 +60,11 @@ class Place:
         self.prefix = ["unshare", *user, "--mount", "sh", "-c", script, str(self.base / "hosts")]
 
     def approvals(self, *words: str) -> str:
+        return self.said("approvals", *words)
+
+    def said(self, verb: str, *words: str) -> str:
         return subprocess.run(
-            self.words("approvals", *words), cwd=self.workspace, env=self.environ(), capture_output=True, text=True,
+            self.words(verb, *words), cwd=self.workspace, env=self.environ(), capture_output=True, text=True,
             stdin=subprocess.DEVNULL, timeout=SECONDS, check=True,
         ).stdout  # fmt: skip
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.airlock.asked import Place, still
+from tests.airlock.asked import AS_ROOT, Place, still
 from tests.conftest import needs_bwrap
 
 from ringfence.enforce import outside
@@ -231,6 +231,38 @@ rm d/m second d/l && rmdir d && echo more >> one && cat one
     assert (code, out) == (0, "neone\nmore\n"), err
     assert set(asked) >= {"create", "delete", "write", "read"}
     assert sorted(path.name for path in (place.home / "data").iterdir()) == ["one", "two"]
+
+
+def test_a_directory_does_not_carry_out_what_is_closed_in_it(place: Place) -> None:
+    """Moved as one it would: mv is sent to copy it, and what is closed in it is not copied."""
+    (place.home / ".config/gh").mkdir(parents=True)
+    (place.home / ".config/gh/hosts.yml").write_text("token")
+    (place.home / ".config/mine").write_text("mine")
+    program = """
+import os
+try:
+    os.rename("../home/.config", "../home/data/moved")
+except OSError as error:
+    print(error.strerror)
+"""
+    with place.python(program) as run:
+        assert run.end()[:2] == (0, "Invalid cross-device link\n")
+        assert run.asks_nothing_more()
+    assert (place.home / ".config/gh/hosts.yml").exists()
+
+
+def test_a_live_grant_is_told_of_by_why_and_heard_by_the_guard(place: Place) -> None:
+    with place.start("cat", "../home/data/one") as run:
+        run.allow(run.query(), scope="session", seconds=3600)
+        answered = run.until("answered", "1")
+        assert run.end()[0] == 0
+    path, grant = str(place.home / "data/one"), str(answered["grant"])
+    where = (*AS_ROOT, "--workspace", str(place.workspace), "--json")
+    said = place.said("why", *where, "read", path)
+    assert json.loads(said)["verdict"] == "allow"
+    assert f"grant {grant} (until " in said
+    judged = json.loads(place.said("judge", *where, "bash", f"cat {path}"))
+    assert judged["verdict"] == "allow"
 
 
 def test_the_mode_of_what_is_made_is_as_the_mask_says(place: Place) -> None:

@@ -19,7 +19,7 @@ MANY = 5  # open at once, or asked in a minute: from there on they are gathered
 GATHER_SECONDS = 1.0
 MOST_LISTED = 50
 SCOPES = {"o": "once", "s": "session", "p": "project", "a": "always"}
-WAYS = "[o]nce [s]ession [p]roject [a]lways [d]eny"
+WAYS = "[o]nce [s]ession [p]roject [a]lways [d]eny, [n]othing more in this run"
 Key = tuple[str, str]  # a run, and the id of its question
 
 
@@ -141,6 +141,8 @@ class Desk:
             return []
         if word[:1].lower() == "d" and word.lower() in ("d", "deny"):
             return [self._line(key, "deny") for key in self.shown]
+        if word.lower() in ("n", "nothing"):
+            return [self._line(key, "deny", "run") for key in self.shown]
         scope = SCOPES.get(word[:1].lower())
         if scope and word.lower() in (scope[0], scope):
             return [self._line(key, "allow", scope) for key in self.shown]

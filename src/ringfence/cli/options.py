@@ -54,6 +54,7 @@ LIMITS = (
     Option("--disk", "SIZE", "end it when it has written more to disk"),
     Option("--output", "SIZE", "end it after so much output; the rest is cut off"),
 )
+ASK = Option("--ask", "", "what is refused and may be granted waits for a person: here, or `approvals watch`")
 OUTPUT = (
     Option("--json", "", "one JSON document on standard output"),
     Option("--help", "", "this text"),
@@ -130,6 +131,7 @@ def flags_of(values: Values) -> Flags:
         enforcement=enforcement,
         policy_files=tuple(values.get("--policy", ())),
         profile=one(values, "--profile") or "",
+        ask="--ask" in values,
         limits=limits_of(values),
         inject=tuple(zip(values.get("--inject", [])[::2], values.get("--inject", [])[1::2], strict=True)),
     )

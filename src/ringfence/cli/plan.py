@@ -4,9 +4,9 @@ import os
 
 from ..model import Enforcement
 from ..run import make_request, plan_for
-from .options import LIMITS, OUTPUT, POLICY, WORKSPACE, flags_of, one, parse, printable, render_help
+from .options import ASK, LIMITS, OUTPUT, POLICY, WORKSPACE, flags_of, one, parse, printable, render_help
 
-TABLE = (*WORKSPACE, *POLICY, *LIMITS, *OUTPUT)
+TABLE = (*WORKSPACE, *POLICY, *LIMITS, ASK, *OUTPUT)
 EXAMPLES = ("ringfence plan -- npm test", "ringfence plan --json -- make | jq '.gaps'")
 
 

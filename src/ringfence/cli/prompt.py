@@ -34,10 +34,7 @@ def prompter() -> Callable[[socket.socket, Launch], None] | None:
     os.write(tty, f"ringfence: every question of ours carries the word {mark}\n".encode())
 
     def prompt(end: socket.socket, launched: Launch) -> None:
-        try:
-            _Prompt(tty, mark, end, launched).run()
-        finally:
-            os.close(tty)
+        _Prompt(tty, mark, end, launched).run()
 
     return prompt
 

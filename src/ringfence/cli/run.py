@@ -10,13 +10,13 @@ import msgspec
 from ..enforce import Launch
 from ..model import BUILT_IN, Asking, Denial, Exited, Explain, Need, Outcome, Refused, Screen, UsageError
 from ..run import run
-from .options import LIMITS, OUTPUT, POLICY, WORKSPACE, Option, Values, flags_of, one, parse, render_help, say
+from .options import ASK, LIMITS, OUTPUT, POLICY, WORKSPACE, Option, Values, flags_of, one, parse, render_help, say
 
 TABLE = (
     *WORKSPACE,
     *POLICY,
     *LIMITS,
-    Option("--ask", "", "what is refused and may be granted waits for a person's answer: here, or `approvals watch`"),
+    ASK,
     Option("--ask-fd", "N", "ask on this socket too: lines of JSON"),
     Option("--ask-timeout", "TIME", "what nobody answers so long is refused (default: 5m)"),
     Option("--raw-terminal", "", "pass on what reaches beyond a terminal's screen: clipboard, title, keys"),
