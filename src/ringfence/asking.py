@@ -6,6 +6,7 @@ and the first answer counts. docs/asking.md has the lines, docs/decisions/0015-a
 """
 
 import _thread
+import contextlib
 import errno
 import os
 import select
@@ -63,6 +64,7 @@ class Asker:
         self._open: dict[str, _Question] = {}
         self._keys: dict[tuple[str, str], _Question] = {}
         self._denied: set[tuple[str, str]] = set()
+        self._refused: set[tuple[Call, int, bytes, bytes]] = set()  # calls as they were spelled
         self._last = 0
         self._is_closed = False  # nothing is asked any more
         self._unsaved: list[Grant] = []
@@ -145,12 +147,10 @@ class Asker:
         self._wake.close()
         with self._over:
             pass
-        for client in self._clients:
-            client.close()
-        self._clients = []
-        for end in (self._woken, self._gate, self._door, self._pauses):
+        for end in (*self._clients, self._woken, self._gate, self._door, self._pauses):
             if end is not None:
                 end.close()
+        self._clients = []
         with self._prompted:
             pass
 
@@ -237,11 +237,14 @@ class Asker:
 
     def _inquire(self, inquiry: Inquiry) -> None:
         assert self._pauses is not None
+        spelled = inquiry.call, inquiry.flags, inquiry.path, inquiry.other
+        if spelled in self._refused:
+            self._pauses.refuse(inquiry)
+            return
         try:
             waiter = understood(self._base, self._who, inquiry)
         except (OSError, ValueError) as error:  # a path that changes meanwhile, or is none; a directory that moves
-            moves = isinstance(error, OSError) and error.errno == errno.EXDEV
-            self._pauses.refuse(inquiry, errno.EXDEV if moves else 0)
+            self._pauses.refuse(inquiry, errno.EXDEV if getattr(error, "errno", 0) == errno.EXDEV else 0)
             return
         if waiter is None:
             self._pauses.refuse(inquiry)
@@ -384,6 +387,7 @@ class Asker:
         news: Line = {"state": "answered", "query_id": question.number, "action": "allow", "scope": grant.answer.value}
         news |= {"by": by, "target": shown(grant.target)}
         if grant.answer.is_kept:
+            self._refused.clear()
             news["grant"] = grant.id
             self._policy = with_grants(self._policy, [grant])
             self._unsaved.append(grant)
@@ -457,13 +461,14 @@ class Asker:
         if isinstance(waiter, Host):
             self._say_gate(Granted(waiter.wish.number))
         elif self._pauses is not None:
-            self._pauses.refuse(waiter.inquiry)
+            inquiry = waiter.inquiry
+            if why and (why[1][0].kind, why[1][1]) in self._denied and len(self._refused) < MOST_TOLD:
+                self._refused.add((inquiry.call, inquiry.flags, inquiry.path, inquiry.other))
+            self._pauses.refuse(inquiry)
 
     def _say_gate(self, said: Granted) -> None:
-        try:
+        with contextlib.suppress(OSError):  # it is gone, and everybody who waited there
             self._gate.send(msgspec.json.encode(said))
-        except OSError:
-            pass  # it is gone, and everybody who waited there
 
     def _networks(self, judged: Policy) -> Network:
         return msgspec.structs.replace(self._network, hosts=judged.network.hosts)

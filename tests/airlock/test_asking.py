@@ -278,12 +278,12 @@ def test_ten_thousand_identical_questions_are_one(place: Place) -> None:
     program = """
 import threading
 def ask():
-    for _ in range(200):
+    for _ in range(100):
         try:
             open("../home/data/one")
         except PermissionError:
             pass
-threads = [threading.Thread(target=ask) for _ in range(50)]
+threads = [threading.Thread(target=ask) for _ in range(100)]
 [thread.start() for thread in threads]
 [thread.join() for thread in threads]
 """

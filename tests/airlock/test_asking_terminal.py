@@ -161,6 +161,17 @@ def test_a_name_steers_no_terminal(place: Place) -> None:
     person.code()
 
 
+def asked(place: Place, count: int) -> asking.Waiting:
+    """Wait until so many questions are open."""
+    until = time.monotonic() + 20
+    while time.monotonic() < until:
+        for waiting in asking.waiting(place.environ()):
+            if len(waiting.questions) == count:
+                return waiting
+        time.sleep(0.05)
+    raise AssertionError("not so many")
+
+
 def test_many_questions_are_one_list(place: Place) -> None:
     for number in range(50):
         (place.home / f"data/f{number}").write_text("x")
@@ -177,6 +188,7 @@ print(sum(os.waitstatus_to_exitcode(os.wait()[1]) for _ in range(50)))
 """
     person = at(place, PYTHON, "-I", "-S", "-c", program)
     person.sees(CHOICE)  # the first, before the others came
+    asked(place, 50)
     person.type("o\r")
     person.sees(r"asks \[....\]: \d\d questions")
     person.sees(r"\d+ read .*/data/f")
@@ -223,12 +235,7 @@ def test_from_another_terminal(each: Place) -> None:
 def test_from_python(each: Place) -> None:
     environ = each.environ()
     run = silent(each, "cat", "../home/data/one")
-    until = time.monotonic() + 20
-    found: list[asking.Waiting] = []
-    while time.monotonic() < until and not (found and found[0].questions):
-        found = asking.waiting(environ)
-        time.sleep(0.05)
-    (waiting,) = found
+    waiting = asked(each, 1)
     assert waiting.workspace == str(each.workspace)
     assert waiting.command == ("cat", "../home/data/one")
     (question,) = waiting.questions

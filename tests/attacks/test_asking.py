@@ -59,10 +59,6 @@ def test_the_socket_of_the_run(place: Place) -> None:
         ANSWER
         + """
 import threading, time
-while not os.path.exists("where"):
-    time.sleep(0.01)
-path = open("where").read()
-ways = [path, "/proc/self/root" + path, os.path.relpath(path)]
 said = []
 def ask():
     try:
@@ -71,17 +67,20 @@ def ask():
         said.append(error.strerror)
 asker = threading.Thread(target=ask)
 asker.start()
-time.sleep(0.3)
+while not os.path.exists("where"):
+    time.sleep(0.01)
+path = open("where").read()
+ways = [path, "/proc/self/root" + path, os.path.relpath(path)]
 print(any([answered(way) for way in ways]))
 asker.join()
 print(said[0])
 """
     )
     with place.python(program, "--ask-timeout", "3s") as run:
+        run.query()
         path = socket_of(place)
         (place.workspace / "where.new").write_text(path)
         os.rename(place.workspace / "where.new", place.workspace / "where")
-        run.query()
         found = lines.connect(os.path.dirname(path), os.path.basename(path).removesuffix(".sock"))
         assert found is not None
         assert len(found[1].questions) == 1
