@@ -26,7 +26,7 @@ from .enforce.pauses import Call, Inquiry, Pauses
 from .inquiry import File, Host, Need, Waiter, as_line, decide, shown, targets, understood, with_grants, writes
 from .model import Asking, Decision, Denial, Network, Outcome, Policy, PolicyError, UsageError, Verdict
 from .model.grant import Answer, Grant, Operation
-from .network.questions import Granted, Wish
+from .network.control import Granted, Wish
 from .plan import has_view, shows
 from .policy.grants import refusal, rule_text
 from .policy.trust import approvals_of, asking_of

@@ -15,7 +15,7 @@ from .enforce import modes
 from .enforce.pauses import Call, Inquiry
 from .model import Access, Decision, Origin, Policy, Verdict
 from .model.grant import Answer, EscapeRequest, Grant, Operation, Standing
-from .network.questions import Wish
+from .network.control import Wish
 from .policy.grants import choices, grants_layer, rule_text
 from .policy.hosts import joined, split_port
 from .policy.reach import host_rule

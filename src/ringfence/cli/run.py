@@ -93,6 +93,8 @@ def asking_of(values: Values) -> Asking | None:
             seconds = float(read_amount("timeout", text))
         except ValueError:
             raise UsageError("--ask-timeout", f"does not understand {text!r}", "a length of time: 30s, 5m") from None
+    if number is None and not any(map(os.isatty, range(3))):
+        return Asking(seconds)
     if number is None:
         from .prompt import prompter
 

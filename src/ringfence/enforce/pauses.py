@@ -65,7 +65,10 @@ class Pauses:
             raise
         except OSError:  # the warden is gone
             return None
-        return decode(data) if data else None
+        try:
+            return decode(data) if data else None
+        except (struct.error, ValueError):  # not the warden that we know
+            return None
 
     def refuse(self, inquiry: Inquiry, error: int = 0) -> None:
         """It fails; without a number as it would have."""

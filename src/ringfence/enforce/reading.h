@@ -95,6 +95,8 @@ static long open_as_spelled(struct asked *asked, uint64_t directory, uint64_t fl
 			return give_to_read(asked, fd, flags);
 		}
 	}
+	if (answer)
+		spell(directory, first.path);
 	close_fd(fd);
 	return answer;
 }

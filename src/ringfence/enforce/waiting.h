@@ -118,7 +118,8 @@ static int send_inquiry(const struct inquiry *inquiry, uint32_t text)
 	return call6(__NR_sendto, QUESTIONS_AT, P(inquiry), size, OPENLY, 0, 0) == size;
 }
 
-/* Ask outside about a call that would be answered so; whether it waits now. What cannot be asked at once is not. */
+/* Ask outside about a call that would be answered so; whether it waits now. What cannot be asked at once is not, and what is
+ * missing is missing: what may be asked for is in sight. */
 static int ask_outside(struct asked *asked, long answer)
 {
 	static struct inquiry inquiry;
@@ -127,7 +128,7 @@ static int ask_outside(struct asked *asked, long answer)
 	uint32_t size = 0, call = call_of(&asked->notice->data, &flags, &number);
 	long process;
 
-	if (!call || (answer != -EACCES_ && answer != -E_PERM && answer != -EROFS_ && answer != -E_NOENT))
+	if (!call || (answer != -EACCES_ && answer != -E_PERM && answer != -EROFS_))
 		return 0;
 	while (wait < questions.calls + MOST_WAITING && wait->id)
 		wait++;

@@ -46,6 +46,23 @@ class Refusal(msgspec.Struct, frozen=True):
     exe: str = ""
 
 
+class Wish(msgspec.Struct, frozen=True):
+    """The gate asks about a host; about the same host and port once."""
+
+    number: int
+    host: str
+    port: int
+    why: str = ""  # what the judge said
+
+
+class Granted(msgspec.Struct, frozen=True):
+    """And is answered by a network that allows it, or by none; `keep` says that it is the run's from now on."""
+
+    number: int  # 0: nobody asked
+    network: Network | None = None
+    keep: bool = False
+
+
 Message = Serve | Stop
 _encode = msgspec.json.Encoder().encode
 

@@ -7,26 +7,10 @@ from collections.abc import Callable
 import msgspec
 
 from ..model import Decision, Network
+from .control import Granted, Wish
 from .judge import Denied, Judge
 
 _LONGEST = 1 << 20
-
-
-class Wish(msgspec.Struct, frozen=True):
-    """What is asked; the same host and port once."""
-
-    number: int
-    host: str
-    port: int
-    why: str = ""  # what the judge said
-
-
-class Granted(msgspec.Struct, frozen=True):
-    """What is answered: a network that allows it, or none; `keep` says that it is the run's from now on."""
-
-    number: int  # 0: nobody asked
-    network: Network | None = None
-    keep: bool = False
 
 
 class Questions:

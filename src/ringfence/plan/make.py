@@ -93,7 +93,7 @@ def lay_out(policy: Policy, host: Host, disk: Disk, temporary: str) -> list[Regi
 
 def _shown(policy: Policy, host: Host, disk: Disk) -> Policy:
     """The policy without the closed places that may be asked about, where the warden refuses to open them instead."""
-    if not (is_asking(policy, host) and has_view(host)) or not patterns.asked(policy, disk):
+    if not (is_asking(policy, host) and has_view(host)) or not patterns.can_ask(policy, disk):
         return policy
     return msgspec.structs.replace(policy, rules=tuple(rule for rule in policy.rules if not patterns.is_askable(rule)))
 
@@ -247,7 +247,7 @@ def warden_steps(
     observe = command.observe | (Observe.REFUSALS if late or kept else Observe.NOTHING)
     pause: list[Step] = []
     if is_asking(policy, host):
-        if has_view(host):
+        if _shown(policy, host, disk) is not policy:
             more = patterns.asked(policy, disk)
             late, watched = late + more, (*watched, *map(_watched, more))
         pause.append(Step(StepKind.PAUSE, "what is refused waits for a person's answer"))

@@ -41,14 +41,26 @@ def lower(policy: Policy) -> tuple[list[Step], Judged]:
 
 def asked(policy: Policy, disk: Disk) -> list[Step]:
     """What may be asked for is not hidden by mounts, but refused when it is opened: the closed places, and all that is
-    open inside them, by the names that the kernel has. Nothing when they are more than the warden takes."""
-    steps = []
-    for rule in policy.rules:
-        if rule.access is Access.READ and not rule.glob and (is_askable(rule) or rule.verdict is Verdict.ALLOW):
-            steps.append(_step(msgspec.structs.replace(rule, path=disk[rule.path].path)))
+    open inside them, by the names that the kernel has."""
+    steps = [_step(msgspec.structs.replace(rule, path=path)) for rule, path in _asked(policy, disk)]
     own = (*PRIVATE, *(disk[injection.target].path for injection in policy.injections))
-    steps += [_made(f"{path} is the run's own", READ, PASSES, 0, _parts(path, False)) for path in own]
-    return steps if _fits(steps + lower(policy)[0]) else []
+    return steps + [_made(f"{path} is the run's own", READ, PASSES, 0, _parts(path, False)) for path in own]
+
+
+def can_ask(policy: Policy, disk: Disk) -> bool:
+    """Whether the warden takes so many, and there are any."""
+    found = _asked(policy, disk)
+    count = len(found) + len(PRIVATE) + len(policy.injections) + len(lower(policy)[0])
+    return len(found) > 0 and count <= MOST and all(path.count("/") <= MOST_PARTS for _, path in found)
+
+
+def _asked(policy: Policy, disk: Disk) -> list[tuple[Rule, str]]:
+    """The rules that close a place which may be asked about, and those that open something inside one."""
+    reads = [rule for rule in policy.rules if rule.access is Access.READ and not rule.glob]
+    closed = [(rule, disk[rule.path].path) for rule in reads if is_askable(rule)]
+    tops = {path for _, path in closed}
+    opened = [(rule, disk[rule.path].path) for rule in reads if rule.verdict is Verdict.ALLOW]
+    return closed + [(rule, path) for rule, path in opened if any(path == top or is_below(path, top) for top in tops)]
 
 
 def is_askable(rule: Rule) -> bool:
