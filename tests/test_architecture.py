@@ -36,7 +36,7 @@ ARROWS = (
         "judging": ROOMS | {"where", "approvals"},
         "approvals": ROOMS,
         "asking": ROOMS | {"keep", "approvals", "record", "inquiry"},
-        "inquiry": ROOMS,
+        "inquiry": ROOMS | {"approvals"},
     }
     | {
         door: ROOMS

@@ -23,9 +23,23 @@ from .airlock.lines import Door, Line, Lines
 from .airlock.lines import Waiting as Waiting
 from .enforce import modes, outside
 from .enforce.pauses import Call, Inquiry, Pauses
-from .inquiry import File, Host, Need, Waiter, as_line, decide, shown, targets, understood, with_grants, writes
+from .inquiry import (
+    EXACTLY,
+    File,
+    Host,
+    Need,
+    Waiter,
+    as_line,
+    decide,
+    exactly,
+    meant,
+    shown,
+    understood,
+    with_grants,
+    writes,
+)
 from .model import Asking, Decision, Denial, Network, Outcome, Policy, PolicyError, UsageError, Verdict
-from .model.grant import Answer, Grant, Operation
+from .model.grant import Grant, Operation
 from .network.control import Granted, Wish
 from .plan import has_view, shows
 from .policy.grants import refusal, rule_text
@@ -201,18 +215,22 @@ class Asker:
             self._deny(question, "deadline")
 
     def _save(self) -> None:
-        kept, self._unsaved = self._unsaved, []
-        if not kept:
+        given, self._unsaved = self._unsaved, []
+        if not given:
             return
         from . import record
         from .airlock import Store
 
+        kept = [grant for grant in given if grant.answer.is_kept]
         try:
-            Store(approvals_of(self._environ)).add(kept)
-            why = record.approved(self._workspace, [f"{rule_text(grant)} (grant {grant.id})" for grant in kept])
-            self._notes += [f"audit log: not written: {why}"] * bool(why)
+            if kept:
+                Store(approvals_of(self._environ)).add(kept)
         except (PolicyError, OSError) as error:
             self._notes.append(f"granted for this run alone, and not stored: {error}")
+        said = [f"{rule_text(grant)} (grant {grant.id})" for grant in kept]
+        said += [f"{grant.operation.value} {grant.target}, once" for grant in given if grant not in kept]
+        why = record.approved(self._workspace, said)
+        self._notes += [f"audit log: not written: {why}"] * bool(why)
 
     # ---- Who asks ----
 
@@ -264,7 +282,7 @@ class Asker:
 
     def _advance(self, waiter: Waiter) -> None:
         """Let a waiter go on, refuse it, or have it wait for the answer to what it needs first."""
-        wider = [grant for grant in waiter.once if grant.id != "once"]
+        wider = [grant for grant in waiter.once if grant.id != EXACTLY]
         judged = with_grants(self._policy, wider if isinstance(waiter, File) else waiter.once)
         given = {(grant.operation.value, grant.target) for grant in waiter.once}
         said = [(decide(judged, need), need) for need in waiter.needs if (need[0].kind, need[1]) not in given]
@@ -285,7 +303,7 @@ class Asker:
                 self._is_closed
                 or key in self._denied
                 or len(self._open) >= MOST_OPEN
-                or refusal(self._exactly(need), *self._places)
+                or refusal(exactly(need), *self._places)
             ):
                 self._refuse(waiter, (decision, need))
                 return
@@ -297,14 +315,6 @@ class Asker:
             self._open[number] = self._keys[key] = question
             self._tell(line)
         question.waiters.append(waiter)
-
-    def _exactly(self, need: Need) -> Grant:
-        """A grant for whoever waits now, of exactly what it needs."""
-        operation, target = need
-        operation = Operation(operation.kind)
-        return Grant(
-            id="once", operation=operation, target=target, answer=Answer.ONCE, workspace=self._workspace, made=0
-        )
 
     # ---- Who answers ----
 
@@ -352,37 +362,22 @@ class Asker:
             self._deny(question, client.by)
             return
         try:
-            grant = self._grant(question, line)
+            grant = self._meant(question.need, line)
         except (PolicyError, ValueError) as error:
             client.send({"state": "refused", "query_id": question.number, "why": str(error)})
             return
         self._allow(question, grant, client.by)
 
-    def _grant(self, question: _Question, line: Line) -> Grant:
+    def _meant(self, need: Need, line: Line) -> Grant:
         """The grant that an answer means; PolicyError or ValueError says why there is none."""
-        operation, target = question.need
-        scope = Answer(line.get("scope", "once"))
-        if scope is Answer.ONCE and line.get("target") in (None, "", shown(target)):
-            return self._exactly(question.need)
-        wanted = str(line.get("target") or (target if scope is Answer.ONCE else targets(question.need, self._homes)[0]))
-        seconds = line.get("seconds", 0)
-        if not isinstance(seconds, int) or seconds < 0:
-            raise ValueError("seconds is a number, and not below 0")
-        wanted = next((one for one in targets(question.need, self._homes) if shown(one) == wanted), wanted)
-        if operation is not Operation.CONNECT and not wanted.startswith("/"):
-            raise ValueError(f"{wanted!r} is no absolute path")
-        if scope is Answer.ONCE:
-            grant = approvals.once(operation, wanted, self._workspace, self._environ)
-        else:
-            grant = approvals.make(
-                operation, wanted, scope, self._workspace, seconds=seconds, reason="asked", environ=self._environ
-            )
-        if decide(with_grants(self._policy, [grant]), question.need).verdict is not Verdict.ALLOW:
-            raise ValueError(f"{grant.target} does not cover {target}")
+        grant = meant(need, line, self._workspace, self._homes, self._environ)
+        if grant.id != EXACTLY and decide(with_grants(self._policy, [grant]), need).verdict is not Verdict.ALLOW:
+            raise ValueError(f"{grant.target} does not cover {need[1]}")
         return grant
 
     def _allow(self, question: _Question, grant: Grant, by: str) -> None:
         self._end(question)
+        self._unsaved.append(grant)
         self._granted.add((question.need[0].kind, question.need[1]))
         news: Line = {"state": "answered", "query_id": question.number, "action": "allow", "scope": grant.answer.value}
         news |= {"by": by, "target": shown(grant.target)}
@@ -390,7 +385,6 @@ class Asker:
             self._refused.clear()
             news["grant"] = grant.id
             self._policy = with_grants(self._policy, [grant])
-            self._unsaved.append(grant)
             if grant.operation is Operation.CONNECT:
                 self._say_gate(Granted(0, self._networks(self._policy), keep=True))
         for waiter in question.waiters:

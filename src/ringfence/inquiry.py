@@ -5,11 +5,11 @@ The path is found out as the host has it now; what is judged and shown is that o
 
 import errno
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from . import policy
+from . import approvals, policy
 from .airlock.lines import Line
 from .enforce import modes
 from .enforce.pauses import Call, Inquiry
@@ -125,6 +125,32 @@ def targets(need: Need, homes: tuple[str, ...]) -> list[str]:
 def _rule(operation: Operation, target: str, workspace: str) -> str:
     grant = Grant(id="", operation=operation, target=target, answer=Answer.PROJECT, workspace=workspace, made=0)
     return rule_text(grant)
+
+
+EXACTLY = "once"  # the id of a grant for whoever waits now, of nothing but what it needs
+
+
+def exactly(need: Need, workspace: str = "") -> Grant:
+    """That grant."""
+    operation = Operation(need[0].kind)
+    return Grant(id=EXACTLY, operation=operation, target=need[1], answer=Answer.ONCE, workspace=workspace, made=0)
+
+
+def meant(need: Need, line: Line, workspace: str, homes: tuple[str, ...], environ: Mapping[str, str]) -> Grant:
+    """The grant that an answer asks for; PolicyError or ValueError says why there can be none."""
+    operation, target = need
+    scope, named, seconds = Answer(line.get("scope", "once")), line.get("target"), line.get("seconds", 0)
+    if scope is Answer.ONCE and named in (None, "", shown(target)):
+        return exactly(need, workspace)
+    found = targets(need, homes)
+    wanted = next((one for one in found if shown(one) == named), str(named or found[0]))
+    if not isinstance(seconds, int) or seconds < 0:
+        raise ValueError("seconds is a number, and not below 0")
+    if operation is not Operation.CONNECT and not wanted.startswith("/"):
+        raise ValueError(f"{wanted!r} is no absolute path")
+    if scope is Answer.ONCE:
+        return approvals.once(operation, wanted, workspace, environ)
+    return approvals.make(operation, wanted, scope, workspace, seconds=seconds, reason="asked", environ=environ)
 
 
 def with_grants(judged: Policy, grants: Sequence[Grant]) -> Policy:

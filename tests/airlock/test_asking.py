@@ -55,6 +55,27 @@ def test_a_question_has_all_its_parts_and_yes_goes_on(place: Place) -> None:
         assert run.end()[:2] == (0, "one\n")
 
 
+def test_however_it_is_spelled(place: Place) -> None:
+    os.symlink(place.home / "data", place.workspace / "link")
+    path = place.home / "data/one"
+    for text in (str(path), "../home/data/one", "../home/./data/../data/one", "link/one", f"/proc/self/cwd/../{path}"):
+        with place.start("cat", text) as run:
+            if text.startswith("/proc"):  # what stands there is another thing to us
+                assert run.end()[0] == 1
+                continue
+            query = run.query()
+            assert query["path"] == str(path)
+            run.allow(query)
+            assert run.end()[:2] == (0, "one\n")
+
+
+def test_what_was_allowed_once_is_in_the_audit_log(place: Place) -> None:
+    with place.start("cat", "../home/data/one") as run:
+        run.allow(run.query())
+        assert run.end()[0] == 0
+    assert f"read {place.home}/data/one, once" in place.said("log", "--json")
+
+
 def test_no_fails_as_it_would_have_failed_and_says_how_to_grant(place: Place) -> None:
     with place.start("cat", "../home/data/one") as run:
         run.deny(run.query())

@@ -4,6 +4,7 @@ import json
 import os
 import re
 import select
+import shlex
 import subprocess
 import tempfile
 import time
@@ -205,6 +206,26 @@ def test_nobody_at_the_terminal_for_too_long(place: Place) -> None:
     person.sees("Permission denied")
     person.sees("--allow-read")
     assert person.code() == 1
+
+
+def test_in_the_background_nobody_is_asked_until_it_comes_to_the_front(place: Place) -> None:
+    """Whoever has the terminal then keeps it, and its settings."""
+    line = " ".join(map(shlex.quote, place.run_words("--ask", "--", "cat", "../home/data/one")))
+    person = sit(["/bin/sh", "-i"], place)
+    person.type(f"{line} &\r")
+    asked(place, 1)
+    before = person.settings()
+    person.type("echo still $((40 + 2))\r")
+    person.sees("still 42")
+    assert b"target: " not in person.seen
+    assert person.settings() == before
+    person.type("fg\r")
+    person.sees(CHOICE)
+    person.type("o\r")
+    person.sees(r"\none\r")
+    person.sees(r"outer\$ ")
+    person.type("exit\r")
+    person.code()
 
 
 def silent(place: Place, *argv: str) -> "subprocess.Popen[str]":

@@ -65,8 +65,11 @@ class _Prompt:
             self._read()
         elif self._before is None and self._desk.open and (not ready or not (self._rest or self._desk.wait())):
             self._rest = 0.0
-            self._take()
-            self._write(self._desk.show())
+            if os.tcgetpgrp(self._tty) == os.getpgrp():
+                self._take()
+                self._write(self._desk.show())
+            else:  # in the background it is somebody else's terminal
+                self._rest = AGAIN_SECONDS
         return True
 
     def _hear(self) -> bool:
