@@ -101,7 +101,7 @@ def as_line(decision: Decision, need: Need, waiter: Waiter, workspace: str, home
         more: Line = {"kind": "network", "code": "NETWORK_DENIED", "target": target, "syscall": "connect"}
         more |= {"suggested_grant": {"allowedDomains": found[0]}, "mechanism": "gate", "errno": "EACCES"}
         more["why"] = waiter.wish.why
-        return line | more | {"process": {"pid": 0, "exe": "", "cwd": ""}}
+        return line | more | {"process": {"pid": waiter.wish.pid, "exe": waiter.wish.exe, "cwd": ""}}
     inquiry = waiter.inquiry
     key = "allowRead" if operation.kind == "read" else "allowWrite"
     line |= {"kind": "filesystem", "code": "FILESYSTEM_DENIED", "path": shown(target)}

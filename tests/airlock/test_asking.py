@@ -431,6 +431,9 @@ for answer in (greeted("more.test"), greeted("more.test"), greeted("other.test")
         assert query["code"] == "NETWORK_DENIED"
         assert query["operation"] == "connect"
         assert query["target"] == f"more.test:{port}"
+        process = query["process"]
+        assert isinstance(process, dict)
+        assert "python3" in process["exe"]
         run.allow(query, scope="session", target="more.test")
         address = run.query()
         assert address["target"] == f"127.0.0.1:{port}"

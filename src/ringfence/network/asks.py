@@ -18,8 +18,8 @@ import struct
 import threading
 
 from .dial import Place
-from .judge import Denied, Unreachable
-from .run import Run, Who
+from .judge import Denied, Unreachable, Who
+from .run import Run
 
 QUESTION = struct.Struct("=QiIHH16sI128s")  # enforce/dial.h, struct question
 REPLY = struct.Struct("=QiIiI")  # and struct reply
@@ -127,7 +127,7 @@ class Asks:
     async def _answer(self, asked: Asked, who: Who, host: str, port: int, family: int) -> None:
         error, sock = 0, None
         try:
-            sock = await self._dial(host, port, family, not asked[2] & NONBLOCK)
+            sock = await self._dial(host, port, family, not asked[2] & NONBLOCK, who)
         except Denied as refused:
             self.run.denied(refused.target, refused.decision, who)
             error = errno.EACCES
@@ -142,10 +142,10 @@ class Asks:
         if sock is not None:
             sock.close()
 
-    async def _dial(self, host: str, port: int, family: int, waits: bool) -> socket.socket:
+    async def _dial(self, host: str, port: int, family: int, waits: bool, who: Who) -> socket.socket:
         """A socket of the family that the program has, connected or, when it does not wait, on its way."""
         dialler = self.run.dialler
-        name, judge = await dialler.permitted(host, port)
+        name, judge = await dialler.permitted(host, port, who)
         if dialler.parent_for(name, port):
             return await dialler.reach(name, judge, port)
         dialler.reached(name, port)

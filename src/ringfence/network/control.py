@@ -53,6 +53,8 @@ class Wish(msgspec.Struct, frozen=True):
     host: str
     port: int
     why: str = ""  # what the judge said
+    pid: int = 0  # who waits, as the run counts, where that is known, and its program
+    exe: str = ""
 
 
 class Granted(msgspec.Struct, frozen=True):

@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable
 
 from ..model import Decision, ParentProxy, Verdict
 from ..model.standins import is_stand_in
-from .judge import Denied, Judge, Unreachable
+from .judge import NOBODY, Denied, Judge, Unreachable, Who
 from .names import Names
 
 SECONDS = 20.0
@@ -35,7 +35,7 @@ class Dialler:
         self._loop = asyncio.get_running_loop()
         self._resolved: dict[tuple[str, int], tuple[float, list[Place]]] = {}
         self.reached: Callable[[str, int], None] = lambda _host, _port: None  # is told of every host that is dialled
-        self.ask: Callable[[str, int, Decision], Awaitable[Judge]] | None = None  # a person, where the judge says no
+        self.ask: Callable[[str, int, Decision, Who], Awaitable[Judge]] | None = None  # a person, after a no
 
     def target(self, host: str, port: int) -> str:
         """The host that is meant, in the form in which it is judged: the name, where an address stands for one. This is
@@ -51,7 +51,7 @@ class Dialler:
         host = self.judge.canonical(host)
         return self.names.name_of(host) or host if is_stand_in(host) else host
 
-    async def permitted(self, host: str, port: int) -> tuple[str, Judge]:
+    async def permitted(self, host: str, port: int, who: Who = NOBODY) -> tuple[str, Judge]:
         """The host that is meant, and the judge that allows it: where somebody can be asked, after an answer. Raises
         Denied."""
         try:
@@ -60,7 +60,7 @@ class Dialler:
             if self.ask is None:
                 raise
             name = self.meant(host)
-            return name, await self.ask(name, port, refused.decision)
+            return name, await self.ask(name, port, refused.decision, who)
 
     async def dial(self, host: str, port: int) -> socket.socket:
         """A connected socket to an allowed host. Raises Denied or Unreachable."""
@@ -102,7 +102,7 @@ class Dialler:
         found = await self._addresses(host, port)
         allowed, refused = _reachable(judge, host, port, found)
         if not allowed and refused is not None and refused[1].grant and self.ask is not None:
-            judge = await self.ask(refused[0], port, refused[1])  # the address itself must be named
+            judge = await self.ask(refused[0], port, refused[1], NOBODY)  # the address itself must be named
             allowed, refused = _reachable(judge, host, port, found)
         if not allowed:
             if refused is None:

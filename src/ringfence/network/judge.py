@@ -4,6 +4,9 @@ from typing import Protocol
 
 from ..model import Decision
 
+Who = tuple[int, str]  # a process, as the run counts, and its program
+NOBODY: Who = (0, "")
+
 
 class Judge(Protocol):
     """May a host, an address it leads to, or a name at any port be reached?"""

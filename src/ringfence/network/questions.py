@@ -8,7 +8,7 @@ import msgspec
 
 from ..model import Decision, Network
 from .control import Granted, Wish
-from .judge import Denied, Judge
+from .judge import Denied, Judge, Who
 
 _LONGEST = 1 << 20
 
@@ -25,13 +25,13 @@ class Questions:
         self._last = 0
         self._loop.add_reader(sock.fileno(), self._heard)
 
-    async def ask(self, host: str, port: int, decision: Decision) -> Judge:
+    async def ask(self, host: str, port: int, decision: Decision, who: Who) -> Judge:
         """The judge that allows it. Raises Denied."""
         number = self._numbers.get((host, port), 0)
         if not number:
             number = self._last = self._last + 1
             try:
-                self._socket.send(msgspec.json.encode(Wish(number, host, port, decision.reason)))
+                self._socket.send(msgspec.json.encode(Wish(number, host, port, decision.reason, *who)))
             except OSError:  # nobody is there, or more is asked than anybody reads
                 raise Denied(f"{host}:{port}", decision) from None
             self._numbers[host, port] = number

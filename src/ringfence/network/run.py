@@ -10,7 +10,7 @@ from typing import Any
 
 from ..model import Decision, ParentProxy, Verdict
 from .dial import Dialler
-from .judge import Denied, Judge
+from .judge import NOBODY, Denied, Judge, Who
 from .link import Link, Tunnel
 from .names import Names
 from .resolver import Resolver
@@ -22,8 +22,6 @@ LINGER_SECONDS = 5.0  # what is over, but for what was not taken yet
 _SWEEP_SECONDS = 5.0
 _REST_SECONDS = 0.1
 _BACKLOG_TURN = 64  # connections accepted before others are served
-
-Who = tuple[int, str]  # a process, as the run counts, and its program
 
 
 class Run:
@@ -144,7 +142,7 @@ class Run:
     def has_credential(self) -> bool:
         return bool(self._credential)
 
-    def denied(self, target: str, decision: Decision, who: Who = (0, "")) -> None:
+    def denied(self, target: str, decision: Decision, who: Who = NOBODY) -> None:
         """Tell of a refusal, or of a host that was dialled; each once, and of who asked first, where that is known."""
         key = (target, decision.reason)
         if key not in self._reported and len(self._reported) < 1000:

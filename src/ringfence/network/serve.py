@@ -16,11 +16,11 @@ from ..model import Decision, Network, Verdict
 from . import http_proxy, socks_proxy, ssh_agent
 from .asks import Asks
 from .control import Refusal, Serve, Work, receive
-from .judge import Denied, Judge, Unreachable
+from .judge import Denied, Judge, Unreachable, Who
 from .link import Link
 from .own import own_addresses
 from .questions import Questions
-from .run import IDLE_SECONDS, Run, Who
+from .run import IDLE_SECONDS, Run
 
 MakeJudge = Callable[[Network, frozenset[str], bool], Judge]  # the last: whether somebody can be asked
 
