@@ -79,6 +79,7 @@ class Desk:
         self._mark = f" [{mark}]" if mark else ""
         self.open: dict[Key, Question] = {}
         self.shown: list[Key] = []  # one, or a list
+        self._listed: list[Key] = []  # that list as it was shown
         self._near: dict[str, int] = {}  # how often something in a directory was asked for
         self._recent: deque[float] = deque(maxlen=MANY)
 
@@ -98,6 +99,8 @@ class Desk:
         if state not in ("answered", "withdrawn") or self.open.pop(key, None) is None or key not in self.shown:
             return ""
         self.shown.remove(key)
+        if self.shown:  # the rest of a list
+            return ""
         if state == "withdrawn":
             return "  nobody waits for it any more"
         return printable(f"  {line.get('action')} ({line.get('by')})")
@@ -115,7 +118,8 @@ class Desk:
         if not self.shown:
             self.shown = [*self.open] if len(self.open) > MANY else [*self.open][:1]
             self._recent.append(time.monotonic())
-        return self._list() if len(self.shown) > 1 else self._one(self.open[self.shown[0]])
+        self._listed = [*self.shown] if len(self.shown) > 1 else []
+        return self._list() if self._listed else self._one(self.open[self.shown[0]])
 
     def _one(self, question: Question) -> str:
         rest = len(self.open) - 1
@@ -136,8 +140,9 @@ class Desk:
     def typed(self, text: str) -> list[tuple[str, Line]]:
         """The answers that somebody typed, each with its run; none: show it again."""
         word = text.strip()
-        if len(self.shown) > 1 and word.isascii() and word.isdigit() and 0 < int(word) <= len(self.shown):
-            self.shown = [self.shown[int(word) - 1]]
+        if self._listed and word.isascii() and word.isdigit() and 0 < int(word) <= len(self._listed):
+            chosen = self._listed[int(word) - 1]  # as the person sees them, whatever was answered elsewhere meanwhile
+            self.shown = [chosen] if chosen in self.open else self.shown
             return []
         if word[:1].lower() == "d" and word.lower() in ("d", "deny"):
             return [self._line(key, "deny") for key in self.shown]

@@ -1,0 +1,97 @@
+"""What a person is shown, and what is meant by what is typed, without a terminal."""
+
+import pytest
+
+from ringfence.airlock.lines import Line
+from ringfence.cli.desk import MANY, Desk
+
+
+def query(number: int, path: str = "", **more: object) -> Line:
+    path = path or f"/home/me/d{number}/f"
+    above = path.rpartition("/")[0]
+    return {
+        "state": "query",
+        "query_id": str(number),
+        "operation": "read",
+        "path": path,
+        "choices": [path, above],
+        **more,
+    }
+
+
+def asked(count: int) -> Desk:
+    desk = Desk("word")
+    for number in range(1, count + 1):
+        desk.hear("run", "/ws", query(number))
+    return desk
+
+
+def test_one_after_the_other() -> None:
+    desk = asked(2)
+    assert "read /home/me/d1/f" in desk.show()
+    assert "[word]" in desk.show()
+    assert desk.typed("p") == [
+        ("run", {"query_id": "1", "action": "allow", "scope": "project", "target": "/home/me/d1/f"})
+    ]
+    assert (
+        desk.hear("run", "/ws", {"state": "answered", "query_id": "1", "action": "allow", "by": "x"}) == "  allow (x)"
+    )
+    assert "read /home/me/d2/f" in desk.show()
+    assert desk.typed("once") == [("run", {"query_id": "2", "action": "allow", "scope": "once"})]
+    assert desk.typed("d") == [("run", {"query_id": "2", "action": "deny", "scope": "once"})]
+    assert desk.typed("n") == [("run", {"query_id": "2", "action": "deny", "scope": "run"})]
+
+
+@pytest.mark.parametrize("text", ["", " ", "x", "yes", "allow", "oo", "1", "\x1b[A", "p p", "é"])
+def test_what_means_nothing_answers_nothing(text: str) -> None:
+    desk = asked(1)
+    before = desk.show()
+    assert desk.typed(text) == []
+    assert desk.show() == before
+
+
+def test_wider_narrower_and_another_target() -> None:
+    desk = asked(1)
+    desk.show()
+    assert desk.typed("+") == []
+    assert "p: --allow-read /home/me/d1 in /ws" in desk.show()
+    assert desk.typed("+") == []
+    assert desk.typed("o") == [("run", {"query_id": "1", "action": "allow", "scope": "once", "target": "/home/me/d1"})]
+    assert desk.typed("-") == []
+    assert "p: --allow-read /home/me/d1/f in /ws" in desk.show()
+    assert desk.typed("/home/me") == []
+    assert "a: --allow-read /home/me in every workspace" in desk.show()
+
+
+def test_a_number_means_the_line_that_was_shown() -> None:
+    """Also when somebody else has answered one above it meanwhile."""
+    desk = asked(MANY + 2)
+    assert f"{MANY + 2} questions" in desk.show()
+    assert desk.hear("run", "/ws", {"state": "answered", "query_id": "1", "action": "deny", "by": "watch"}) == ""
+    assert desk.typed("3") == []
+    assert "read /home/me/d3/f" in desk.show()
+    desk = asked(MANY + 2)
+    desk.show()
+    desk.hear("run", "/ws", {"state": "withdrawn", "query_id": "2"})
+    assert desk.typed("2") == []  # which is gone: the list again
+    assert f"{MANY + 1} questions" in desk.show()
+    assert len(desk.typed("s")) == MANY + 1
+
+
+def test_after_three_in_one_directory_the_directory_is_proposed() -> None:
+    desk = Desk()
+    for number in range(1, 5):
+        desk.hear("run", "/ws", query(number, f"/home/me/d/f{number}"))
+        desk.show()
+        desk.hear("run", "/ws", {"state": "answered", "query_id": str(number), "action": "allow", "by": "x"})
+    desk.hear("run", "/ws", query(5, "/home/me/d/f5"))
+    assert "p: --allow-read /home/me/d in /ws" in desk.show()
+
+
+def test_names_steer_nothing() -> None:
+    desk = Desk()
+    hostile = "/home/me/\x1b]0;x\x07\n\u202egnp.exe"
+    desk.hear("run", "/w\x1bs", query(1, hostile, process={"exe": "/bin/\x9b31m", "pid": 1}))
+    shown = desk.show()
+    assert all(char.isprintable() or char == "\n" for char in shown)
+    assert len(shown.split("\n")) == 5
