@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 import msgspec
 
 from . import policy
-from .model import Outcome
+from .model import Asking, Outcome
 from .record import Record
 from .run import LOOKS, STREAM_NAMES, Job, Living, check_words, launch, make_job, make_request, with_limits
 
@@ -198,6 +198,7 @@ async def start(
     timeout: float | None = None,
     limits: Mapping[str, float | str] | None = None,
     as_root: bool = False,
+    ask: Asking | None = None,
 ) -> AsyncIterator[Running]:
     """Run a command inside its workspace while other things go on; leaving ends it, and everything it started.
 
@@ -208,7 +209,9 @@ async def start(
     """
     check_words(argv)
     data = b"" if isinstance(input, Input) else input
+    flags = msgspec.structs.replace(flags or policy.Flags(), ask=True) if ask else flags
     job = make_job(argv, make_request(workspace, cwd, with_limits(flags, limits), as_root), env, capture, data)
+    job = msgspec.structs.replace(job, asking=ask) if ask else job
     finish = not isinstance(input, Input)
     with Record(job.request, argv, job.environ) as record:
         for left in reversed(range(LOOKS)):

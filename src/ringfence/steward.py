@@ -19,8 +19,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from . import model
-from .model import RingfenceError, UsageError, WorkspaceError
+from .model import Asking, RingfenceError, UsageError, WorkspaceError
 from .policy import Flags
 from .start import start
 from .workspace.paths import DIRECTORY, canonical, is_inside, open_beneath, open_directory, read_beneath
@@ -229,7 +228,7 @@ _asker: asyncio.StreamWriter | None = None  # to the one who asks for the run th
 async def asking(wanted: bool) -> AsyncIterator[dict[str, Any]]:
     """Pass on what a run asks, a line each; what a run is given for that."""
     global _asker
-    if not wanted or not hasattr(model, "Asking"):  # until runs can ask
+    if not wanted:
         yield {}
         return
     ours, theirs = socket.socketpair()
@@ -238,7 +237,7 @@ async def asking(wanted: bool) -> AsyncIterator[dict[str, Any]]:
         _asker = writer
         task = asyncio.ensure_future(_pass_on(reader))
         try:
-            yield {"ask_fd": theirs.fileno()}
+            yield {"ask": Asking(fd=theirs.fileno())}
         finally:
             _asker = None
             task.cancel()

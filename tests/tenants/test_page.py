@@ -136,6 +136,48 @@ def test_output_as_it_comes_and_denials_with_their_reasons(browser: Browser, pla
     browser.shot("denied")
 
 
+ANSWERS = [
+    ("once", "twelve", 0),
+    ("deny", "", 1),
+    ("session", "twelve", 0),
+    ("project", "twelve", 0),
+    ("always", "twelve", 0),
+]
+
+
+@pytest.mark.parametrize(("answer", "said", "status"), ANSWERS)
+def test_a_person_answers_and_the_paused_command_goes_on(
+    browser: Browser, place: Place, answer: str, said: str, status: int
+) -> None:
+    """The command waits in the kernel; the question comes to the page by itself, with the exact rule."""
+    target = f"{place.shared}/{answer}"
+    Path(target).write_text("twelve\n")
+    Path(target).chmod(0o644)
+    run(browser, place, f'sh -c "echo before; cat {target}; echo after $?"', ask=True)
+    browser.reads("before", "#output")
+    browser.reads(f"read {target}", "#questions")
+    assert "after" not in browser.text("#output")
+    assert f"--allow-read {target} in " in browser.text("#questions")
+    until(lambda: not browser.run("return document.querySelector('form.question').inert") or _missing("inert"), 5)
+    assert browser.role("button[value=project]") == ("button", "Project")
+    if answer == "session":  # the rule that is shown follows what it is to name
+        browser.click(f"option[value='{place.shared}']")
+        browser.reads(f"--allow-read {place.shared} in ", "#questions")
+        browser.click(f"option[value='{target}']")
+    browser.shot(f"question-{answer}")
+    browser.run("arguments[0].focus()", browser.element(f"button[value={answer}]"))
+    browser.press(ENTER)
+    browser.reads(f"after {status}", "#output")
+    assert (said in browser.text("#output").split()) == (said != "")
+    browser.reads("exit 0", "#facts")
+    browser.go(f"{place.origin}{place.home}/approvals")
+    assert (target in browser.text("main")) == (answer in ("session", "project", "always"))
+    if answer == "project":
+        browser.shot("approvals")
+        browser.click(f"button[aria-label*='{target}']")
+        until(lambda: target not in browser.text("main") or _missing("it is still there"), 10)
+
+
 def test_a_list_that_is_watched_changes_by_itself(browser: Browser, place: Place) -> None:
     browser.go(place.origin + place.home)
     browser.find("#runs")
