@@ -205,9 +205,10 @@ class Spawner:
                         os.close(lifeline)
                         raise
                     if pid == 0:
-                        _become_steward((*held, life), tell, workspace, words, environ, groups)
-            if _word(told) != b"":
+                        _become_steward((*held, life), tell, workspace, words, environ)
+            if _word(told) != b"" or not _is_placed(pid, groups):
                 os.close(lifeline)
+                os.kill(pid, signal.SIGKILL)
                 os.waitpid(pid, 0)
                 raise TenantError(TenantFault.FAILED, workspace.tenant, "no process could become this tenant")
         return pid, lifeline
@@ -269,6 +270,17 @@ def _closing(fd: int) -> Iterator[None]:
         os.close(fd)
 
 
+def _is_placed(pid: int, groups: Sequence[int]) -> bool:
+    """Put a steward into its tenant's groups. Not before it is the tenant: we wait for that, and in its group it would
+    have its turn among all the tenant's. It is a Python that starts, and has heard nothing yet."""
+    try:
+        for fd in groups:
+            os.write(fd, str(pid).encode())
+    except OSError:
+        return False
+    return True
+
+
 def _word(told: int) -> bytes:
     """What the child says before it is another program: nothing, when all went well."""
     until = time.monotonic() + PATIENCE
@@ -289,12 +301,9 @@ def _become_steward(
     workspace: Workspace,
     words: tuple[str, ...],
     environ: dict[str, str],
-    groups: Sequence[int],
 ) -> None:
     """In the child: never returns. Its word is the end of the pipe when exec has closed it."""
     try:
-        for fd in groups:
-            os.write(fd, b"0")
         os.setsid()
         for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
             with contextlib.suppress(OSError):

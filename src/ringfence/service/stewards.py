@@ -12,7 +12,7 @@ from .trouble import Trouble
 
 MOST_LINE = 32 << 20
 MOST_ANSWER = 4096
-PATIENCE = 30.0
+PATIENCE = 60.0
 LONGEST = 120.0  # for one question
 AT_ONCE = 4  # questions of one tenant
 IDLE, MOST_IDLE = 20.0, 48  # seconds, and how many wait for the next question

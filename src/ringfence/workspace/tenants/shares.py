@@ -14,6 +14,8 @@ from ...model.tenant import TenantFault
 
 ROOT = "/sys/fs/cgroup"
 CONTROLLERS = ("cpu", "memory", "pids")
+# Of all tenants together, in version 1, where their group stands beside single processes of 1024 each.
+WEIGHT = 8192 * (os.cpu_count() or 1)
 # a limit of a tenant: its controller, and its file in version 1 and 2
 FILES = {
     "memory": ("memory", "memory.limit_in_bytes", "memory.max"),
@@ -33,13 +35,15 @@ class Shares:
                 self._tops = dict.fromkeys(CONTROLLERS, _divided(f"{root}{groups.get('', '/')}".rstrip("/")))
             else:
                 self._tops = {name: _made(f"{root}/{name}{groups[name]}") for name in CONTROLLERS if name in groups}
+                if "cpu" in self._tops:
+                    _put(f"{self._tops['cpu']}/cpu.shares", WEIGHT)
 
     @property
     def controllers(self) -> tuple[str, ...]:
         return tuple(self._tops)
 
     def open(self, user: str, limits: Mapping[str, int]) -> list[int]:
-        """Where a process of the tenant's writes itself down before it is the tenant: a descriptor each."""
+        """Where a process of the tenant's is written down: a descriptor each."""
         for name in FILES.keys() & limits.keys():
             if FILES[name][0] not in self._tops:
                 what = f"its limit of {name} cannot be held: the spawner has no control group for it"
