@@ -76,27 +76,23 @@ static long open_as_spelled(struct asked *asked, uint64_t directory, uint64_t fl
 	uint32_t type;
 	long fd, answer = 0;
 
+	spell(directory, first.path); /* whoever hears of it, or is asked about it, hears of the path */
 	if (!spell_out(asked, (int32_t)directory, first.path))
 		return 0;
 	fd = CALL(openat2, AT_FDCWD, P(first.path), P(&how), sizeof(how), 0);
 	if (fd < 0) {
 		asked->is_clean = fd == -E_NOENT;
-		spell(directory, first.path);
 		return asked->is_clean ? fd : 0;
 	}
 	if (!CALL(statx, fd, P(""), AT_EMPTY_PATH, 1 /* STATX_TYPE */, P(&facts)) && is_as_spelled(fd, &facts)) {
 		type = facts.mode & TYPE_MASK;
 		if ((type == DIRECTORY_ || type == REGULAR_) && is_judged())
 			answer = judge_path(asked, READS);
-		if (answer)
-			spell(directory, first.path); /* whoever is asked about it sees it */
 		if ((type == DIRECTORY_ || type == REGULAR_) && !answer) {
 			asked->is_clean = 1;
 			return give_to_read(asked, fd, flags);
 		}
 	}
-	if (answer)
-		spell(directory, first.path);
 	close_fd(fd);
 	return answer;
 }

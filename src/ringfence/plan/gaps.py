@@ -67,15 +67,12 @@ def glob_gaps(policy: Policy, disk: Disk, held: bool = False) -> list[Gap]:
     """Patterns are looked for when the run starts: what comes later is not among what was found. Where the warden holds
     those that deny something, the others are left: they grant what was there."""
     patterns = [rule for rule in policy.rules if rule.glob and not rule.implied]
-    executed = [rule for rule in patterns if held and rule.access is Access.READ and rule.verdict is not Verdict.ALLOW]
+    executed = held and any(rule.access is Access.READ and rule.verdict is not Verdict.ALLOW for rule in patterns)
     if held:
         patterns = [rule for rule in patterns if rule.verdict is Verdict.ALLOW]
     why = "no other process can execute for the command, and a path that was judged could be another by then"
-    gaps = [
-        Gap(f"programs that match {rule.path} and appear later not executed", why, Need.WANTED, rule.origin)
-        for rule in executed
-    ]
-    gaps += [
+    gaps = [Gap("programs that match a denied pattern and appear later not executed", why, Need.WANTED, BUILT_IN)]
+    gaps = gaps * executed + [
         Gap(
             f"the pattern {rule.path} for names that appear later",
             "patterns are looked for on the disk when the run starts",
