@@ -1,6 +1,7 @@
 """Control groups of tenants: by the kernel's own version 1 here, and by a tree that is laid out as version 2 is."""
 
 import os
+import time
 from pathlib import Path
 
 import pytest
@@ -67,6 +68,16 @@ def test_version_two_is_divided_below_our_own_group(tmp_path: Path) -> None:
     os.close(held)
     written = {path.name: path.read_text() for path in (group / "site-a").iterdir()}
     assert written == {"cgroup.procs": "0", "memory.max": str(1 << 30), "pids.max": "64"}
+
+
+def test_what_a_killed_spawner_left_is_swept(tmp_path: Path) -> None:
+    laid_out(tmp_path)
+    group = tmp_path / "system.slice/ringfence-spawner.service"
+    for name, age in (("site-old", 100), ("site-new", 0), ("other", 100)):
+        (group / name).mkdir()
+        os.utime(group / name, (time.time() - age,) * 2)
+    Shares(str(tmp_path), str(tmp_path / "own"))
+    assert {path.name for path in group.iterdir() if path.is_dir()} == {"spawner", "site-a", "site-new", "other"}
 
 
 def test_a_limit_that_cannot_be_held_is_an_error_and_a_share_is_not(tmp_path: Path) -> None:

@@ -7,12 +7,14 @@ spawner's own group. Root writes here; the tenant cannot.
 
 import contextlib
 import os
+import time
 from collections.abc import Mapping
 
 from ...model import TenantError
 from ...model.tenant import TenantFault
 
 ROOT = "/sys/fs/cgroup"
+PREFIX, NEW = "site-", 60.0  # of tenants' users; seconds
 CONTROLLERS = ("cpu", "memory", "pids")
 # Of all tenants together, in version 1, where their group stands beside single processes of 1024 each.
 WEIGHT = 8192 * (os.cpu_count() or 1)
@@ -37,6 +39,15 @@ class Shares:
                 self._tops = {name: _made(f"{root}/{name}{groups[name]}") for name in CONTROLLERS if name in groups}
                 if "cpu" in self._tops:
                     _put(f"{self._tops['cpu']}/cpu.shares", WEIGHT)
+        self._sweep()
+
+    def _sweep(self) -> None:
+        """Remove what a killed spawner left. What has processes stays, and what is new: it may be about to have one."""
+        for top in dict.fromkeys(self._tops.values()):
+            for name in os.listdir(top):
+                with contextlib.suppress(OSError):
+                    if name.startswith(PREFIX) and time.time() - os.stat(f"{top}/{name}").st_mtime > NEW:
+                        os.rmdir(f"{top}/{name}")
 
     @property
     def controllers(self) -> tuple[str, ...]:
