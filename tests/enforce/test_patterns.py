@@ -80,7 +80,7 @@ def test_a_path_is_no_pattern() -> None:
     steps, judged = patterns.lower(Policy("/w", (denied, named)))
 
     assert steps[1].strings == (b"w", b"a[*][[]b][{]c}[?]")
-    assert judged == Judged.READS | Judged.WRITES
+    assert judged == Judged.READS | Judged.WRITES | Judged.ATTRIBUTES
     assert {step.kind for step in steps} == {StepKind.PATTERN}
 
 
