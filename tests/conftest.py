@@ -5,11 +5,14 @@ second is a skip. The third is a skip for a person and a failure in CI, and so i
 """
 
 import ctypes
+import fcntl
 import functools
 import os
 import pathlib
 import shutil
 import subprocess
+import tempfile
+import time
 from collections.abc import Callable, Generator
 from typing import NamedTuple
 
@@ -74,6 +77,29 @@ def needs_root() -> Unmet | None:
     return None if os.geteuid() == 0 else Unmet("not started by root", excused=True)
 
 
+@functools.cache
+def needs_crash_programs() -> Unmet | None:
+    """The kernel looks for a program that it starts for a crash below its own root, which need not be ours."""
+    if os.geteuid() != 0:
+        return needs_root()
+    with tempfile.TemporaryDirectory() as base, open("/proc/sys/kernel/core_pattern", "r+") as pattern:
+        program = pathlib.Path(base, "started")
+        program.write_text(f'#!/bin/sh\ncat > /dev/null\n: > "{base}/told"\n')
+        program.chmod(0o755)
+        fcntl.flock(pattern, fcntl.LOCK_EX)
+        before = pattern.read()
+        try:
+            pathlib.Path(pattern.name).write_text(f"|{program}")
+            subprocess.run(["sh", "-c", "kill -SEGV $$"], check=False)
+            for _ in range(300):
+                if os.path.exists(f"{base}/told"):
+                    return None
+                time.sleep(0.01)
+        finally:
+            pathlib.Path(pattern.name).write_text(before)
+    return Unmet("the kernel finds no program of ours for a crash", excused=True)
+
+
 def needs_agents() -> Unmet | None:
     root = pathlib.Path(__file__).parent.parent
     if (root / ".agents" / "bin").is_dir():
@@ -103,6 +129,7 @@ NEEDS: tuple[Callable[..., Unmet | None], ...] = (
     needs_strace,
     needs_bwrap,
     needs_agents,
+    needs_crash_programs,
     needs_program,
 )
 EXCUSED = pytest.StashKey[bool]()

@@ -69,7 +69,7 @@ def crash_bare(ground: Ground, name: str) -> None:
     subprocess.run(words, cwd=ground.workspace, env=environment(ground), check=True, capture_output=True, timeout=30)
 
 
-@pytest.mark.needs_root
+@pytest.mark.needs_crash_programs
 @EVERY_WALL
 def test_no_program_is_started_outside_for_a_crash_inside(field: Field, handler: Path) -> None:
     ground = field.ground()

@@ -95,6 +95,7 @@ def kill_each(hosting: Hosting, spawner: Served, made: Living, database: Server,
 
 
 @NEEDS_SERVER
+@pytest.mark.timeout(240)  # three are killed and started again, with runs in between
 def test_each_is_killed_in_the_middle(hosting: Hosting) -> None:
     names = [hosting.create(word).name for word in ("a", "b")]
     with server() as database, served(hosting) as spawner, living(spawner, {"all": tuple(names)}, database.url) as made:

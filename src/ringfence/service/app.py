@@ -3,6 +3,7 @@
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable
 
+import idna
 import msgspec
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -15,6 +16,8 @@ from . import handlers, page
 from .desk import Service
 from .guard import Guarded
 from .trouble import STATUS, Trouble, on_trouble
+
+idna.encode("bücher.example", uts46=True)  # its tables are imported late, and we may not be able to by then
 
 Handler = Callable[[Service, Request], Awaitable[Response]]
 
