@@ -10,7 +10,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from tests.attacks.conftest import PYTHON, ROOT, Field
+from tests.attacks.conftest import PYTHON, Field
 
 from ringfence.enforce import shelf
 from ringfence.enforce.removal import remove_tree
@@ -77,7 +77,7 @@ def test_links_in_a_tree_are_removed_and_not_followed(tmp_path: Path) -> None:
     assert sorted(path.name for path in outside.iterdir()) == ["file", "inner"]
 
 
-@pytest.mark.skipif(not ROOT, reason="only root tidies up for somebody else")
+@pytest.mark.needs_root
 def test_root_does_not_follow_a_link_in_a_place_for_caches(field: Field, monkeypatch: pytest.MonkeyPatch) -> None:
     if field.walls.who == "root":
         return  # then the place is in its own home

@@ -48,6 +48,7 @@ def observe(command: str, root: Path, home: Path, first: str = "") -> Truth:
     environment = {
         "PATH": "/usr/local/bin:/usr/bin:/bin",
         "HOME": str(home),
+        "MAVEN_OPTS": f"-Duser.home={home}",  # it would ask who we are
         "GIT_CONFIG_NOSYSTEM": "1",
         "LC_ALL": "C.UTF-8",
     }

@@ -87,7 +87,11 @@ def attempt(call):
 """
 
 
-@pytest.fixture(params=["view", pytest.param("bubblewrap", marks=pytest.mark.needs_bwrap)])
+# A plain user's mount of our names takes a user namespace in which the owner of bubblewrap's program is not root.
+BUBBLEWRAP = pytest.param("bubblewrap", marks=[pytest.mark.needs_bwrap, pytest.mark.needs_root])
+
+
+@pytest.fixture(params=["view", BUBBLEWRAP])
 def world(request: pytest.FixtureRequest) -> Iterator[World]:
     with tempfile.TemporaryDirectory(dir="/var/tmp") as base:
         yield World(Path(base), request.param)
