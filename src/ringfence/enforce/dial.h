@@ -8,6 +8,7 @@
 #ifndef RINGFENCE_DIAL_H
 #define RINGFENCE_DIAL_H
 
+#include "mail.h"
 #include "ready.h"
 
 /* With bubblewrap nobody may open the port for names. Who connects to it is led to the one that could be opened. */
@@ -145,53 +146,26 @@ static void lose_gate(void)
 static void give_socket(void)
 {
 	struct question question = {.id = ~0UL};
-	struct {
-		void *base;
-		size_t size;
-	} part = {&question, sizeof(question)};
-	struct {
-		size_t size;
-		int32_t level, type, fd, pad;
-	} given = {20, SOL_SOCKET_, 1 /* SCM_RIGHTS */, -1, 0};
-	struct {
-		void *name;
-		uint32_t name_size;
-		void *parts;
-		size_t count;
-		void *control;
-		size_t control_size;
-		int32_t flags;
-	} message = {NULL, 0, &part, 1, &given, sizeof(given), 0};
+	struct mail mail;
+	long fd = CALL(socket, AF_INET_, STREAM_ | O_CLOEXEC, 0, 0, 0);
 
-	given.fd = (int32_t)CALL(socket, AF_INET_, STREAM_ | O_CLOEXEC, 0, 0, 0);
-	message.control_size = given.fd < 0 ? 0 : sizeof(given);
-	CALL(sendmsg, GATE_AT, P(&message), 0x4040 /* MSG_NOSIGNAL | MSG_DONTWAIT */, 0, 0);
+	address(&mail, &question, sizeof(question), 1);
+	mail.given.fds[0] = (int32_t)fd;
+	if (fd < 0)
+		mail.message.control_size = 0;
+	CALL(sendmsg, GATE_AT, P(&mail.message), 0x4040 /* MSG_NOSIGNAL | MSG_DONTWAIT */, 0, 0);
 }
 
 /* An answer of the gate's, or its wish for a socket. */
 static void hear_gate(void)
 {
 	struct reply reply;
-	struct {
-		void *base;
-		size_t size;
-	} part = {&reply, sizeof(reply)};
-	struct {
-		size_t size;
-		int32_t level, type, fd, pad;
-	} given = {0, 0, 0, -1, 0};
-	struct {
-		void *name;
-		uint32_t name_size;
-		void *parts;
-		size_t count;
-		void *control;
-		size_t control_size;
-		int32_t flags;
-	} message = {NULL, 0, &part, 1, &given, sizeof(given), 0};
-	long answer = CALL(recvmsg, GATE_AT, P(&message), 0x40000000 /* MSG_CMSG_CLOEXEC */, 0, 0);
+	struct mail mail;
+	long answer;
 	int slot = 0;
 
+	address(&mail, &reply, sizeof(reply), 1);
+	answer = fetch_mail(GATE_AT, &mail);
 	if (answer != sizeof(reply) || !reply.id) {
 		if (answer != -EINTR_ && answer != -EAGAIN_)
 			lose_gate();
@@ -207,7 +181,7 @@ static void hear_gate(void)
 
 		dial.pending[slot].id = 0;
 		dial.asked--;
-		answer = reply.error ? -reply.error : given.size == 20 ? hand_in(&asked, &reply, given.fd) : -ENETDOWN_;
+		answer = reply.error ? -reply.error : has_enclosed(&mail, 1) ? hand_in(&asked, &reply, mail.given.fds[0]) : -ENETDOWN_;
 		answer_by(&asked, answer, 0);
 	}
 	CALL(close_range, FIRST_FREE, HELD_FROM - 1, 0, 0, 0);

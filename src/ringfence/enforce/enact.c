@@ -11,6 +11,7 @@
  * done, and the same check is written a second time in enact.py; the tests hold the two against each other.
  */
 #include "bubblewrap.h"
+#include "mail.h"
 
 static long ruleset = -1; /* Landlock's, while it is being filled */
 static const char *vector[MOST_VECTOR + 2]; /* arguments, then environment; more than the kernel would take */
@@ -226,25 +227,12 @@ static long tell(long status, uint32_t tag, uint32_t step, uint32_t kind, long e
 static long lend(long status, uint32_t tag, long fd)
 {
 	struct record record = {tag, 0, 0, 0};
-	struct {
-		void *base;
-		size_t size;
-	} part = {&record, sizeof(record)};
-	struct {
-		size_t size;
-		int32_t level, type, fd, pad;
-	} given = {20, 1 /* SOL_SOCKET */, 1 /* SCM_RIGHTS */, (int32_t)fd, 0};
-	struct {
-		void *name;
-		uint32_t name_size;
-		void *parts;
-		size_t count;
-		void *control;
-		size_t control_size;
-		int32_t flags;
-	} message = {NULL, 0, &part, 1, &given, sizeof(given), 0};
-	long answer = CALL(sendmsg, status, P(&message), 0, 0, 0);
+	struct mail mail;
+	long answer;
 
+	address(&mail, &record, sizeof(record), 1);
+	mail.given.fds[0] = (int32_t)fd;
+	answer = CALL(sendmsg, status, P(&mail.message), 0, 0, 0);
 	return answer < 0 ? answer : 0;
 }
 

@@ -8,36 +8,6 @@
  * Nobody waits for a child: whoever asked for it is told of its end on its status channel.
  */
 
-/* One message with some descriptors, four at most. */
-struct mail {
-	struct {
-		void *base;
-		size_t size;
-	} part;
-	struct {
-		size_t size;
-		int32_t level, type, fds[4];
-	} given;
-	struct {
-		void *name;
-		uint32_t name_size;
-		void *parts;
-		size_t count;
-		void *control;
-		size_t control_size;
-		int32_t flags;
-	} message;
-};
-
-static void address(struct mail *mail, void *content, size_t size, size_t count)
-{
-	*mail = (struct mail){{content, size}, {16 + 4 * count, 1 /* SOL_SOCKET */, 1 /* SCM_RIGHTS */, {-1, -1, -1, -1}}, {0}};
-	mail->message.parts = &mail->part;
-	mail->message.count = 1;
-	mail->message.control = &mail->given;
-	mail->message.control_size = 16 + 4 * count;
-}
-
 /* A message with exactly so many descriptors; the answer is its length, and 0 or less is the end. */
 static long receive(uint64_t socket, void *into, size_t room, int32_t *fds, size_t count)
 {
@@ -45,11 +15,10 @@ static long receive(uint64_t socket, void *into, size_t room, int32_t *fds, size
 	long answer;
 
 	address(&mail, into, room, count);
-	answer = CALL(recvmsg, socket, P(&mail.message), 0x40000000 /* MSG_CMSG_CLOEXEC */, 0, 0);
+	answer = fetch_mail(socket, &mail);
 	if (answer <= 0)
 		return answer;
-	if (mail.message.flags & (8 | 32) /* MSG_CTRUNC, MSG_TRUNC */ || mail.message.control_size < 16 + 4 * count ||
-	    mail.given.size != 16 + 4 * count || mail.given.level != 1 || mail.given.type != 1)
+	if (mail.message.flags & (8 | 32) /* MSG_CTRUNC, MSG_TRUNC */ || !has_enclosed(&mail, count))
 		return -E_PROTO;
 	for (size_t i = 0; i < count; i++)
 		fds[i] = mail.given.fds[i];

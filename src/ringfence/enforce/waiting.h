@@ -207,26 +207,12 @@ static void lose_answers(void)
 static void hear_answer(void)
 {
 	static struct verdict verdict;
-	struct {
-		void *base;
-		size_t size;
-	} part = {&verdict, sizeof(verdict) - 1};
-	struct {
-		size_t size;
-		int32_t level, type, fd, pad;
-	} given = {0, 0, 0, -1, 0};
-	struct {
-		void *name;
-		uint32_t name_size;
-		void *parts;
-		size_t count;
-		void *control;
-		size_t control_size;
-		int32_t flags;
-	} message = {NULL, 0, &part, 1, &given, sizeof(given), 0};
-	long answer, got = CALL(recvmsg, QUESTIONS_AT, P(&message), 0x40000000 /* MSG_CMSG_CLOEXEC */, 0, 0);
+	struct mail mail;
+	long answer, got;
 	struct waiting *wait = questions.calls;
 
+	address(&mail, &verdict, sizeof(verdict) - 1, 1);
+	got = fetch_mail(QUESTIONS_AT, &mail);
 	if (got < (long)offsetof(struct verdict, path) || !verdict.id) {
 		if (got != -EINTR_ && got != -EAGAIN_)
 			lose_answers();
@@ -241,7 +227,7 @@ static void hear_answer(void)
 
 		answer = verdict.error ? -(long)(verdict.error & 0xfff) : 0;
 		if (verdict.what == IS_HANDED)
-			answer = given.size == 20 ? answer_with(&asked, given.fd, wait->flags) : wait->error;
+			answer = has_enclosed(&mail, 1) ? answer_with(&asked, mail.given.fds[0], wait->flags) : wait->error;
 		else if (verdict.what == IS_NAMED)
 			answer = open_granted(&asked, verdict.path, wait->flags);
 		if (answer != ANSWERED)

@@ -333,48 +333,16 @@ static long keep_only(long status, long signals)
 	return answer < 0 ? answer : CALL(close_range, count, ~0U, 0, 0, 0);
 }
 
-/* One descriptor with a byte, over a socket. */
-struct parcel {
-	struct {
-		void *base;
-		size_t size;
-	} part;
-	struct {
-		size_t size;
-		int32_t level, type, fd, pad;
-	} given;
-	struct {
-		void *name;
-		uint32_t name_size;
-		void *parts;
-		size_t count;
-		void *control;
-		size_t control_size;
-		int32_t flags;
-	} message;
-	uint8_t byte;
-};
-
-static void pack(struct parcel *parcel, int32_t fd)
-{
-	*parcel = (struct parcel){.given = {20, 1 /* SOL_SOCKET */, 1 /* SCM_RIGHTS */, fd, 0}, .byte = 1};
-	parcel->part.base = &parcel->byte;
-	parcel->part.size = 1;
-	parcel->message.parts = &parcel->part;
-	parcel->message.count = 1;
-	parcel->message.control = &parcel->given;
-	parcel->message.control_size = sizeof(parcel->given);
-}
-
 /* In the command: give the listener to the warden, and wait until it has it. */
 static long hand_over(long listener)
 {
-	struct parcel parcel;
-	uint8_t byte;
+	struct mail mail;
+	uint8_t byte = 1;
 	long answer;
 
-	pack(&parcel, (int32_t)listener);
-	answer = CALL(sendmsg, command_hand, P(&parcel.message), 0, 0, 0);
+	address(&mail, &byte, 1, 1);
+	mail.given.fds[0] = (int32_t)listener;
+	answer = CALL(sendmsg, command_hand, P(&mail.message), 0, 0, 0);
 	if (answer >= 0)
 		answer = CALL(read, command_hand, P(&byte), 1, 0, 0);
 	close_fd(listener);
@@ -387,18 +355,19 @@ static long hand_over(long listener)
  * has ended before; that is told when it is reaped. */
 static int take_over(void)
 {
-	struct parcel parcel;
+	struct mail mail;
 	uint8_t byte = 1;
 	long answer;
 
-	pack(&parcel, -1);
-	answer = CALL(recvmsg, LISTENER, P(&parcel.message), 0x40000000 /* MSG_CMSG_CLOEXEC */, 0, 0);
+	address(&mail, &byte, 1, 1);
+	answer = fetch_mail(LISTENER, &mail);
 	warden.hand = -1;
 	if (!answer)
 		return -1;
-	if (answer == 1 && parcel.given.fd > LISTENER)
-		CALL(write, LISTENER, P(&byte), 1, 0, 0); /* or it has just ended */
-	if (answer != 1 || CALL(dup3, parcel.given.fd, LISTENER, O_CLOEXEC, 0, 0) < 0)
+	if (answer != 1 || !has_enclosed(&mail, 1))
+		leave(125);
+	CALL(write, LISTENER, P(&byte), 1, 0, 0); /* or it has just ended */
+	if (CALL(dup3, mail.given.fds[0], LISTENER, O_CLOEXEC, 0, 0) < 0)
 		leave(125);
 	CALL(close_range, FIRST_FREE, HELD_FROM - 1, 0, 0, 0);
 	/* Whoever asks sleeps while we work and we while it does: on one processor that is three times as fast. Since 6.6. */
