@@ -5,6 +5,7 @@ back the exit code, the records and the output. Launches by way of `enforce.star
 """
 
 import contextlib
+import fcntl
 import os
 import runpy
 import signal
@@ -249,7 +250,17 @@ class Site:
 
 
 @pytest.fixture
-def site(tmp_path: Path) -> Iterator[Site]:
+def settled() -> Iterator[None]:
+    """Nobody makes or removes a user meanwhile: that replaces files which a plan names, and a plan holds for what it
+    saw. Other tests do, at the same time; useradd waits for this lock."""
+    with contextlib.ExitStack() as stack:
+        if os.geteuid() == 0:
+            fcntl.lockf(stack.enter_context(open("/etc/.pwd.lock", "r+b")), fcntl.LOCK_SH)
+        yield
+
+
+@pytest.fixture
+def site(tmp_path: Path, settled: None) -> Iterator[Site]:
     made = Site(tmp_path / "site")
     yield made
     made.close()
