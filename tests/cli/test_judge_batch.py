@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 PROGRAM = Path(sys.executable).parent / "ringfence"
-AS_ROOT = ["--as-root"] if os.geteuid() == 0 else []
 
 
 def call(command: object, **more: object) -> str:
@@ -48,7 +47,7 @@ def test_each_line_is_answered_and_none_by_a_mistaken_yes(options: list[str], tm
     os.symlink(b"/nowhere\xff/a", os.fsencode(tmp_path / "ws" / "link"))
     lines = (*HOSTILE, *(json.dumps({"tool": "write", "input": {"path": path}}) for path in ("link", "link/x")))
     done = subprocess.run(
-        [PROGRAM, "judge", "--jsonl", *AS_ROOT, *options], cwd=tmp_path / "ws", capture_output=True, timeout=60,
+        [PROGRAM, "judge", "--jsonl", *options], cwd=tmp_path / "ws", capture_output=True, timeout=60,
         input="".join(f"{line}\n" for line in (*lines, call("ls"))).encode(),
     )  # fmt: skip
     answers = [json.loads(line)["verdict"] for line in done.stdout.splitlines()]

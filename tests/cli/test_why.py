@@ -10,12 +10,11 @@ import pytest
 from tests.attacks.conftest import SECONDS
 
 RINGFENCE = [str(Path(sys.executable).with_name("ringfence")), "why"]
-AS_ROOT = ["--as-root"] if os.geteuid() == 0 else []
 
 
 def why(workspace: Path, *words: str, lines: str = "") -> "subprocess.CompletedProcess[str]":
     environ = {"PATH": os.environ["PATH"], "HOME": str(workspace.parent / "home"), "LANG": "C.UTF-8"}
-    command = [*RINGFENCE, *AS_ROOT, *words]
+    command = [*RINGFENCE, *words]
     return subprocess.run(
         command, cwd=workspace, env=environ, input=lines, capture_output=True, text=True, timeout=SECONDS
     )
@@ -120,7 +119,7 @@ def test_a_host_is_judged_by_name_and_port(workspace: Path) -> None:
 
 
 def test_whoever_asks_may_wait_for_each_answer(workspace: Path) -> None:
-    command = [*RINGFENCE, *AS_ROOT, "--jsonl"]
+    command = [*RINGFENCE, "--jsonl"]
     with subprocess.Popen(command, cwd=workspace, stdin=-1, stdout=-1, text=True) as process:
         assert process.stdin is not None
         assert process.stdout is not None

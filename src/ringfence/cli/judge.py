@@ -62,7 +62,7 @@ def by_policy(values: Values, cwd: str) -> Bounds:
     from ..run import make_request
 
     here = cwd or os.getcwd()
-    request = make_request(one(values, "--workspace"), here, flags_of(values), "--as-root" in values)
+    request = make_request(one(values, "--workspace"), here, flags_of(values), as_root=True)
     return bounds_of(request.workspace, load_policy(request), home=request.home)
 
 

@@ -28,7 +28,7 @@ def main(words: list[str]) -> int:
     if rest == ["schema"]:
         print(dump(schema()))
         return 0
-    request = make_request(one(values, "--workspace"), os.getcwd(), flags_of(values), "--as-root" in values)
+    request = make_request(one(values, "--workspace"), os.getcwd(), flags_of(values), as_root=True)
     found = load_policy(request)
     if rest == ["check"]:
         files = list(found.sources)

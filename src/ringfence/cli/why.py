@@ -43,7 +43,7 @@ def main(words: list[str]) -> int:
         raise UsageError("--jsonl", "takes its questions from standard input, and no path", hint=EXAMPLES[-1])
     if not many and (len(rest) != 2 or rest[0] not in ACCESSES):
         raise UsageError("why", "needs an access and a path or host", hint="ringfence why read ~/.ssh/id_rsa")
-    request = make_request(one(values, "--workspace"), os.getcwd(), flags_of(values), "--as-root" in values)
+    request = make_request(one(values, "--workspace"), os.getcwd(), flags_of(values), as_root=True)
     if many:
         from ..why import Desk
 
