@@ -71,28 +71,29 @@ def directory_of(environ: Mapping[str, str], variable: str, default: str) -> str
     return f"{home.rstrip('/')}/{default}/ringfence" if home else ""
 
 
+def _kept(environ: Mapping[str, str], name: str) -> str:
+    directory = directory_of(environ, "XDG_STATE_HOME", ".local/state")
+    return f"{directory}/{name}" if directory else ""
+
+
 def store_of(environ: Mapping[str, str]) -> str:
     """Where trust is kept; empty when there is no home to keep it in."""
-    directory = directory_of(environ, "XDG_STATE_HOME", ".local/state")
-    return f"{directory}/trust.json" if directory else ""
+    return _kept(environ, "trust.json")
 
 
 def audit_of(environ: Mapping[str, str]) -> str:
     """Where the audit log is; empty when there is no home to keep it in."""
-    directory = directory_of(environ, "XDG_STATE_HOME", ".local/state")
-    return f"{directory}/audit" if directory else ""
+    return _kept(environ, "audit")
 
 
 def approvals_of(environ: Mapping[str, str]) -> str:
     """Where approvals are kept; empty when there is no home to keep them in."""
-    directory = directory_of(environ, "XDG_STATE_HOME", ".local/state")
-    return f"{directory}/approvals" if directory else ""
+    return _kept(environ, "approvals")
 
 
 def asking_of(environ: Mapping[str, str]) -> str:
     """Where the sockets of runs are that ask; empty when there is no home to have them in."""
-    directory = directory_of(environ, "XDG_STATE_HOME", ".local/state")
-    return f"{directory}/asking" if directory else ""
+    return _kept(environ, "asking")
 
 
 def policy_file(directory: str) -> str:
