@@ -298,6 +298,29 @@ static int is_about_thread(int number)
 	       number == __NR_sched_setattr;
 }
 
+/* What we only hear of in its turn, after what we had open is closed: see answer_with_new. A change of what is there is
+ * ours to make where something is judged, told or asked of it. */
+static int is_in_turn(int number)
+{
+	const int is_ours = is_judged() || observer.wanted & FAILURE || questions.channel >= 0;
+
+	switch (number) {
+	case __NR_flock:
+	case __NR_fcntl: return 1;
+#ifdef __NR_chmod
+	case __NR_chmod:
+#endif
+	case __NR_fchmod:
+	case __NR_fchmodat:
+	case 452: /* fchmodat2 */
+	case __NR_setxattr:
+	case __NR_lsetxattr:
+	case __NR_fsetxattr:
+	case 463: /* setxattrat */ return !is_ours;
+	}
+	return 0;
+}
+
 static void leave(int code);
 
 /* Before the first call that names something: most short commands make none, and the kernel makes /proc's directories for
@@ -313,8 +336,8 @@ static void find_proc(void)
 	born.proc = device_of(&facts);
 }
 
-/* Take one call from the listener and answer it. umask(), epoll_create() and those about threads alone go on by
- * themselves: nothing of them that matters can change meanwhile. */
+/* Take one call from the listener and answer it. umask(), epoll_create(), those about threads and those that only wait for
+ * their turn go on by themselves: nothing of them that matters can change meanwhile. */
 static void serve(void)
 {
 	static struct seccomp_notif notice;
@@ -342,6 +365,10 @@ static void serve(void)
 		answer_by(&asked, answer, answer ? 0 : (uint32_t)SECCOMP_USER_NOTIF_FLAG_CONTINUE);
 		return;
 	}
+	if (is_in_turn(notice.data.nr)) {
+		answer_by(&asked, 0, SECCOMP_USER_NOTIF_FLAG_CONTINUE);
+		return;
+	}
 	spelled.path[0] = 0;
 	if (!born.proc)
 		find_proc();
@@ -350,10 +377,11 @@ static void serve(void)
 		answer = ANSWERED;
 	if (observer.wanted & FAILURE && spelled.path[0] && !asked.is_refused && is_refusal(answer))
 		observe_failure(&asked, subject(&notice.data), -answer);
-	if (answer != ANSWERED)
-		answer_by(&asked, answer, 0);
+	/* Before the answer: what was taken from the caller is open here too, and a program that is written would be "busy". */
 	if (!asked.is_clean)
 		CALL(close_range, FIRST_FREE, HELD_FROM - 1, 0, 0, 0);
+	if (answer != ANSWERED)
+		answer_by(&asked, answer, 0);
 }
 
 /* Before the command: what it inherits. */

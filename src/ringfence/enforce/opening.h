@@ -29,9 +29,9 @@ static long answer_with(const struct asked *asked, long fd, uint64_t flags)
 	struct seccomp_notif_resp response = {.id = asked->notice->id};
 
 	response.val = CALL(ioctl, LISTENER, SECCOMP_IOCTL_NOTIF_ADDFD, P(&given), 0, 0);
+	close_fd(fd);
 	if (response.val < 0)
 		return (long)response.val;
-	close_fd(fd);
 	CALL(ioctl, LISTENER, SECCOMP_IOCTL_NOTIF_SEND, P(&response), 0, 0);
 	return ANSWERED;
 }
@@ -48,6 +48,19 @@ static long answer_at_once(const struct asked *asked, long fd, uint64_t flags)
 	long answer = CALL(ioctl, LISTENER, SECCOMP_IOCTL_NOTIF_ADDFD, P(&given), 0, 0);
 
 	return answer < 0 ? answer : ANSWERED;
+}
+
+/* A file that was made. Who cannot execute it cannot find it busy; it must be made executable first, and that, as a lock
+ * on it, the filter sends to us, who have closed ours by then. */
+static long answer_with_new(const struct asked *asked, long fd, uint64_t flags, uint64_t mode)
+{
+	long answer;
+
+	if (mode & 0111)
+		return answer_with(asked, fd, flags);
+	answer = answer_at_once(asked, fd, flags);
+	close_fd(fd);
+	return answer;
 }
 
 static void answer_by(const struct asked *asked, long answer, uint32_t flags)
@@ -394,7 +407,7 @@ static long open_or_make(struct asked *asked, struct spot *spot, uint64_t flags,
 		if (!answer)
 			answer = CALL(openat, spot->directory, P(spot->name), made, mode & 07777, 0);
 		if (answer >= 0)
-			return answer_with(asked, answer, flags);
+			return answer_with_new(asked, answer, flags, mode);
 		if (answer == -EEXIST_ && !(flags & O_EXCL))
 			answer = open_or_follow(asked, spot, flags);
 	}

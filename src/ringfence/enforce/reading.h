@@ -141,7 +141,7 @@ static long do_open(struct asked *asked, uint64_t directory, uint64_t address, u
 		answer = make_unheard_of(asked, directory, first.path, flags, mode);
 		if (answer >= 0) {
 			asked->is_clean = 1;
-			return answer_with(asked, answer, flags);
+			return answer_with_new(asked, answer, flags, mode);
 		}
 	}
 	answer = reads ? open_as_spelled(asked, directory, flags) : 0;

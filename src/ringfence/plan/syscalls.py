@@ -370,6 +370,19 @@ WATCHED_THREADS = (
     ),
 )
 
+# A new file that nobody can execute is handed to the command before the warden has let go of it. What would notice that
+# comes to the warden, which has done so by then, and goes on: making it a program that can be executed ("text file
+# busy" otherwise), and a lock that lasts as long as what was opened.
+_HANDED = "the warden lets go of a new file first"
+_EXECUTABLE = "somebody may execute it then"
+HANDED = (
+    _row("chmod fchmod", Answer.NOTIFY, _HANDED, AnyBit(1, 0o111, _EXECUTABLE)),
+    _row("fchmodat fchmodat2", Answer.NOTIFY, _HANDED, AnyBit(2, 0o111, _EXECUTABLE)),
+    _row("setxattr lsetxattr fsetxattr setxattrat", Answer.NOTIFY, _HANDED),  # it may be a list of who may execute it
+    _row("flock", Answer.NOTIFY, _HANDED),
+    _row("fcntl", Answer.NOTIFY, _HANDED, OneOf(1, (37, 38), "it is F_OFD_SETLK or F_OFD_SETLKW")),
+)
+
 _USED = "what is denied by a pattern could have come meanwhile: the warden does it, or refuses"
 _READ = "attributes of what a pattern denies would be read by its name"
 _PATH, _TEMPORARY, _WRITES = 0o10000000, 0o20000000, 0o1103  # O_PATH, __O_TMPFILE; O_CREAT, O_TRUNC and for writing
@@ -431,6 +444,8 @@ def _warden_rows(watched: bool, judged: Judged, viewed: bool) -> Iterator[Row]:
     for flag, kinds in JUDGED.items():
         if flag in judged:
             yield from kinds
+    if watched or Judged.WRITES in judged:
+        yield from HANDED
     if watched:
         yield from WATCHED
         yield from WATCHED_SOCKETS if viewed else WATCHED_THREADS
