@@ -26,7 +26,7 @@ ARROWS = (
         "keep": ROOMS | {"approvals"},
         "gates": ROOMS,
     }
-    | {"start": ROOMS | {"run", "keep", "record"}, "record": ROOMS | {"keep"}}
+    | {"start": ROOMS | {"run", "keep", "record"}, "record": ROOMS | {"keep", "underway"}}
     | {
         "session": ROOMS | {"run"},
         "explain": ROOMS | {"keep"},
@@ -61,7 +61,7 @@ ARROWS = (
     | {"gate": ROOMS}  # a process of its own, which joins the judge to the room that dials
     | {"spawner": ROOMS, "steward": ROOMS | {"run", "start", "session", "errands"}}  # a tenant's: root's half, its own
     | {"errands": ROOMS | {"session", "record", "approvals"}}
-    | {"entrances": VALUES, "_doorstep": set()}
+    | {"entrances": VALUES, "_doorstep": set(), "underway": set()}
 )
 ARROWS["cli"] |= {"spawner", "service", "_doorstep"}  # it starts two, and a hook steps over it later
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from . import underway
 from .keep import environment
 from .model import Denial, Gap, Need, Origin, Outcome, Refused, RingfenceError
 from .policy import Flags, Reach
@@ -46,7 +47,45 @@ def open_log() -> "Log":
     if not directory:
         raise LogError("there is no home directory to keep it in")
     found = _logs.get(directory)
-    return found if found is not None else _logs.setdefault(directory, Log(directory))
+    if found is None:
+        found = _logs.setdefault(directory, Log(directory))
+        try:
+            sweep()
+        except (LogError, OSError):
+            pass  # what is left stays, for whoever opens it next
+    return found
+
+
+def sweep() -> None:
+    """Write the events of runs whose ringfence was killed. Raises LogError or OSError."""
+    directory = audit_of(environment())
+    if directory:
+        underway.sweep(directory, functools.partial(_tell_left, directory))
+
+
+def _tell_left(directory: str, found: Sequence[underway.Left]) -> None:
+    """An event for each, unless it was killed after it had written its own."""
+    from .audit.chain import has_run
+    from .audit.log import moment, now
+    from .model.event import AnyEvent, Ran
+
+    decode = msgspec.json.Decoder(AnyEvent).decode
+
+    events: list[AnyEvent] = []
+    for left in found:
+        if has_run(directory, left.run, left.begun):
+            continue
+        try:
+            known: list[AnyEvent] = [decode(line) for line in left.lines]
+        except msgspec.MsgspecError:  # it was not written whole
+            known = []
+        known = known or [Ran(at="", run=left.run, uid=os.getuid(), argv=())]
+        error = f"ringfence was killed, and nobody saw its end; it began {moment(left.begun)}"
+        for event in known:
+            told = {"at": now()} | ({"error": error} if isinstance(event, Ran) else {})
+            events.append(msgspec.structs.replace(event, **told))
+    if events:
+        open_log().append(events)
 
 
 def write(events: Sequence["AnyEvent"], durable: bool = False) -> str:
@@ -68,11 +107,15 @@ class Record:
 
     def __init__(self, request: "Request", argv: Sequence[str], environ: Mapping[str, str]) -> None:
         self._request, self._argv, self._environ = request, argv, environ
+        self._run = os.urandom(8).hex()
+        self._place: underway.Place | None = None
         self._common: dict[str, str | int] | None = None
         self._words: tuple[str, ...] = ()
         self._is_kept = False
 
     def __enter__(self) -> "Record":
+        directory = audit_of(environment())
+        self._place = underway.begin(directory, self._run) if directory else None
         return self
 
     def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
@@ -86,13 +129,19 @@ class Record:
             from .audit import LogError
 
             request = self._request
-            self._common = {"run": os.urandom(8).hex(), "workspace": request.workspace, "uid": os.getuid()}
+            self._common = {"run": self._run, "workspace": request.workspace, "uid": os.getuid()}
             self._common |= {"pid": os.getpid(), "session": session_of(request.workspace)}
             self._words = cleaned(self._argv, self._environ)
             try:
                 open_log()
             except (LogError, OSError):
                 pass  # it is said when it matters, at the end
+            if self._place:
+                from .audit.log import encoded
+
+                whole, self._words = self._words, _start(self._words)
+                self._place.say([encoded(event) for event in self._events(None, "")])
+                self._words = whole
 
     def keep(self, outcome: Outcome) -> Outcome:
         """Write what became of it; what could not be written is a gap."""
@@ -105,7 +154,10 @@ class Record:
     def _keep(self, outcome: Outcome | None, error: str) -> str:
         self._is_kept = True
         self.begin()
-        return write(self._events(outcome, error))
+        why = write(self._events(outcome, error))
+        if self._place:
+            self._place.end()
+        return why
 
     def _events(self, outcome: Outcome | None, error: str) -> list["AnyEvent"]:
         from .audit.log import now
@@ -152,6 +204,11 @@ def cleaned(argv: Sequence[str], environ: Mapping[str, str]) -> tuple[str, ...]:
     from .audit.redact import redacted, secrets_of
 
     return redacted(argv, secrets_of(environ))
+
+
+def _start(words: tuple[str, ...]) -> tuple[str, ...]:
+    """As much of them as there is surely room for."""
+    return words if sum(map(len, words)) < 1000 else tuple(word[:100] for word in words[:10])
 
 
 MOST_TEXT = 4096

@@ -14,6 +14,7 @@ import msgspec
 from .log import HEAD, NOTHING, Position, file_name, follows, hash_of, number_of, read_head
 
 MOST_FAULTS = 100
+_CLOCKS = 60_000_000_000  # nanoseconds, by which a file's time may lag behind
 
 
 class Report(msgspec.Struct, frozen=True):
@@ -68,6 +69,23 @@ def lines(directory: str, number: int, start: int = 0, end: int | None = None) -
             start += len(line)
             if end is not None and start >= end:
                 return
+
+
+def has_run(directory: str, run: str, since: int) -> bool:
+    """Whether the event of a run is there that began then (nanoseconds)."""
+    told = b'"run":"%b"' % run.encode()
+    for number in reversed(numbers(directory)):
+        with open(f"{directory}/{file_name(number)}", "rb") as file:
+            if os.fstat(file.fileno()).st_mtime_ns < since - _CLOCKS:
+                return False
+            data = file.read()
+        at = data.find(told)
+        while at >= 0:
+            end = data.find(b"\n", at)
+            if end >= 0 and b'"kind":"run"' in data[data.rfind(b"\n", 0, at) + 1 : at]:
+                return True
+            at = data.find(told, at + 1)
+    return False
 
 
 class _Walk:

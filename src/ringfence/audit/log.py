@@ -63,7 +63,12 @@ def sha256(data: bytes) -> str:
 
 def now() -> str:
     """The time as events say it."""
-    seconds, rest = divmod(time.time_ns(), 1_000_000_000)
+    return moment(time.time_ns())
+
+
+def moment(nanoseconds: int) -> str:
+    """A time since 1970 as events say it."""
+    seconds, rest = divmod(nanoseconds, 1_000_000_000)
     return f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(seconds))}.{rest // 1000:06d}Z"
 
 

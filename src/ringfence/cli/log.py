@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from ..keep import environment
 from ..model import UsageError
 from ..policy.trust import audit_of
-from .options import OUTPUT, Option, Values, one, parse, printable, render_help
+from .options import OUTPUT, Option, Values, one, parse, printable, render_help, say
 
 if TYPE_CHECKING:
     from ..audit.index import Wanted
@@ -49,6 +49,7 @@ def main(words: list[str]) -> int:
     directory = audit_of(environment())
     if not directory:
         raise UsageError("log", "there is no home directory to keep it in", hint="set HOME or XDG_STATE_HOME")
+    _sweep()
     if rest == ["verify"]:
         return verify(directory, values)
     if rest[:1] == ["export"] and len(rest) == 2 and rest[1] in FORMATS:
@@ -56,6 +57,17 @@ def main(words: list[str]) -> int:
     if rest:
         raise UsageError(" ".join(rest), "is not understood", hint="ringfence log [verify | export ocsf|otel]")
     return show(directory, values)
+
+
+def _sweep() -> None:
+    """First what runs left whose ringfence was killed."""
+    from ..audit import LogError
+    from ..record import sweep
+
+    try:
+        sweep()
+    except (LogError, OSError) as error:
+        say(f"ringfence: the events of runs that were killed could not be written: {error}")
 
 
 def wanted_of(values: Values) -> "Wanted":

@@ -21,7 +21,8 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", omit_de
 
 
 class Ran(Event, frozen=True, kw_only=True, rename="camel", tag="run"):
-    """A command ran, or was to run. Without an ending nobody waited for it, or ringfence refused it: `error`."""
+    """A command ran, or was to run. Without an ending nobody waited for it, or ringfence refused it or
+    was killed: `error`."""
 
     argv: tuple[str, ...]
     cwd: str = ""

@@ -1,0 +1,175 @@
+"""What runs now, written down before it runs: a run whose ringfence is killed has its event all the same.
+
+    <directory of the log>/running-*   of one process: locked while it lives, with a place for each of its runs
+
+A place says which run it is, and since when; then, while the command runs, the events that are known so far. It is
+emptied when the run's own events stand in the log. A file that nobody holds any more is a process's that has ended: of
+what is left in it somebody writes the events, and then removes it.
+"""
+
+import _thread
+import atexit
+import fcntl
+import itertools
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+SIZE = 4096  # of a place: a page, so that it is written whole
+_FIRST = len(b"0123456789abcdef 0123456789012345678\n")
+_EMPTY = b"\0"
+
+
+class Left(NamedTuple):
+    """A run whose process has ended: which, since when (nanoseconds), and what was known of it, a line each."""
+
+    run: str
+    begun: int
+    lines: tuple[bytes, ...]
+
+
+class _Held:
+    """The file of this process."""
+
+    def __init__(self, directory: str) -> None:
+        self.fd, self.path = _made(directory)
+        self.busy: set[int] = set()
+        self.free: list[int] = []
+        self._more = itertools.count()
+
+    def take(self) -> int:
+        try:
+            number = self.free.pop()
+        except IndexError:
+            number = next(self._more)
+        self.busy.add(number)
+        return number
+
+
+class Place(NamedTuple):
+    """Of one run."""
+
+    held: _Held
+    number: int
+
+    def say(self, lines: Sequence[bytes]) -> None:
+        """What is known of it; what does not fit is not said."""
+        text = b"".join(line + b"\n" for line in lines)
+        if len(text) < SIZE - _FIRST:
+            _write(self.held.fd, text + _EMPTY, self.number * SIZE + _FIRST)
+
+    def end(self) -> None:
+        """Its events are in the log."""
+        _write(self.held.fd, _EMPTY, self.number * SIZE)
+        self.held.busy.discard(self.number)
+        self.held.free.append(self.number)
+
+
+_held: dict[str, _Held] = {}
+_mutex = _thread.allocate_lock()
+
+
+def begin(directory: str, run: str) -> Place | None:
+    """A place for a run that is about to begin; none where nothing can be written, which is said at its end."""
+    try:
+        held = _held.get(directory) or _hold(directory)
+        place = Place(held, held.take())
+        os.pwrite(held.fd, b"%b %019d\n%b" % (run.encode(), time.time_ns(), _EMPTY), place.number * SIZE)
+    except OSError:
+        return None
+    return place
+
+
+def _hold(directory: str) -> _Held:
+    with _mutex:
+        if directory not in _held:
+            _held[directory] = _Held(directory)
+        return _held[directory]
+
+
+def _write(fd: int, data: bytes, at: int) -> None:
+    try:
+        os.pwrite(fd, data, at)
+    except OSError:
+        pass  # a full disk: that the run is there is written already, and its end is told in the outcome
+
+
+def _made(directory: str) -> tuple[int, str]:
+    """A new file, locked. Who sweeps at the same moment may have taken it for one that was left."""
+    os.makedirs(directory, 0o700, exist_ok=True)
+    while True:
+        path = f"{directory}/running-{os.getpid()}-{os.urandom(4).hex()}"
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        if _is_locked(fd):
+            return fd, path
+        os.close(fd)
+
+
+def _is_locked(fd: int) -> bool:
+    """Whether it is ours now, and still there."""
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return os.fstat(fd).st_nlink == 1
+
+
+@atexit.register
+def _leave() -> None:
+    """Our file goes with us, unless a run is left in it."""
+    for held in _held.values():
+        if not held.busy:
+            try:
+                os.unlink(held.path)
+            except OSError:
+                pass  # whoever sweeps next removes it
+    _held.clear()
+
+
+def _disown() -> None:
+    """In a fork of our caller's: the file is its parent's."""
+    global _mutex
+    _mutex = _thread.allocate_lock()
+    for held in _held.values():
+        os.close(held.fd)
+    _held.clear()
+
+
+os.register_at_fork(after_in_child=_disown)
+
+
+def sweep(directory: str, tell: Callable[[Sequence[Left]], None]) -> None:
+    """Have everything told that processes left which have ended, each once: what is told is removed."""
+    try:
+        names = [name for name in os.listdir(directory) if name.startswith("running-")]
+    except OSError:
+        return
+    own = {held.path for held in _held.values()}
+    for name in names:
+        path = f"{directory}/{name}"
+        if path in own:
+            continue
+        try:
+            fd = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
+        except OSError:
+            continue  # somebody else has swept it
+        try:
+            if not _is_locked(fd):
+                continue
+            found = tuple(_left(fd))
+            if found:
+                tell(found)
+            os.unlink(path)
+        finally:
+            os.close(fd)
+
+
+def _left(fd: int) -> Iterator[Left]:
+    at = 0
+    while data := os.pread(fd, SIZE, at):
+        at += SIZE
+        first, *lines = data.partition(_EMPTY)[0].split(b"\n")
+        run, _, begun = first.partition(b" ")
+        if len(run) == 16 and begun.isdigit():
+            yield Left(run.decode("ascii", "replace"), int(begun), tuple(line for line in lines if line))

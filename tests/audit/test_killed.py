@@ -1,0 +1,121 @@
+"""A run whose ringfence is killed is an event all the same: one, whenever it was killed."""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from tests.audit.test_record import audit as audit
+from tests.audit.test_record import events, run
+
+from ringfence import record, underway
+from ringfence.model.event import Granted, Ran
+
+AS_ROOT = os.geteuid() == 0
+SOON = 20  # seconds, in which everything here has happened
+
+# Runs one command after the other, each with a word of its own that it writes down.
+LOOP = """
+import itertools, os, sys, ringfence
+where, name, as_root = sys.argv[1:4]
+flags = ringfence.Flags(cwd=where, allow_env=("LANG",))
+for number in itertools.count():
+    words = ["sh", "-c", f"echo {name}-{number} >>ran", f"word-{name}-{number}"]
+    ringfence.run(words, workspace=where, flags=flags, as_root=as_root == "True")
+"""
+
+
+def words_of(event: Ran) -> str:
+    return event.argv[3].removeprefix("word-") if event.argv else ""
+
+
+def test_exactly_one_event_for_each_run_whenever_its_ringfence_is_killed(audit: Path) -> None:
+    workspace, chance = audit.parents[2] / "ws", random.Random()
+    for round in range(12):
+        words = [sys.executable, "-c", LOOP, str(workspace), f"r{round}", str(AS_ROOT)]
+        with subprocess.Popen(words) as process:
+            until = time.monotonic() + SOON
+            while not (workspace / "ran").exists() or f"r{round}-" not in (workspace / "ran").read_text():
+                assert time.monotonic() < until
+                time.sleep(0.002)
+            time.sleep(chance.uniform(0, 0.03))
+            os.kill(process.pid, signal.SIGKILL)
+    record.sweep()
+    found = [event for event in events(audit, Ran) if isinstance(event, Ran)]
+    told = [words_of(event) for event in found]
+    silent = told.count("")
+    named = [word for word in told if word]
+    ran = (workspace / "ran").read_text().split()
+
+    assert len(named) == len(set(named))
+    assert len({event.run for event in found}) == len(found)
+    assert len(set(ran) - set(named)) <= silent <= 12
+    assert 0 < sum("was killed" in event.error for event in found) <= 12
+    assert not list(audit.glob("running-*"))
+
+
+def test_what_is_known_of_it_is_told(audit: Path) -> None:
+    workspace = audit.parents[2] / "ws"
+    loop = LOOP.replace(">>ran", ">>ran; exec sleep 60")
+    with subprocess.Popen([sys.executable, "-c", loop, str(workspace), "one", str(AS_ROOT)]) as process:
+        until = time.monotonic() + SOON
+        while not any(b'"kind":"run"' in path.read_bytes() for path in audit.glob("running-*")):
+            assert time.monotonic() < until
+            time.sleep(0.002)
+        process.kill()
+    record.sweep()
+    granted, ran = events(audit)[1:]
+
+    assert isinstance(granted, Granted)
+    assert isinstance(ran, Ran)
+    assert (ran.run, ran.pid, words_of(ran)) == (granted.run, process.pid, "one-0")
+    assert ran.ending is None
+    assert ran.error.startswith("ringfence was killed, and nobody saw its end; it began 2")
+
+
+def test_one_that_was_killed_after_it_had_written_its_event_is_not_told_again(
+    audit: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(underway.Place, "end", lambda _place: None)  # as if it were killed just before
+    run(audit, "true")
+    monkeypatch.undo()
+    monkeypatch.setenv("XDG_STATE_HOME", str(audit.parents[1]))
+    underway._disown()  # nobody holds it any more
+    record.sweep()
+
+    assert len(events(audit, Ran)) == 1
+    assert not list(audit.glob("running-*"))
+
+
+def test_what_lives_is_left_alone_and_nothing_stays_of_what_ends(audit: Path) -> None:
+    workspace = audit.parents[2] / "ws"
+    loop = LOOP.replace("itertools.count()", "range(2)")
+    subprocess.run([sys.executable, "-c", loop, str(workspace), "two", str(AS_ROOT)], check=True, timeout=SOON)
+    assert not list(audit.glob("running-*"))
+
+    place = underway.begin(str(audit), "0123456789abcdef")
+    assert place is not None
+    subprocess.run([sys.executable, "-m", "ringfence", "log"], check=True, timeout=SOON, stdout=subprocess.DEVNULL)
+    assert [path.read_bytes()[:16] for path in audit.glob("running-*")] == [b"0123456789abcdef"]
+    place.end()
+
+
+def test_places_are_used_again_and_a_large_event_is_not_said(audit: Path) -> None:
+    first, second = (underway.begin(str(audit), run * 16) for run in "ab")
+    assert first is not None
+    assert second is not None
+    first.end()
+    second.say([b"x" * underway.SIZE])
+    third = underway.begin(str(audit), "c" * 16)
+    assert third is not None
+    third.say([b"known", b"too"])
+    found = list(underway._left(third.held.fd))
+
+    assert [(left.run, left.lines) for left in found] == [("c" * 16, (b"known", b"too")), ("b" * 16, ())]
+    second.end()
+    third.end()
+    assert list(underway._left(third.held.fd)) == []
