@@ -60,6 +60,7 @@ static int is_locked(const char *name, int own) {
 static int wrong(int way, const char *name) {
   struct flock all = {.l_type = F_WRLCK};
   int failed = 0, fd = made(name, way ? 0644 : 0755);
+  if (way == 8) close(fd), fd = open(name, O_RDONLY | O_CLOEXEC);
   if (way == 1) failed = fchmod(fd, 0755);
   if (way == 2) failed = chmod(name, 0711);
   if (way == 3) failed = fchmodat(AT_FDCWD, name, 0755, 0);
@@ -67,7 +68,7 @@ static int wrong(int way, const char *name) {
   if (way == 4 && errno == ENOSYS) failed = fchmod(fd, 0755);
   if (way == 5) failed = fsetxattr(fd, "system.posix_acl_access", list, sizeof(list), 0);
   if (way == 5 && failed && errno == EOPNOTSUPP) failed = fchmod(fd, 0755);
-  if (way == 6) failed = flock(fd, LOCK_EX | LOCK_NB);
+  if (way == 6 || way == 8) failed = flock(fd, LOCK_EX | LOCK_NB);
   if (way == 7) failed = fcntl(fd, F_OFD_SETLK, &all);
   if (failed) exit(4);
   close(fd);
@@ -79,7 +80,7 @@ int main(int argc, char **argv) {
   CPU_ZERO(&one);
   CPU_SET(sched_getcpu(), &one);
   if (argc > 2 && sched_setaffinity(0, sizeof(one), &one)) return 5;
-  for (int way = 0; way < 8; way++) {
+  for (int way = 0; way < 9; way++) {
     int count = 0;
     for (int i = 0; i < atoi(argv[1]); i++) {
       sprintf(name, "new-%d", i);
@@ -91,7 +92,7 @@ int main(int argc, char **argv) {
   return 0;
 }
 """
-WAYS = 8
+WAYS = 9
 
 
 @pytest.fixture(scope="module")
