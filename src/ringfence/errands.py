@@ -23,8 +23,8 @@ from .policy.trust import approvals_of, audit_of
 from .session import Session, diff, merge, opened
 from .workspace import life, slugs, worktrees
 
-MOST_EVENTS = 200
-MOST_PATCH = 8 << 20
+MOST_EVENTS, MOST_BYTES = 200, 1 << 20  # of the audit log in one answer
+MOST_PATCH = 4 << 20
 
 Document = dict[str, Any]
 
@@ -174,17 +174,20 @@ def audit(_: str, asked: Errand) -> Document:
     directory = audit_of(os.environ)
     found: list[object] = []
     needle = asked.text.casefold()
-    most = max(1, min(asked.most, MOST_EVENTS))
+    most, left = max(1, min(asked.most, MOST_EVENTS)), MOST_BYTES
     for number in reversed(numbers(directory)):
         for _start, line in reversed([*lines(directory, number)]):
             if needle and needle not in line.decode("utf-8", "replace").casefold():
                 continue
             event = event_of(line)
             if event is not None and is_wanted(event, asked.wanted):
+                left -= len(line)
+                if found and left < 0:
+                    return {"events": found, "cut": True}
                 found.append(msgspec.Raw(line.strip()))
                 if len(found) == most:
-                    return {"events": found}
-    return {"events": found}
+                    return {"events": found, "cut": True}
+    return {"events": found, "cut": False}
 
 
 ACTS: dict[str, Callable[[str, Errand], Document]] = {

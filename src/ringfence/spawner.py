@@ -169,9 +169,9 @@ class Spawner:
         check_streams(held)
         if ask.run in self._runs:
             raise TenantError(TenantFault.EXISTS, ask.run, "a run of this id is alive")
-        with self._registry.locked(
-            self._registry.find(ask.tenant).name
-        ):  # whoever suspends a tenant then finds the process that we make
+        # Whoever suspends a tenant then finds the process that we make. A removal takes as long as its archive, and
+        # nobody else may wait for that.
+        with self._registry.locked(self._registry.find(ask.tenant).name, waits=False):
             tenant = self._registry.find(ask.tenant)
             same = sum(run.tenant == tenant.name for run in self._runs.values())
             if len(self._runs) >= MOST_RUNS or same >= tenant.limits.get("runs", MOST_OF_ONE):
@@ -258,8 +258,13 @@ def check_streams(held: list[int]) -> None:
 
 def _is_plain_socket(fd: int) -> bool:
     with socket.socket(fileno=os.dup(fd)) as found:
-        listens = found.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN)
-        return (found.family, found.type, listens) == (socket.AF_UNIX, socket.SOCK_STREAM, 0)
+        if (found.family, found.type) != (socket.AF_UNIX, socket.SOCK_STREAM):
+            return False
+        try:
+            found.getpeername()  # one that listens has none either
+        except OSError:
+            return False
+        return True
 
 
 @contextlib.contextmanager

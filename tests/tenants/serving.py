@@ -31,9 +31,11 @@ PLAIN = ["setpriv", f"--reuid={SERVICE}", f"--regid={SERVICE}", "--clear-groups"
 SERVE = """
 import os, sys
 import ringfence.service.app, ringfence.service.desk, uvicorn, argon2, jwt, sqlite3, psycopg, psycopg_binary, ssl
+import ringfence.service.listening, resource
 import uvicorn.protocols.http.h11_impl, uvicorn.lifespan.on, uvicorn.loops.auto, uvicorn.loops.asyncio
 import asyncio, anyio._backends._asyncio, getpass, concurrent.futures.thread, idna, unicodedata, encodings.punycode
 from ringfence.cli.service import main
+BEFORE
 os.setgroups([]); os.setresgid(USER, USER, USER); os.setresuid(USER, USER, USER)
 sys.exit(main(sys.argv[1:]))
 """.replace("USER", str(SERVICE))
@@ -74,7 +76,9 @@ def code(answer: tuple[int, dict[str, Any]]) -> tuple[int, object]:
 class Living:
     """A service that lives, with its accounts; it can be killed and begun again."""
 
-    def __init__(self, spawner: Served, accounts: Mapping[str, tuple[str, ...]], database: str, *options: str) -> None:
+    def __init__(
+        self, spawner: Served, accounts: Mapping[str, tuple[str, ...]], database: str, *options: str, before: str = ""
+    ) -> None:
         self.state = f"{spawner.top}/state"
         self.path = f"{self.state}/service.sock"
         os.mkdir(self.state, 0o700)
@@ -84,7 +88,16 @@ class Living:
             known.put(account, PASSWORD, workspaces)
         Path(self.state, "url").write_text(database)
         subprocess.run(["chown", "-R", f"{SERVICE}:{SERVICE}", self.state], check=True)
-        self._words = [sys.executable, "-c", SERVE, "serve", "--state", self.state, "--spawner", f"{spawner.top}/s"]
+        self._words = [
+            sys.executable,
+            "-c",
+            SERVE.replace("BEFORE", before),
+            "serve",
+            "--state",
+            self.state,
+            "--spawner",
+            f"{spawner.top}/s",
+        ]
         self._words += ["--database", f"{self.state}/url"] if database else []
         self._words += options or ("--socket", self.path)
         self._family, self._address = socket.AF_UNIX, self.path  # type: tuple[int, str | tuple[str, int]]
@@ -114,9 +127,9 @@ class Living:
 
 @contextlib.contextmanager
 def living(
-    spawner: Served, accounts: Mapping[str, tuple[str, ...]], database: str = "", *options: str
+    spawner: Served, accounts: Mapping[str, tuple[str, ...]], database: str = "", *options: str, before: str = ""
 ) -> Iterator[Living]:
-    made = Living(spawner, accounts, database, *options)
+    made = Living(spawner, accounts, database, *options, before=before)
     try:
         yield made
     finally:

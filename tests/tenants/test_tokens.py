@@ -21,7 +21,7 @@ from ringfence.service.trouble import Trouble
 
 NOW = int(time.time())
 CLAIMS: dict[str, Any] = {"iss": tokens.ISSUER, "aud": tokens.AUDIENCE, "sub": "a", "iat": NOW, "nbf": NOW}
-CLAIMS |= {"exp": NOW + 36_000, "jti": "1", "workspaces": ["test"]}
+CLAIMS |= {"exp": NOW + 36_000, "jti": "1", "workspaces": ["test"], "stamp": "s"}
 
 
 @pytest.fixture
@@ -100,6 +100,7 @@ WRONG_CLAIMS: dict[str, object] = {
     "workspaces by name": CLAIMS | {"workspaces": {"test": True}},
     "too many workspaces": CLAIMS | {"workspaces": ["test"] * 65},
     "subject as a number": CLAIMS | {"sub": 1},
+    "stamp as a number": CLAIMS | {"stamp": 1},
     "one claim more": CLAIMS | {"admin": True},
     "a claim twice": json.dumps(CLAIMS)[:-1] + ', "sub": "root"}',
     "a list of claims": [CLAIMS],
@@ -108,8 +109,8 @@ WRONG_CLAIMS: dict[str, object] = {
 
 
 def test_an_honest_token_is_read(keys: tokens.Keys) -> None:
-    token, ends = tokens.issue(keys, "alice", ("test",))
-    assert tokens.read(keys, token) == tokens.Claims("alice", ("test",), ends)
+    token, ends = tokens.issue(keys, "alice", ("test",), "s")
+    assert tokens.read(keys, token) == tokens.Claims("alice", ("test",), ends, "s")
     key = keys.current(NOW)
     assert tokens.read(keys, signed(key, good(key), CLAIMS)).workspaces == ("test",)
 
@@ -141,7 +142,7 @@ def test_a_reader_without_these_checks_takes_some_of_them(keys: tokens.Keys) -> 
 
 def test_keys_are_followed_by_others_and_end(keys: tokens.Keys, tmp_path: Path) -> None:
     old = keys.current(NOW)
-    token, _ = tokens.issue(keys, "a", ("test",))
+    token, _ = tokens.issue(keys, "a", ("test",), "s")
     new = keys.rotate(NOW + 1)
     assert keys.current(NOW + 2).kid == new.kid != old.kid
     assert tokens.read(keys, token).account == "a"

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ..service.database import Database
 
 STATE = "/var/lib/ringfence"
-LISTEN = "/run/ringfence/service.sock"
+LISTEN = "/run/ringfence-service/service.sock"  # its unit makes the directory
 TABLE = (
     Option("--state", "DIR", f"accounts, keys and runs, the service's own (default: {STATE})"),
     Option("--database", "FILE", "a file with the URL of a PostgreSQL database to keep them in instead"),
@@ -95,11 +95,18 @@ def _account(known: "Accounts", name: str, values: Values) -> int:
 
 
 def _serve(database: "Database", values: Values) -> int:
+    import asyncio.constants
+    import resource
+
     import uvicorn
 
     from ..service.app import make_app
     from ..service.desk import Service
+    from ..service.listening import HANDSHAKE, Prompt
 
+    asyncio.constants.SSL_HANDSHAKE_TIMEOUT = HANDSHAKE  # uvicorn has no other way to say it
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # a connection is one, a steward two
     service = Service(database, one(values, "--spawner") or SOCKET)
     app = make_app(service, tuple(values.get("--host", ("localhost",))))
     uvicorn.run(
@@ -108,8 +115,8 @@ def _serve(database: "Database", values: Values) -> int:
         log_level="warning",
         server_header=False,
         proxy_headers=False,
-        http="h11",
-        limit_concurrency=2000,
+        http=Prompt,
+        limit_concurrency=4000,
         ws="none",
         timeout_graceful_shutdown=5,
         h11_max_incomplete_event_size=65536,

@@ -95,7 +95,7 @@ After=ringfence-spawner.socket
 [Service]
 User={service}
 Group={service}
-ExecStart={quoted(program)} service serve --socket /run/ringfence-service/service.sock
+ExecStart={quoted(program)} service serve
 StateDirectory=ringfence
 StateDirectoryMode=0700
 RuntimeDirectory=ringfence-service

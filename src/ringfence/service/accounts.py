@@ -14,6 +14,7 @@ from .trouble import Trouble
 
 MOST_PASSWORD = 1024
 AT_ONCE = 2  # of these, each takes tens of megabytes
+MOST_WAITING = 64
 VISIT = 12 * 3600
 _hasher = argon2.PasswordHasher()
 PUT = """insert into accounts values (?, ?, ?)
@@ -26,7 +27,7 @@ class Accounts:
     def __init__(self, database: Database) -> None:
         self._database = database
         self._nobody = _hasher.hash("nobody has this password")
-        self._busy = asyncio.Semaphore(AT_ONCE)
+        self._busy, self._waiting = asyncio.Semaphore(AT_ONCE), 0
 
     def put(self, name: str, password: str, workspaces: tuple[str, ...]) -> None:
         """A new account, or a new password and workspaces for an old one."""
@@ -40,22 +41,29 @@ class Accounts:
         self._database.ask("delete from visits where account = ?", name)
         return bool(self._database.ask("delete from accounts where name = ? returning name", name))
 
-    async def workspaces(self, name: str) -> tuple[str, ...]:
-        """What an account opens now, whatever a token said once."""
-        rows = await self._database.run("select workspaces from accounts where name = ?", name)
-        return tuple(json.loads(rows[0][0])) if rows else ()
+    async def opened(self, name: str) -> tuple[tuple[str, ...], str]:
+        """What an account opens now, whatever a token said once, and the stamp of its password."""
+        rows = await self._database.run("select hash, workspaces from accounts where name = ?", name)
+        return (tuple(json.loads(rows[0][1])), _digest(rows[0][0])) if rows else ((), "")
 
-    async def log_in(self, name: str, password: str) -> tuple[str, ...]:
-        """The workspaces of an account. A wrong name takes as long as a wrong password."""
+    async def log_in(self, name: str, password: str) -> tuple[tuple[str, ...], str]:
+        """The workspaces of an account, and the stamp of its password. A wrong name takes as long as a wrong
+        password; so many at once wait for their turn."""
         if "\0" in name:  # no account has one, and PostgreSQL takes none
             name = ""
         rows = await self._database.run("select hash, workspaces from accounts where name = ?", name)
         stored, workspaces = rows[0] if rows else (self._nobody, "[]")
-        async with self._busy:
-            right = await asyncio.to_thread(_matches, stored, password[:MOST_PASSWORD])
+        if self._waiting >= MOST_WAITING:
+            raise Trouble("too_many", "too many log in; wait a moment")
+        self._waiting += 1
+        try:
+            async with self._busy:
+                right = await asyncio.to_thread(_matches, stored, password[:MOST_PASSWORD])
+        finally:
+            self._waiting -= 1
         if not right or not rows:
             raise Trouble("login_failed", "no account has this name and this password")
-        return tuple(json.loads(workspaces))
+        return tuple(json.loads(workspaces)), _digest(stored)
 
     async def visit(self, name: str) -> str:
         """What a browser says from now on to be this account: random, and kept as a digest."""

@@ -21,6 +21,7 @@ SCHEMA = (
     """create table if not exists runs (id text primary key, tenant text not null, host text not null,
     argv text not null, begun double precision not null, ended text not null)""",
     "create index if not exists runs_of_tenant on runs (tenant, begun)",
+    "create table if not exists refusals (id text primary key, denials text not null)",
 )
 URLS = ("postgresql://", "postgres://")
 PATIENCE = 5  # seconds
@@ -64,7 +65,10 @@ class Database:
         if self._is_server:
             import psycopg
 
-            link: Any = psycopg.connect(self._where, autocommit=True, connect_timeout=PATIENCE)
+            try:
+                link: Any = psycopg.connect(self._where, autocommit=True, connect_timeout=PATIENCE)
+            except psycopg.ProgrammingError:  # which says what it did not understand: a piece of the password, maybe
+                raise Trouble("unavailable", "the URL of the database is not understood") from None
             link.execute(f"set statement_timeout = '{PATIENCE}s'")
             # Two hosts that begin at once would both make the tables.
             link.execute("select pg_advisory_lock(7236473)")

@@ -2,7 +2,8 @@
 
 import asyncio
 import collections
-from collections.abc import AsyncIterator
+import contextlib
+from collections.abc import AsyncIterator, Iterator
 from typing import TypeVar
 
 import msgspec
@@ -21,6 +22,8 @@ from .trouble import Trouble
 
 MOST_SMALL = 1 << 16
 MOST_STREAMS = 64  # for each workspace
+MOST_LARGE = 4  # files that go in or out at once, for each workspace: each is in memory
+PIECE = 1 << 16
 SLOWEST = 30.0  # seconds for a body to come
 
 T = TypeVar("T")
@@ -35,6 +38,7 @@ class Service:
         self.spawning = Spawning(spawner)
         self.runs = Runs(self.spawning, database)
         self._streams: collections.Counter[str] = collections.Counter()
+        self._large: collections.Counter[str] = collections.Counter()
         self.asked, self.logins = Buckets(200, 50), Buckets(10, 0.2)
 
     async def close(self) -> None:
@@ -52,8 +56,10 @@ class Service:
         except Trouble:
             await self.keys.look_again()
             claims = tokens.read(self.keys, token.strip())
-        self.asked.take(claims.account)
-        opened = await self.accounts.workspaces(claims.account)
+        self.asked.take(f"account {claims.account}")
+        opened, stamp = await self.accounts.opened(claims.account)
+        if stamp != claims.stamp:  # its password was changed since, or it is another account of this name
+            raise Trouble("token_invalid", "the token is not one of ours, or is over")
         return msgspec.structs.replace(claims, workspaces=tuple(name for name in claims.workspaces if name in opened))
 
     async def workspace(self, request: Request) -> str:
@@ -78,14 +84,44 @@ class Service:
             raise Trouble("too_many", "this workspace is watched by as many as may be")
 
         async def counted() -> AsyncIterator[bytes]:
-            self._streams[tenant] += 1
-            try:
+            with _one_more(self._streams, tenant):
                 async for line in lines:
                     yield line
-            finally:
-                self._streams[tenant] -= 1
 
         return StreamingResponse(counted(), media_type="text/event-stream", headers={"Cache-Control": "no-store"})
+
+    @contextlib.contextmanager
+    def large(self, tenant: str) -> Iterator[None]:
+        """So many files at once."""
+        if self._large[tenant] >= MOST_LARGE:
+            raise Trouble("too_many", "as many files of this workspace as may be are on their way")
+        with _one_more(self._large, tenant):
+            yield
+
+    def sent(self, tenant: str, document: object) -> Response:
+        """A document that may be large: piece by piece, as it is taken, and it costs what it weighs."""
+        data = msgspec.json.encode(document)
+        self.asked.spend(f"workspace {tenant}", len(data) / PIECE)
+        if len(data) <= PIECE:
+            return Response(data, media_type="application/json")
+
+        async def pieces() -> AsyncIterator[bytes]:
+            with _one_more(self._large, tenant):
+                for start in range(0, len(data), PIECE):
+                    yield data[start : start + PIECE]
+
+        return StreamingResponse(pieces(), media_type="application/json", headers={"Content-Length": str(len(data))})
+
+
+@contextlib.contextmanager
+def _one_more(counter: collections.Counter[str], name: str) -> Iterator[None]:
+    counter[name] += 1
+    try:
+        yield
+    finally:
+        counter[name] -= 1
+        if not counter[name]:
+            del counter[name]
 
 
 async def body(request: Request, kind: type[T], most: int = MOST_SMALL) -> T:

@@ -40,8 +40,10 @@ class Guarded:
         hosts = headers.getlist("host")
         if len(hosts) != 1 or _name(hosts[0]) not in self._hosts:
             return response("host_refused", "this is not a host that the service has")
-        origin = headers.get("origin")
-        if origin is not None and origin.partition("://")[2] != hosts[0]:
+        secure, plain = f"https://{hosts[0]}", f"http://{hosts[0]}"
+        # Behind a proxy we are asked without TLS for a page that has it; with TLS of our own nobody is asked without.
+        origins = (secure,) if scope["scheme"] == "https" else (secure, plain)
+        if any(origin not in origins for origin in headers.getlist("origin")):
             return response("host_refused", "the request comes from another page")
         return None
 

@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from . import tokens
-from .desk import Service, body, reply
+from .desk import PIECE, Service, body, reply
 from .runs import Event, Run
 from .trouble import Trouble
 
@@ -86,8 +86,8 @@ async def log_in(service: Service, request: Request) -> Response:
     """A token for an account."""
     given = await body(request, Login)
     service.logins.take(given.account)
-    workspaces = await service.accounts.log_in(given.account, given.password)
-    token, ends = tokens.issue(service.keys, given.account, workspaces)
+    workspaces, stamp = await service.accounts.log_in(given.account, given.password)
+    token, ends = tokens.issue(service.keys, given.account, workspaces, stamp)
     return reply(Token(token, ends, workspaces))
 
 
@@ -98,26 +98,29 @@ async def workspaces(service: Service, request: Request) -> Response:
 
 async def read_file(service: Service, request: Request) -> Response:
     """A file of the workspace, in base64."""
-    return reply(await service.spawning.errand(await service.workspace(request), do="read", path=_path(request)))
+    tenant = await service.workspace(request)
+    with service.large(tenant):
+        found = await service.spawning.errand(tenant, do="read", path=_path(request))
+    return service.sent(tenant, found)
 
 
 async def write_file(service: Service, request: Request) -> Response:
     """Put a file into the workspace, new or in the place of another."""
     tenant = await service.workspace(request)
-    given = await body(request, Content, MOST_BODY)
-    if len(given.data) > MOST_FILE:
-        raise Trouble("too_large", f"a file has at most {MOST_FILE} bytes")
-    data = base64.b64encode(given.data).decode()
-    return reply(await service.spawning.errand(tenant, do="write", path=_path(request), data=data))
+    with service.large(tenant):
+        given = await body(request, Content, MOST_BODY)
+        service.asked.spend(f"workspace {tenant}", len(given.data) / PIECE)
+        if len(given.data) > MOST_FILE:
+            raise Trouble("too_large", f"a file has at most {MOST_FILE} bytes")
+        data = base64.b64encode(given.data).decode()
+        return reply(await service.spawning.errand(tenant, do="write", path=_path(request), data=data))
 
 
 async def list_files(service: Service, request: Request) -> Response:
     """The names in a directory of the workspace."""
-    return reply(
-        await service.spawning.errand(
-            await service.workspace(request), do="list", path=request.query_params.get("path", "")
-        )
-    )
+    tenant = await service.workspace(request)
+    found = await service.spawning.errand(tenant, do="list", path=request.query_params.get("path", ""))
+    return service.sent(tenant, found)
 
 
 async def start_run(service: Service, request: Request) -> Response:
@@ -164,8 +167,8 @@ def stream(service: Service, run: Run, seen: str) -> Response:
         raise Trouble("bad_request", "Last-Event-ID is a number")
 
     async def lines() -> AsyncIterator[bytes]:
-        async for event in run.follow(int(seen) if seen else -1):
-            yield _line(event)
+        async for events in run.follow(int(seen) if seen else -1):
+            yield b"".join(map(_line, events))
 
     return service.streamed(run.tenant, lines())
 
@@ -203,12 +206,13 @@ async def make_worktree(service: Service, request: Request) -> Response:
 
 async def show_worktree(service: Service, request: Request) -> Response:
     """One worktree as it stands."""
-    return reply(await _of_worktree(service, request, "worktree"))
+    return reply(await _of_worktree(service, request, await service.workspace(request), "worktree"))
 
 
 async def diff_worktree(service: Service, request: Request) -> Response:
     """What is different in it from where it began, as a patch."""
-    return reply(await _of_worktree(service, request, "diff"))
+    tenant = await service.workspace(request)
+    return service.sent(tenant, await _of_worktree(service, request, tenant, "diff"))
 
 
 async def merge_worktree(service: Service, request: Request) -> Response:
@@ -223,11 +227,11 @@ async def end_worktree(service: Service, request: Request) -> Response:
     """Put all work on its branch and take it away; the branch goes too with deleteBranch=true."""
     query = request.query_params
     deletes, dirty = query.get("deleteBranch") == "true", query.get("allowDirty") == "true"
-    return reply(await _of_worktree(service, request, "end", deletes=deletes, dirty=dirty))
-
-
-async def _of_worktree(service: Service, request: Request, do: str, **more: object) -> dict[str, object]:
     tenant = await service.workspace(request)
+    return reply(await _of_worktree(service, request, tenant, "end", deletes=deletes, dirty=dirty))
+
+
+async def _of_worktree(service: Service, request: Request, tenant: str, do: str, **more: object) -> dict[str, object]:
     return await service.spawning.errand(tenant, do=do, name=request.path_params["slug"], **more)
 
 
@@ -251,7 +255,8 @@ async def revoke(service: Service, request: Request) -> Response:
 
 async def audit(service: Service, request: Request) -> Response:
     """The newest events of the audit log: all, or with a text, of a run or a session, refused ones, or since a time."""
-    return reply(await service.spawning.errand(await service.workspace(request), **audit_errand(request)))
+    tenant = await service.workspace(request)
+    return service.sent(tenant, await service.spawning.errand(tenant, **audit_errand(request)))
 
 
 def audit_errand(request: Request) -> dict[str, object]:

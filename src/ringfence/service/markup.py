@@ -11,9 +11,9 @@ class Markup(str):
 
 def plain(text: object) -> str:
     """A text in which nothing hides: a name that turns its letters around would show another rule than is stored."""
-    return "".join(
-        letter if letter.isprintable() or letter in "\n\t" else f"\\u{{{ord(letter):x}}}" for letter in str(text)
-    )
+    whole = str(text)
+    hidden = [letter for letter in {*whole} if not letter.isprintable() and letter not in "\n\t"]
+    return whole.translate({ord(letter): f"\\u{{{ord(letter):x}}}" for letter in hidden}) if hidden else whole
 
 
 def tag(name: str, /, *inside: object, **attributes: object) -> Markup:

@@ -2,7 +2,7 @@
 // Two things: what has `data-live` is fetched again when the server says that something changed, and what has
 // `data-events` shows a run's output as it comes. Without this script the page shows the same when it is loaded again.
 
-const plain = (text) => text.replace(/\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07]*\x07/g, "");
+const plain = (text) => text.replace(/\x1b\[[0-9;?]{0,64}[ -/]{0,8}[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)/g, "");
 
 function refresh() {
   const asked = new XMLHttpRequest(); // which gives a document, where a parser of strings would be a way in for scripts

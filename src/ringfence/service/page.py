@@ -34,13 +34,14 @@ HEARTBEAT = 15.0
 async def visitor(service: Service, request: Request) -> str:
     """Whose browser this is."""
     account = await service.accounts.visitor(request.cookies.get(COOKIE, ""))
-    service.asked.take(account)
+    service.asked.take(f"account {account}")
     return account
 
 
 async def workspace(service: Service, request: Request) -> str:
     """The workspace that is asked for, if the visitor's account opens it."""
-    return service.opened(request, await service.accounts.workspaces(await visitor(service, request)))
+    account = await visitor(service, request)
+    return service.opened(request, (await service.accounts.opened(account))[0])
 
 
 async def given(request: Request) -> dict[str, str]:
@@ -72,7 +73,7 @@ async def home(service: Service, request: Request) -> Response:
         if error.code != "token_missing":
             raise
         return shown(views.login())
-    names = await service.accounts.workspaces(account)
+    names, _ = await service.accounts.opened(account)
     return seen(f"/w/{names[0]}") if len(names) == 1 else shown(views.workspaces(names))
 
 

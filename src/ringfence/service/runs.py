@@ -5,6 +5,8 @@ who watches; a service that was killed has ended its runs, and says of them that
 """
 
 import asyncio
+import collections
+import itertools
 import json
 import os
 import secrets
@@ -14,6 +16,7 @@ from typing import Any
 
 import msgspec
 
+from .buckets import Buckets
 from .database import Database
 from .stewards import Spawning, Steward
 from .trouble import Trouble
@@ -21,8 +24,12 @@ from .trouble import Trouble
 MOST_HELD = 1 << 18  # bytes of output kept for those who come late
 MOST_KEPT = 200  # ended ones kept with what they said
 MOST_LISTED = 100
-MOST_ENDING = 1 << 18  # of how a run ended, its denials mostly
+MOST_DENIALS = 1 << 18  # bytes of what a run was refused
+MOST_WORDS = 4096  # letters of a command that are remembered when it is over; the audit log has all
+MOST_QUESTIONS = 100  # of one run, or shown of one tenant; what a run asks beyond that is refused
+OVERHEAD = 512  # bytes of ours for each thing said: a command that says one letter at a time must not cost more
 AT_ONCE = 32  # for each tenant
+SMALL = 8192
 LOST: dict[str, object] = {"error": {"code": "unavailable", "message": "the run was lost with the service"}}
 
 
@@ -49,7 +56,7 @@ class Run:
 
     def add(self, data: dict[str, object]) -> None:
         """What it said; the oldest goes when there is too much."""
-        size = len(str(data.get("data") or data))
+        size = len(str(data.get("data") or data)) + OVERHEAD
         self._events.append(Event(self._next, data, size))
         self._next += 1
         self._held += size
@@ -58,13 +65,14 @@ class Run:
         self._changed.set()
         self._changed = asyncio.Event()
 
-    async def follow(self, after: int = -1) -> AsyncIterator[Event]:
-        """Everything after a number that is still held, then what comes, up to the end."""
+    async def follow(self, after: int = -1) -> AsyncIterator[list[Event]]:
+        """Everything after a number that is still held, then what comes, up to the end; all that is there at once."""
         while True:
             changed = self._changed
-            for event in [event for event in self._events if event.number > after]:
-                after = event.number
-                yield event
+            if events := [event for event in self._events if event.number > after]:
+                after = events[-1].number
+                yield events
+                continue
             if self.ended is not None and after >= self._next - 1:
                 return
             await changed.wait()
@@ -91,6 +99,7 @@ class Runs:
         self._runs: dict[str, Run] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._news: dict[str, asyncio.Event] = {}
+        self._output = Buckets(4000, 1000)  # pieces of what a tenant's runs say, each of at most SMALL bytes
 
     async def begin(self) -> None:
         """Runs of this host that have no end were lost when the service was killed."""
@@ -98,7 +107,7 @@ class Runs:
         await self._database.run(query, msgspec.json.encode(LOST).decode(), self._host)
 
     async def of(self, tenant: str) -> list[dict[str, object]]:
-        """A tenant's, the newest first."""
+        """A tenant's, the newest first; what each was refused is counted, and shown with it alone."""
         query = "select id, argv, begun, ended from runs where tenant = ? order by begun desc limit ?"
         rows = await self._database.run(query, tenant, MOST_LISTED)
         return [_document(tenant, *row) for row in rows]
@@ -111,7 +120,11 @@ class Runs:
         rows = await self._database.run(query, tenant, name) if name.isalnum() else []
         if not rows:
             raise Trouble("run_not_found", "this workspace has no such run")
-        return _document(tenant, *rows[0])
+        found = _document(tenant, *rows[0])
+        if isinstance(found["ended"], dict) and found["ended"].get("denied"):
+            refused = await self._database.run("select denials from refusals where id = ?", name)
+            found["ended"]["denials"] = json.loads(refused[0][0]) if refused else []
+        return found
 
     def find(self, tenant: str, name: str) -> Run:
         """One of a tenant's of which it is held what it said."""
@@ -128,12 +141,10 @@ class Runs:
         """Begin a run; it goes on whether or not somebody follows it."""
         if len(self.alive(tenant)) >= AT_ONCE:
             raise Trouble("too_many", "this workspace has as many runs as it may have")
-        over = [run for run in self._runs.values() if run.ended is not None]
-        for old in over[: max(0, len(over) - MOST_KEPT)]:
-            del self._runs[old.id]
+        self._forget()
         run = Run(tenant, tuple(request["argv"]))  # type: ignore[arg-type]
         self._runs[run.id] = run
-        words = json.dumps(run.argv)
+        words = json.dumps(_cut(run.argv))
         add = "insert into runs values (?, ?, ?, ?, ?, '') on conflict do nothing"
         try:
             await self._database.run(add, run.id, tenant, self._host, words, run.begun)
@@ -144,6 +155,15 @@ class Runs:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return run
+
+    def _forget(self) -> None:
+        """Too much is held of what runs said: the oldest goes of the tenant that has most of it."""
+        over = [run for run in self._runs.values() if run.ended is not None]
+        while len(over) > MOST_KEPT:
+            most = collections.Counter(run.tenant for run in over).most_common(1)[0][0]
+            old = next(run for run in over if run.tenant == most)
+            over.remove(old)
+            del self._runs[old.id]
 
     async def _carry(self, run: Run, request: dict[str, object]) -> None:
         ended = LOST
@@ -165,27 +185,37 @@ class Runs:
             async for line in steward.work({"do": "run", **request}):
                 if "ended" in line:
                     return line
-                if "asked" in line:
-                    self._asked(run, line["asked"])
+                if "asked" in line and (beyond := self._asked(run, line["asked"])):
+                    await steward.say({"do": "answer", "said": {"query_id": beyond, "action": "deny"}})
+                    continue
                 run.add(line)
+                size = len(str(line.get("data", "")))
+                if pause := self._output.spend(run.tenant, 1 + size / SMALL):
+                    await asyncio.sleep(pause)  # it waits, for others have something to say too
         finally:
             steward.close()
         return LOST
 
-    def _asked(self, run: Run, line: Any) -> None:
-        """A line of docs/asking.md: a question, or what became of one."""
+    def _asked(self, run: Run, line: Any) -> str:
+        """A line of docs/asking.md: a question, or what became of one. The name of one that nobody will be shown."""
+        if not isinstance(line, dict):
+            return ""
         name = str(line.get("query_id", ""))
         if line.get("state") == "query":
+            if len(run.questions) >= MOST_QUESTIONS:
+                return name
             run.questions[name] = {**line, "run": run.id, "argv": run.argv}
         elif line.get("state") == "refused" and name in run.questions:
             run.questions[name] = {**run.questions[name], "refused": str(line.get("why", ""))}
         elif line.get("state") in ("answered", "withdrawn"):
             run.questions.pop(name, None)
         self._tell(run.tenant)
+        return ""
 
     def questions(self, tenant: str) -> list[dict[str, Any]]:
         """What a tenant's commands wait for."""
-        return [question for run in self.alive(tenant) for question in run.questions.values()]
+        asked = (question for run in self.alive(tenant) for question in run.questions.values())
+        return list(itertools.islice(asked, MOST_QUESTIONS))
 
     async def answer(self, run: Run, name: str, answer: str, target: str = "") -> None:
         """What a person said to a question."""
@@ -203,12 +233,19 @@ class Runs:
 
     async def _end(self, run: Run) -> None:
         """Write how it ended; a database that is away is waited for, as long as we are there."""
-        text = json.dumps(run.ended)
-        if len(text) > MOST_ENDING:
-            text = json.dumps({**(run.ended or {}), "denials": [], "cut": True})
+        ended = {**(run.ended or {})}
+        denials = ended.pop("denials", None)
+        denied = json.dumps(denials if isinstance(denials, list) else [])
+        if isinstance(denials, list):
+            ended["denied"] = len(denials)
+        if len(denied) > MOST_DENIALS:
+            denied, ended["cut"] = "[]", True
+        add = "insert into refusals values (?, ?) on conflict do nothing"
         while True:
             try:
-                await self._database.run("update runs set ended = ? where id = ?", text, run.id)
+                if denials:
+                    await self._database.run(add, run.id, denied)
+                await self._database.run("update runs set ended = ? where id = ?", json.dumps(ended), run.id)
                 return
             except Trouble:
                 await asyncio.sleep(1)
@@ -232,6 +269,17 @@ class Runs:
                 task.cancel()
             if self._tasks:
                 await asyncio.wait(self._tasks, timeout=patience)
+
+
+def _cut(argv: tuple[str, ...]) -> list[str]:
+    """The words of a command, as many as are remembered."""
+    words, left = [], MOST_WORDS
+    for word in argv:
+        words.append(word if len(word) <= left else word[:left] + "…")
+        left -= len(word) + 1
+        if left <= 0:
+            break
+    return words if len(words) == len(argv) else [*words, "…"]
 
 
 def _document(tenant: str, name: str, argv: str, begun: float, ended: str) -> dict[str, object]:

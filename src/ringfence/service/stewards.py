@@ -1,6 +1,7 @@
 """The service's side of the spawner and of stewards: who starts them, asks them, and hears that they ended."""
 
 import asyncio
+import collections
 import os
 import secrets
 import socket
@@ -14,7 +15,7 @@ MOST_LINE = 32 << 20
 MOST_ANSWER = 4096
 PATIENCE = 60.0
 LONGEST = 120.0  # for one question
-AT_ONCE = 4  # questions of one tenant
+AT_ONCE, MOST_WAITING = 4, 32  # questions of one tenant: answered at once, and waiting for that
 IDLE, MOST_IDLE = 20.0, 48  # seconds, and how many wait for the next question
 
 
@@ -27,6 +28,7 @@ class Spawning:
         self._waiting: dict[str, asyncio.Future[dict[str, object]]] = {}
         self._lock = asyncio.Lock()
         self._turns: dict[str, asyncio.Semaphore] = {}
+        self._questions: collections.Counter[str] = collections.Counter()
         self._idle: list[Steward] = []
 
     async def _connected(self) -> socket.socket:
@@ -66,6 +68,8 @@ class Spawning:
 
     async def _ask(self, request: dict[str, str], held: list[int]) -> dict[str, object]:
         made = await self._connected()
+        if request["run"] in self._waiting:  # it is being cancelled already
+            return {}
         waiting = self._waiting[request["run"]] = asyncio.get_running_loop().create_future()
         try:
             async with asyncio.timeout(PATIENCE):
@@ -109,17 +113,24 @@ class Spawning:
 
     async def errand(self, tenant: str, **request: object) -> dict[str, object]:
         """One question, to a steward who waits for one or to a new one; so many at once for each tenant."""
+        if self._questions[tenant] >= AT_ONCE + MOST_WAITING:  # each holds a connection, which are for all tenants
+            raise Trouble("too_many", "this workspace has as many questions as it may have")
         turn = self._turns.setdefault(tenant, asyncio.Semaphore(AT_ONCE))
+        self._questions[tenant] += 1
         try:
-            await asyncio.wait_for(turn.acquire(), PATIENCE)
-        except TimeoutError:
-            raise Trouble("too_many", "this workspace has as many questions as it may have") from None
-        try:
-            return await asyncio.wait_for(self._errand(tenant, request), LONGEST)
+            async with asyncio.timeout(PATIENCE):
+                await turn.acquire()
+            try:
+                async with asyncio.timeout(LONGEST):
+                    return await self._errand(tenant, request)
+            finally:
+                turn.release()
         except TimeoutError:
             raise Trouble("unavailable", "it took too long") from None
         finally:
-            turn.release()
+            self._questions[tenant] -= 1
+            if not self._questions[tenant]:
+                del self._questions[tenant], self._turns[tenant]
 
     async def _errand(self, tenant: str, request: dict[str, object]) -> dict[str, object]:
         while True:
@@ -208,8 +219,10 @@ class Steward:
             raise Gone from None
         if not line.endswith(b"\n"):
             raise Gone
-        answer: dict[str, object] = msgspec.json.decode(line)
-        return answer
+        try:
+            return msgspec.json.decode(line, type=dict[str, object])
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            raise Gone from None
 
     async def answer(self, request: dict[str, object]) -> dict[str, object]:
         """The one line that answers a question."""

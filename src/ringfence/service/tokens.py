@@ -24,7 +24,7 @@ SIGNS_FOR = 30 * 24 * 3600
 LEEWAY = 5
 MOST_BYTES = 8192
 MOST_WORKSPACES = 64
-CLAIMS = ("iss", "aud", "sub", "iat", "nbf", "exp", "jti", "workspaces")
+CLAIMS = ("iss", "aud", "sub", "iat", "nbf", "exp", "jti", "workspaces", "stamp")
 
 
 class Key(msgspec.Struct, frozen=True):
@@ -42,6 +42,7 @@ class Claims(msgspec.Struct, frozen=True):
     account: str
     workspaces: tuple[str, ...]
     ends: int
+    stamp: str  # of the password that it was given for; with another password it is worth nothing
 
 
 def make_key(now: int, kid: str = "") -> Key:
@@ -86,13 +87,15 @@ class Keys:
         return key
 
 
-def issue(keys: Keys, account: str, workspaces: tuple[str, ...], now: float | None = None) -> tuple[str, int]:
+def issue(
+    keys: Keys, account: str, workspaces: tuple[str, ...], stamp: str, now: float | None = None
+) -> tuple[str, int]:
     """A token for an account, and when it ends."""
     begun = int(time.time() if now is None else now)
     key = keys.current(begun)
     ends = begun + LIFETIME
     claims = {"iss": ISSUER, "aud": AUDIENCE, "sub": account, "iat": begun, "nbf": begun, "exp": ends}
-    claims |= {"jti": secrets.token_hex(8), "workspaces": list(workspaces)}
+    claims |= {"jti": secrets.token_hex(8), "workspaces": list(workspaces), "stamp": stamp}
     private = Ed25519PrivateKey.from_private_bytes(key.seed)
     return jwt.encode(claims, private, ALGORITHM, headers={"kid": key.kid}), ends
 
@@ -127,11 +130,13 @@ def read(keys: Keys, token: str, now: float | None = None) -> Claims:
     if not all(type(value) is int for value in times) or not times[0] == times[1] <= at + LEEWAY < times[2] + LEEWAY:
         raise wrong
     names = claims["workspaces"]
-    if claims["aud"] != AUDIENCE or not isinstance(claims["sub"], str) or not isinstance(names, list):
+    if claims["aud"] != AUDIENCE or not isinstance(names, list):
+        raise wrong
+    if not isinstance(claims["sub"], str) or not isinstance(claims["stamp"], str):
         raise wrong
     if len(names) > MOST_WORKSPACES or not all(isinstance(name, str) for name in names):
         raise wrong
-    return Claims(claims["sub"], tuple(names), times[2])
+    return Claims(claims["sub"], tuple(names), times[2], claims["stamp"])
 
 
 def _once(pairs: list[tuple[str, object]]) -> dict[str, object]:

@@ -13,8 +13,10 @@ from ..audit.words import sentence
 from ..model.event import AnyEvent
 from .markup import Markup, document, joined, tag
 
-ESCAPES = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07]*\x07|\r(?=\n)")
-MOST_DIFF = 5000  # lines
+# No piece of it looks beyond the next escape: a command could otherwise make one look cost minutes.
+ESCAPES = re.compile(r"\x1b\[[0-9;?]{0,64}[ -/]{0,8}[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\r(?=\n)")
+MOST_DIFF, MOST_SHOWN = 5000, 1 << 20  # lines, and letters, of a patch
+MOST_COMMAND = 300  # letters of a command in a list
 ANSWERS = (
     ("once", "Once", "only what waits now"),
     ("session", "Session", "this workspace, 12 hours at most"),
@@ -106,6 +108,12 @@ def trouble(message: str, back: str) -> bytes:
 # ---- Runs ----
 
 
+def command(argv: list[str]) -> str:
+    """A command as it would be typed, its beginning."""
+    text = shlex.join(argv) or "?"
+    return text if len(text) <= MOST_COMMAND else text[:MOST_COMMAND] + "…"
+
+
 def status(run: Document) -> Markup:
     """How a run is, in a word or two."""
     ended = run["ended"]
@@ -113,7 +121,7 @@ def status(run: Document) -> Markup:
         return tag("span", "running", class_="good")
     if "error" in ended:
         return tag("span", ended["error"]["message"], class_="bad")
-    code, denied = ended.get("exitCode", 0), len(ended.get("denials", ()))
+    code, denied = ended.get("exitCode", 0), ended.get("denied", len(ended.get("denials", ())))
     refused = f", {denied} refused" if denied else ""
     return tag("span", f"exit {code}{refused}", class_="bad" if code else "good")
 
@@ -143,9 +151,7 @@ def question(base: str, asked: Document) -> Markup:
     return form(
         action,
         tag("p", tag("strong", f"{asked['operation']} {target}")),
-        tag(
-            "p", "for ", tag("code", process.get("exe") or "a command"), " in ", tag("code", shlex.join(asked["argv"]))
-        ),
+        tag("p", "for ", tag("code", process.get("exe") or "a command"), " in ", tag("code", command(asked["argv"]))),
         tag("p", "stored by Project: ", tag("code", rule, data_rule=rule.replace(choices[0], "{}", 1))),
         tag("p", asked["refused"], class_="bad", role="alert") if asked.get("refused") else None,
         choose if len(choices) > 1 else tag("input", type="hidden", name="target", value=target),
@@ -177,7 +183,7 @@ def runs(workspace: str, found: list[Document], asked: list[Document], worktrees
     rows = [
         tag(
             "li",
-            tag("a", shlex.join(one["argv"]) or "?", href=f"{base}/runs/{one['run']}"),
+            tag("a", command(one["argv"]), href=f"{base}/runs/{one['run']}"),
             tag("div", status(one), " · ", moment(one["begun"]), class_="soft"),
             class_="card",
         )
@@ -211,7 +217,7 @@ def run(workspace: str, one: Document, said: list[Document], last: int, asked: l
     stop = form(f"{base}/runs/{one['run']}/cancel", button("Stop", class_="no"))
     facts = tag("p", status(one), " · ", moment(one["begun"]), class_="soft")
     return page(
-        shlex.join(one["argv"]) or "?",
+        command(one["argv"]),
         workspace,
         "Runs",
         tag(
@@ -279,6 +285,7 @@ def sessions(workspace: str, found: list[Document]) -> bytes:
 def session(workspace: str, one: Document, patch: str, cut: bool) -> bytes:
     """A session, and what is different in it."""
     base = f"/w/{workspace}/sessions/{one['slug']}"
+    cut = cut or len(patch) > MOST_SHOWN or patch.count("\n") > MOST_DIFF
     facts = f"{one['state']} · {one['branch']} from {one['base'] or 'a commit'} · {one['head'][:12]}"
     acts = tag(
         "div",
@@ -294,7 +301,7 @@ def session(workspace: str, one: Document, patch: str, cut: bool) -> bytes:
         acts,
         tag("h2", "Changes"),
         tag("pre", *differences(patch), tabindex="0", aria_label="Changes") if patch else tag("p", "None."),
-        tag("p", "There is more than is shown here.", class_="soft") if cut or patch.count("\n") > MOST_DIFF else None,
+        tag("p", "There is more than is shown here.", class_="soft") if cut else None,
     )
 
 
@@ -303,7 +310,7 @@ KINDS = (("+++", "place"), ("---", "place"), ("diff ", "place"), ("@@", "place")
 
 def differences(patch: str) -> list[Markup]:
     """A patch, line by line."""
-    lines = patch.split("\n")[:MOST_DIFF]
+    lines = patch[:MOST_SHOWN].split("\n")[:MOST_DIFF]
     return [
         tag("span", f"{line}\n", class_=next((k for start, k in KINDS if line.startswith(start)), None))
         for line in lines

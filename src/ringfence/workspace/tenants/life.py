@@ -30,6 +30,7 @@ ARCHIVE = ".archive"
 # Above the people of a host and below what systemd gives away: the range of system users holds 900 of them at most.
 IDS = ("40000", "59999")
 NOLOGIN = "/usr/sbin/nologin"
+PATIENCE = 10.0  # seconds for killed processes to be gone
 SYSTEM_PATH = "/usr/sbin:/usr/bin:/sbin:/bin"
 
 
@@ -132,7 +133,7 @@ def _archive(held: int, base: str, tenant: Tenant) -> str:
         if name not in os.listdir(where):
             new = os.open(f".{name}.new", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600, dir_fd=where)
             try:
-                tar = ("--create", "--gzip", "--numeric-owner", "--one-file-system", "--file=-")
+                tar = ("--create", "--gzip", "--numeric-owner", "--one-file-system", "--sparse", "--file=-")
                 _call("tar", *tar, f"--directory=/proc/self/fd/{held}", "--", tenant.name, out=new, keep=held)
                 os.fsync(new)
             finally:
@@ -145,7 +146,34 @@ def _archive(held: int, base: str, tenant: Tenant) -> str:
 
 
 def end_processes(tenant: Tenant) -> None:
-    """Kill every process of the tenant's user, from a child that is that user: no list of pids can be stale."""
+    """Kill every process of the tenant's user, until there is none. One of them may be quick, and kill our killer."""
+    until = time.monotonic() + PATIENCE
+    while True:
+        _kill_all(tenant)
+        if not is_alive(tenant.uid):
+            return
+        if time.monotonic() > until:
+            raise TenantError(TenantFault.FAILED, tenant.name, "its processes could not be ended")
+        time.sleep(0.01)
+
+
+def is_alive(uid: int) -> bool:
+    """Whether a process has this user among its ids; one that has ended and is not reaped yet does nothing more."""
+    for name in os.listdir("/proc"):
+        if not name.isdigit():
+            continue
+        try:
+            with open(f"/proc/{name}/status", encoding="ascii", errors="replace") as file:
+                rows = dict(line.split(":", 1) for line in file if ":" in line)
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        if str(uid) in rows["Uid"].split() and rows["State"].split()[0] not in "ZX":
+            return True
+    return False
+
+
+def _kill_all(tenant: Tenant) -> None:
+    """From a child that is that user: no list of pids can be stale."""
     pid = os.fork()
     if pid == 0:
         try:

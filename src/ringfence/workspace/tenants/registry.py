@@ -69,20 +69,26 @@ class Registry:
         return True
 
     @contextlib.contextmanager
-    def locked(self, name: str = "") -> Iterator[None]:
+    def locked(self, name: str = "", waits: bool = True) -> Iterator[None]:
         """Alone with one tenant, or with the making of new ones. Who waits for one that is removed waits for a
-        file that is gone, and so looks again."""
+        file that is gone, and so looks again; who does not wait, because others wait for it, is told."""
         file = f".{name}{LOCK}"
         while True:
             fd = os.open(file, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=self._fd)
             try:
                 self._check(os.fstat(fd), file)
-                fcntl.flock(fd, fcntl.LOCK_EX)
+                self._lock(fd, name, waits)
                 if self._is(fd, file):
                     yield
                     return
             finally:
                 os.close(fd)
+
+    def _lock(self, fd: int, name: str, waits: bool) -> None:
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX if waits else fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise TenantError(TenantFault.UNFINISHED, name, "is being changed", hint="ask again in a while") from None
 
     def _is(self, fd: int, file: str) -> bool:
         try:
