@@ -2,7 +2,6 @@
 
 import contextlib
 import os
-import shutil
 import subprocess
 import tempfile
 import time
@@ -58,7 +57,7 @@ def hosted() -> Iterator[Hosting]:
         yield made
     finally:
         made.close()
-        shutil.rmtree(top)
+        subprocess.run(["rm", "-rf", "--", str(top)], check=True)  # some are deeper than Python goes
 
 
 @pytest.fixture

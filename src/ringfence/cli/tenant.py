@@ -77,7 +77,7 @@ def _act(verb: str, host: str, values: Values, registry: Registry, base: str) ->
     elif verb == "repair":
         found, changed, left = life.repair(registry, base, host)
         text = f"{found.name}: {changed} names given back"
-        text += "".join(f"\n  left, for it has another name somewhere: {path}" for path in left)
+        text += "".join(f"\n  left, for it has another name somewhere or lies too deep: {path}" for path in left)
         _print(values, {**_document(base, found), "changed": changed, "left": left}, text)
     elif verb == "remove":
         archive = life.remove(registry, base, host)

@@ -235,10 +235,11 @@ class Entry:
         return stat.S_ISREG(self.facts.st_mode)
 
 
-def walk(root: int, skip: frozenset[str] = frozenset()) -> Iterator[tuple[Entry, int]]:
+def walk(root: int, skip: frozenset[str] = frozenset(), deepest: int | None = None) -> Iterator[tuple[Entry, int]]:
     """Every name below a directory, each with its parent held open while it is handed out; no link is followed.
 
-    `skip` are paths not to go into. At most one descriptor for each level of depth is open.
+    `skip` are paths not to go into. One descriptor for each level of depth is open; a directory at `deepest` is handed
+    out and not gone into.
     """
     stack: list[tuple[int, str, list[os.DirEntry[str]]]] = [(os.dup(root), "", _listed(root))]
     try:
@@ -251,7 +252,7 @@ def walk(root: int, skip: frozenset[str] = frozenset()) -> Iterator[tuple[Entry,
             found = names.pop()
             entry = Entry(prefix + found.name, found.stat(follow_symlinks=False))
             yield entry, here
-            if entry.is_directory and entry.path not in skip:
+            if entry.is_directory and entry.path not in skip and len(stack) != deepest:
                 below = os.open(found.name, DIRECTORY, dir_fd=here)
                 stack.append((below, entry.path + "/", []))
                 stack[-1][2].extend(_listed(below))

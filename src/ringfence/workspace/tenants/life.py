@@ -114,6 +114,7 @@ def remove(registry: Registry, base: str, host: str) -> str:
         _check_user(tenant)
         registry.write(msgspec.structs.replace(tenant, state=TenantState.REMOVING))
         end_processes(tenant)
+        tree.flatten(held, tenant)
         archive = _archive(held, base, tenant)
         with contextlib.suppress(FileNotFoundError):
             remove_tree(held, tenant.name)

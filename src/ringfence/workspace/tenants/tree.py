@@ -4,15 +4,18 @@ Root works here in directories that somebody else owns. So everything is reached
 name by name and through no link, and what is changed is held first: a name that is swapped meanwhile changes nothing.
 """
 
+import itertools
 import os
 import stat
 
 from ...model import TenantError, WorkspaceError
 from ...model.tenant import Tenant, TenantFault, TenantState, Workspace
-from ..paths import DIRECTORY, open_directory, walk
+from ..paths import DIRECTORY, Entry, open_directory, walk
 
 SOURCE = ("user", "src")
 WORKTREES = "worktrees"
+DEEPEST = 400  # levels: each is a descriptor while we are there, and a tenant can make as many as it likes
+DEEP = ".deep-"
 PRIVATE = 0o700
 PASSABLE = 0o711  # tenants go through the base to their own, and cannot list it
 HELD = getattr(os, "O_PATH", 0) | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -92,14 +95,16 @@ def resolve(base: str, tenant: Tenant, owner: int = 0) -> Workspace:
 def repair(base: int, tenant: Tenant) -> tuple[int, list[str]]:
     """Give everything in the tree to the tenant; how many names changed hands, and which were left.
 
-    A file of somebody else's with a second name is left, for the other name may be anywhere.
+    A file of somebody else's with a second name is left, for the other name may be anywhere. So is what lies too deep.
     """
     make(base, tenant)
     top = open_directory(tenant.name, base)
     changed, left = 0, []
     try:
         device = os.fstat(top).st_dev
-        for entry, parent in walk(top):
+        for entry, parent in walk(top, deepest=DEEPEST):
+            if _is_too_deep(entry):
+                left.append(entry.path)
             if (entry.facts.st_uid, entry.facts.st_gid) == (tenant.uid, tenant.gid):
                 continue
             held = os.open(os.path.basename(entry.path), HELD, dir_fd=parent)
@@ -116,3 +121,34 @@ def repair(base: int, tenant: Tenant) -> tuple[int, list[str]]:
     finally:
         os.close(top)
     return changed, left
+
+
+def flatten(base: int, tenant: Tenant) -> None:
+    """Move what lies too deep to the top, under names that say so: a program that goes through a tree of a million
+    levels ends badly, and who made it could not be removed. What others own and has a second name is taken out."""
+    try:
+        top = open_directory(tenant.name, base)
+    except WorkspaceError:  # removed before an interruption; or no directory, and then nothing is below it
+        return
+    try:
+        waiting, mark = ["."], f"{DEEP}{os.urandom(4).hex()}"
+        for number in itertools.count():
+            if number == len(waiting):
+                return
+            here = os.open(waiting[number], DIRECTORY, dir_fd=top)
+            try:
+                for entry, parent in walk(here, deepest=DEEPEST):
+                    name = os.path.basename(entry.path)
+                    if not entry.is_directory and entry.facts.st_uid != tenant.uid and entry.facts.st_nlink > 1:
+                        os.unlink(name, dir_fd=parent)
+                    elif _is_too_deep(entry):
+                        waiting.append(f"{mark}-{len(waiting)}")
+                        os.rename(name, waiting[-1], src_dir_fd=parent, dst_dir_fd=top)
+            finally:
+                os.close(here)
+    finally:
+        os.close(top)
+
+
+def _is_too_deep(entry: Entry) -> bool:
+    return entry.is_directory and entry.path.count("/") == DEEPEST - 1

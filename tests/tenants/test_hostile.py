@@ -1,0 +1,278 @@
+"""What a tenant, or what it runs, can do to root's programs and to the service: nothing that others notice."""
+
+import asyncio
+import base64
+import os
+import signal
+import socket
+import stat
+import subprocess
+import tarfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.attacks.everybody import installed as installed
+from tests.tenants.conftest import Hosting
+from tests.tenants.spawning import served
+from tests.tenants.test_spawner import Started
+
+from ringfence.model import TenantError
+from ringfence.service import runs, views
+from ringfence.service.accounts import Accounts
+from ringfence.service.buckets import Buckets
+from ringfence.service.database import Database
+from ringfence.service.guard import Guarded
+from ringfence.service.runs import Run, Runs
+from ringfence.service.stewards import Spawning
+from ringfence.service.trouble import Trouble
+from ringfence.spawner import check_streams
+from ringfence.workspace.tenants import life, tree
+
+ROOT = pytest.mark.needs_root
+
+
+# ---- Root's programs in a tree that somebody hostile made ----
+
+
+def dig(top: Path, levels: int) -> None:
+    """Deeper than any path can say."""
+    here = os.open(top, os.O_RDONLY)
+    for _ in range(levels):
+        os.mkdir("d", dir_fd=here)
+        there = os.open("d", os.O_RDONLY, dir_fd=here)
+        os.close(here)
+        here = there
+    os.close(os.open("bottom", os.O_WRONLY | os.O_CREAT, dir_fd=here))
+    os.close(here)
+
+
+@pytest.fixture
+def tree_of_tricks(hosting: Hosting) -> Path:
+    source = Path(hosting.base, hosting.create("a").name, "user", "src")
+    outside = Path(hosting.base, "outside")
+    outside.write_text("root's")
+    with (source / "huge").open("wb") as file:
+        file.truncate(1 << 42)
+    os.mkfifo(source / "pipe")
+    with socket.socket(socket.AF_UNIX) as bound:
+        bound.bind(str(source / "socket"))
+    (source / "link").symlink_to(hosting.base)
+    (source / "-x\n --to-command=sh").write_text("a name")
+    os.link(outside, source / "second")
+    (source / "shut").mkdir(0)
+    dig(source, 3000)
+    return source
+
+
+@ROOT
+def test_a_hostile_tree_is_archived_and_removed(hosting: Hosting, tree_of_tricks: Path) -> None:
+    archive = life.remove(hosting.registry, hosting.base, hosting.name("a"))
+    assert os.stat(archive).st_size < 1 << 20
+    assert stat.S_IMODE(os.stat(archive).st_mode) == 0o600
+    with tarfile.open(archive) as tar:
+        names = {name.rpartition("/")[2] for name in tar.getnames()}
+    assert {"huge", "pipe", "link", "-x\n --to-command=sh", "shut", "bottom"} <= names
+    assert "second" not in names  # it is somebody else's, and whoever unpacks this gives it all to the tenant
+    assert Path(hosting.base, "outside").read_text() == "root's"
+    assert not Path(hosting.base, hosting.name("a")).exists()
+
+
+@ROOT
+def test_repair_goes_as_deep_as_it_can(hosting: Hosting, tree_of_tricks: Path) -> None:
+    made, changed, left = life.repair(hosting.registry, hosting.base, hosting.name("a"))
+    assert "user/src/second" in left
+    assert [path.count("/") for path in left if path.endswith("/d")] == [tree.DEEPEST - 1]
+    assert changed > tree.DEEPEST - 10
+    assert (tree_of_tricks / "link").lstat().st_uid == made.uid
+    assert {os.stat(hosting.base).st_uid, Path(hosting.base, "outside").stat().st_uid} == {0}
+
+
+@ROOT
+def test_processes_that_kill_their_killer_are_ended(hosting: Hosting) -> None:
+    made = hosting.create("a")
+    words = ["setpriv", f"--reuid={made.uid}", f"--regid={made.gid}", "--clear-groups"]
+    # -1 is everybody of this user but the one who says it.
+    code = "import os, signal\nprint(flush=True)\nwhile True:\n try: os.kill(-1, 9)\n except OSError: pass"
+    with subprocess.Popen([*words, "/usr/bin/python3", "-c", code], stdout=subprocess.PIPE) as busy:
+        assert busy.stdout is not None
+        busy.stdout.readline()
+        assert life.is_alive(made.uid)
+        life.suspend(hosting.registry, made.name)
+        assert not life.is_alive(made.uid)
+
+
+@ROOT
+@pytest.mark.usefixtures("installed")
+def test_a_removal_that_takes_long_holds_up_its_own_tenant_alone(hosting: Hosting) -> None:
+    one, other = hosting.create("a").name, hosting.create("b").name
+    with served(hosting) as spawner, spawner.connect() as asker, hosting.registry.locked(one):
+        waits, works = Started(asker, one, "a1"), Started(asker, other, "b1")
+    assert waits.answer["error"] == "TENANT_UNFINISHED"
+    assert works.answer == {"run": "b1", "started": True}
+    waits.close()
+    works.close()
+
+
+def test_a_socket_that_leads_nowhere_yet_is_no_stream() -> None:
+    ours, theirs = socket.socketpair()
+    with ours, theirs, socket.socket(socket.AF_UNIX) as loose, socket.socket(socket.AF_UNIX) as listens:
+        listens.bind("")
+        listens.listen()
+        check_streams([theirs.fileno()] * 3)
+        for wrong in (loose, listens):
+            with pytest.raises(TenantError):
+                check_streams([theirs.fileno(), theirs.fileno(), wrong.fileno()])
+
+
+# ---- What a command says, and the service that shows it ----
+
+
+@pytest.fixture
+def in_time() -> Iterator[None]:
+    """Twenty seconds of the processor, where a hundredth of one is enough."""
+
+    def over(*_: object) -> None:
+        raise TimeoutError
+
+    before = signal.signal(signal.SIGVTALRM, over)
+    signal.setitimer(signal.ITIMER_VIRTUAL, 20)
+    yield
+    signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+    signal.signal(signal.SIGVTALRM, before)
+
+
+@pytest.mark.parametrize("said", [b"\x1b]", b"\x1b[", b"\x1b[1", b"\x1b]a\x1b", b"\r", b"\x00", b"<"])
+def test_no_output_takes_long_to_show(in_time: None, said: bytes) -> None:
+    whole = said * (500_000 // len(said))
+    assert views.outputs([{"stream": "stdout", "data": base64.b64encode(whole)}])
+
+
+def test_escapes_are_left_out_and_the_rest_is_shown() -> None:
+    said = b"\x1b[31mred\x1b[0m \x1b]0;title\x07one \x1b]8;;x\x1b\\two \x1b]never"
+    (shown,) = views.outputs([{"stream": "stdout", "data": base64.b64encode(said)}])
+    assert shown == '<span class="stdout">red one two \\u{1b}]never</span>'
+
+
+def test_one_letter_at_a_time_costs_no_more() -> None:
+    async def act() -> None:
+        run = Run("a", ("x",))
+        for _ in range(20_000):
+            run.add({"stream": "stdout", "data": "eA=="})
+        assert len(run.said()) <= runs.MOST_HELD / runs.OVERHEAD
+
+    asyncio.run(act())
+
+
+def _runs(tmp_path: Path) -> Runs:
+    return Runs(Spawning("/nowhere"), Database(f"{tmp_path}/own/service.db"))
+
+
+def test_who_has_many_runs_pushes_out_its_own(tmp_path: Path) -> None:
+    async def act() -> None:
+        known = _runs(tmp_path)
+        for tenant, count in (("quiet", 5), ("busy", 2 * runs.MOST_KEPT)):
+            for _ in range(count):
+                run = Run(tenant, ("x",))
+                run.ended = {}
+                known._runs[run.id] = run
+        known._forget()
+        assert [run.tenant for run in known._runs.values()].count("quiet") == 5
+        assert len(known._runs) == runs.MOST_KEPT
+
+    asyncio.run(act())
+
+
+def test_ten_thousand_questions(tmp_path: Path) -> None:
+    async def act() -> None:
+        known, run = _runs(tmp_path), Run("a", ("x",))
+        known._runs[run.id] = run
+        refused = [known._asked(run, {"state": "query", "query_id": str(n)}) for n in range(10_000)]
+        assert len([name for name in refused if name]) == 10_000 - runs.MOST_QUESTIONS
+        assert len(known.questions("a")) == runs.MOST_QUESTIONS
+        assert known._asked(run, {"state": "answered", "query_id": "0"}) == ""
+        assert known._asked(run, {"state": "query", "query_id": "again"}) == ""
+        assert known._asked(run, None) == known._asked(run, ["x"]) == ""  # what is no line of ours
+
+    asyncio.run(act())
+
+
+def test_what_was_refused_is_counted_in_a_list_and_shown_with_its_run(tmp_path: Path) -> None:
+    async def act() -> None:
+        known, run = _runs(tmp_path), Run("a", ("echo", "x" * 100_000, *["y"] * 50_000))
+        await known._database.run("insert into runs values (?, 'a', 'h', ?, 1.0, '')", run.id, '["x"]')
+        run.ended = {"ended": "exited", "exitCode": 1, "denials": [{"target": f"/{n}"} for n in range(500)]}
+        await known._end(run)
+        (listed,) = await known.of("a")
+        assert listed["ended"] == {"ended": "exited", "exitCode": 1, "denied": 500}
+        shown = await known.show("a", run.id)
+        assert shown["ended"] == {**run.ended, "denied": 500}
+        assert len("".join(runs._cut(run.argv))) < runs.MOST_WORDS + 10
+
+    asyncio.run(act())
+
+
+# ---- Who somebody is ----
+
+
+def test_a_new_password_ends_what_the_old_one_opened(tmp_path: Path) -> None:
+    async def act() -> None:
+        known = Accounts(Database(f"{tmp_path}/own/service.db"))
+        known.put("alice", "the first password", ("a.test",))
+        _, stamp = await known.log_in("alice", "the first password")
+        assert (await known.opened("alice"))[1] == stamp
+        known.put("alice", "the first password", ("a.test",))
+        assert (await known.opened("alice"))[1] != stamp
+
+    asyncio.run(act())
+
+
+@pytest.mark.parametrize("url", ["postgresql://user:hunter2/x@host/db", "postgresql://user:a@hunter2:b@host/db"])
+def test_no_piece_of_a_password_is_said(url: str) -> None:
+    with pytest.raises(Trouble) as caught:
+        Database(url).ask("select 1")
+    assert "hunter2" not in repr(caught.value) + repr(caught.value.__cause__)
+    assert caught.value.__suppress_context__
+
+
+def _refused(scheme: str, *headers: tuple[bytes, bytes]) -> bool:
+    scope = {"type": "http", "scheme": scheme, "headers": [*headers]}
+    return Guarded(None, ("localhost",))._refusal(scope) is not None  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("scheme", "origin", "refused"),
+    [
+        ("https", b"https://localhost", False),
+        ("https", b"http://localhost", True),  # whoever sits on the way could serve that page
+        ("http", b"http://localhost", False),
+        ("http", b"https://localhost", False),
+        ("http", b"https://localhost.evil.example", True),
+        ("http", b"https://localhost:1", True),
+        ("http", b"ftp://localhost", True),
+        ("http", b"null", True),
+        ("http", b"", True),
+    ],
+)
+def test_where_a_request_may_come_from(scheme: str, origin: bytes, refused: bool) -> None:
+    assert _refused(scheme, (b"host", b"localhost"), (b"origin", origin)) == refused
+    assert _refused(scheme, (b"host", b"localhost"), (b"origin", origin), (b"origin", b"http://evil.example"))
+
+
+@pytest.mark.parametrize("host", [b"evil.example", b"localhost.", b"localhost@evil", b"", b"localhost:x", b"LOCALHOST"])
+def test_which_hosts_it_has(host: bytes) -> None:
+    assert _refused("http", (b"host", host))
+    assert _refused("http", (b"host", b"localhost"), (b"host", b"localhost"))
+    assert _refused("http")
+    assert not _refused("http", (b"host", b"localhost:8443"))
+
+
+def test_names_that_somebody_makes_up_cost_no_more_than_one(in_time: None) -> None:
+    buckets = Buckets(10, 0.2)
+    for number in range(200_000):
+        buckets.take(f"nobody {number}")
+    for _ in range(10):
+        buckets.take("alice")
+    with pytest.raises(Trouble):
+        buckets.take("alice")
+    assert buckets.spend("large", 20) > 0
