@@ -59,7 +59,8 @@ ARROWS = (
     }
     | {"__init__": ROOMS | {"run", "start", "session", "entrances", "_doorstep"}, "__main__": {"cli"}}
     | {"gate": ROOMS}  # a process of its own, which joins the judge to the room that dials
-    | {"spawner": ROOMS, "steward": ROOMS | {"run", "start", "session", "errands"}}  # a tenant's: root's half, its own
+    | {"spawner": ROOMS, "steward": ROOMS | {"carry", "errands"}}  # a tenant's: root's half, its own
+    | {"carry": ROOMS | {"start", "session", "steward"}}
     | {"errands": ROOMS | {"session", "record", "approvals"}}
     | {"entrances": VALUES, "_doorstep": set(), "underway": set()}
 )
@@ -71,7 +72,12 @@ BEYOND = {"socket", "subprocess", "threading", "time", "ctypes", "multiprocessin
 BEYOND |= {"random", "secrets", "importlib", "platform"}
 READERS = {"policy/load.py", "policy/trust.py"}
 PLATFORM_FILES = {"enforce/__init__.py", "enforce/unsupported.py"}
-PLATFORM_FILES |= {"spawner.py", "steward.py", "workspace/tenants/life.py"}  # on Linux only, and they say so
+PLATFORM_FILES |= {
+    "spawner.py",
+    "steward.py",
+    "carry.py",
+    "workspace/tenants/life.py",
+}  # on Linux only, and they say so
 
 # C gets more: the enactor is read from top to bottom, in the order in which it acts.
 MOST_LINES = {".py": 500, ".h": 500, ".c": 1000}

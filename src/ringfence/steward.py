@@ -2,26 +2,25 @@
 
 Started by the spawner with the tenant's ids, in its workspace. Lines of JSON come on 0 and go out on 1, one request at
 a time; when 0 or the lifeline on 3 ends, or SIGTERM comes, so does the run, and so do we. What the service believes of
-a path does not matter here: the kernel knows this process as the tenant, and paths are opened without links.
+a path does not matter here: the kernel knows this process as the tenant, and paths are opened without links. Most are
+asked about files, and one start of Python is what that costs: so what only runs need is imported by the first run.
 """
 
-import asyncio
 import base64
 import contextlib
 import errno
 import os
+import select
 import signal
-import socket
 import stat
 import sys
-from collections.abc import AsyncIterator, Iterator
-from typing import Any, Literal
+import time
+from collections.abc import Iterator
+from typing import Literal
 
 import msgspec
 
-from .model import Asking, RingfenceError, UsageError, WorkspaceError
-from .policy import Flags
-from .start import start
+from .model import RingfenceError, UsageError, WorkspaceError
 from .workspace.paths import DIRECTORY, canonical, is_inside, open_beneath, open_directory, read_beneath
 
 if sys.platform != "linux":
@@ -31,20 +30,14 @@ LIFELINE = 3
 MOST_LINE = 32 << 20  # a file of MOST_FILE bytes, in base64 and quoted
 MOST_FILE = 16 << 20
 MOST_ENTRIES = 10_000
-MOST_QUESTION = 1 << 17
+MOST_PIECE = 1 << 18
+FRESH = 5.0  # seconds that a measure is good for
 
 
 class Kind(msgspec.Struct):
     """The first look at a request."""
 
     do: str
-
-
-class Answered(msgspec.Struct, forbid_unknown_fields=True):
-    """What a person said to a question of the run that goes on; docs/asking.md has the line."""
-
-    do: Literal["answer"]
-    said: dict[str, object]
 
 
 class Ask(msgspec.Struct, forbid_unknown_fields=True):
@@ -75,6 +68,61 @@ def say(**document: object) -> None:
     data = memoryview(msgspec.json.encode(document) + b"\n")
     while data:
         data = data[os.write(1, data) :]
+
+
+# ---- How much ----
+
+_most, _measured, _when = 0, 0, 0.0  # bytes that the tenant may have, and had when we last looked
+
+
+def measured() -> int:
+    """The bytes that the tenant's tree takes, for those whom no quota of the kernel holds. What has two names counts
+    twice; what cannot be measured is too much, or one would hide there what is."""
+    total, stack = 0, [os.environ["HOME"]]
+    while stack:
+        try:
+            with os.scandir(_readable(stack.pop())) as found:
+                for entry in found:
+                    facts = entry.stat(follow_symlinks=False)
+                    total += facts.st_blocks * 512
+                    if stat.S_ISDIR(facts.st_mode):
+                        stack.append(entry.path)
+        except (FileNotFoundError, NotADirectoryError):
+            continue  # gone meanwhile
+        except OSError:
+            return sys.maxsize
+    return total
+
+
+def _readable(path: str) -> str:
+    """A directory of ours that is closed to ourselves is opened: by descriptor, never what a link points at."""
+    held = os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        mode = os.fstat(held).st_mode
+        if stat.S_ISDIR(mode) and mode & 0o500 != 0o500:
+            os.chmod(f"/proc/self/fd/{held}", stat.S_IMODE(mode) | 0o500)
+    finally:
+        os.close(held)
+    return path
+
+
+def room() -> int | None:
+    """The bytes that the tenant may have more; None: as many as it likes."""
+    global _measured, _when
+    if not _most:
+        return None
+    _measured, _when = measured(), time.monotonic()
+    return _most - _measured
+
+
+def take_room(more: int) -> None:
+    """So many bytes more, or there is no room for them."""
+    global _measured
+    if _most and (time.monotonic() - _when > FRESH or _measured + more > _most):
+        room()
+    if _most and _measured + more > _most:
+        raise Wrong("no_space", "the workspace holds as much as it may")
+    _measured += more
 
 
 # ---- Files ----
@@ -124,6 +172,7 @@ def write(root: str, path: str, data: bytes) -> None:
     where = below(root, path)
     if len(data) > MOST_FILE:
         raise Wrong("too_large", f"has more than {MOST_FILE} bytes")
+    take_room(len(data))
     directory, name = os.path.split(where)
     held = _opened(root)
     try:
@@ -204,81 +253,13 @@ def _entry(entry: os.DirEntry[str]) -> dict[str, object]:
     return {"name": name, "kind": kinds.get(stat.S_IFMT(facts.st_mode), "other"), "size": facts.st_size}
 
 
-# ---- Runs ----
+# ---- Requests ----
 
 
-@contextlib.contextmanager
-def placed(root: str, ask: Ask) -> Iterator[tuple[str, str, Flags | None]]:
-    """The workspace of a run, where in it the run is, and with which flags."""
-    if not ask.worktree:
-        yield root, os.path.normpath(os.path.join(root, below(root, ask.cwd))), None
-        return
-    from .session import Session
-
-    session = Session(root, ask.worktree).resume()
-    where = below(session.path, ask.cwd)
-    with session.used("" if where == "." else where) as (cwd, flags):
-        yield session.path, cwd, flags
-
-
-_asker: asyncio.StreamWriter | None = None  # to the one who asks for the run that goes on
-
-
-@contextlib.asynccontextmanager
-async def asking(wanted: bool) -> AsyncIterator[dict[str, Any]]:
-    """Pass on what a run asks, a line each; what a run is given for that."""
-    global _asker
-    if not wanted:
-        yield {}
-        return
-    ours, theirs = socket.socketpair()
-    with theirs:
-        reader, writer = await asyncio.open_connection(sock=ours, limit=MOST_QUESTION)
-        _asker = writer
-        task = asyncio.ensure_future(_pass_on(reader))
-        try:
-            yield {"ask": Asking(fd=theirs.fileno())}
-        finally:
-            _asker = None
-            task.cancel()
-            writer.close()
-
-
-async def _pass_on(reader: asyncio.StreamReader) -> None:
-    while (line := await reader.readline()).endswith(b"\n"):
-        say(asked=msgspec.Raw(line.strip()))
-
-
-def answered(line: bytes) -> bool:
-    """Whether a line was an answer for the run that goes on, which has it then."""
-    try:
-        said = msgspec.json.decode(line, type=Answered).said
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        return False
-    if _asker is not None:
-        _asker.write(msgspec.json.encode(said) + b"\n")
-    return True
-
-
-async def run(root: str, ask: Ask) -> None:
-    """A command inside the workspace: its output as it comes, then how it ended."""
-    given: dict[str, Any] = {"env": {**os.environ, **ask.env}, "input": ask.input, "timeout": ask.timeout}
-    with placed(root, ask) as (workspace, cwd, flags):
-        async with (
-            asking(ask.ask) as asked,
-            start(ask.argv, workspace=workspace, cwd=cwd, flags=flags, **given, **asked) as running,
-        ):
-            async for chunk in running:
-                say(stream=chunk.stream, data=base64.b64encode(chunk.data).decode())
-            outcome = await running.wait()
-    gaps = [gap.what for gap in outcome.gaps]
-    say(ended=outcome.ending, exitCode=outcome.exit_code, seconds=outcome.seconds, denials=outcome.denials, gaps=gaps)
-
-
-async def act(root: str, line: bytes) -> None:
-    """Do one request."""
+def act(root: str, line: bytes) -> None:
+    """Do one request that is no run."""
     do = msgspec.json.decode(line, type=Kind).do
-    if do not in ("run", "read", "write", "list"):
+    if do not in ("read", "write", "list"):
         from .errands import ACTS, Errand
 
         errand = msgspec.json.decode(line, type=Errand)
@@ -286,8 +267,6 @@ async def act(root: str, line: bytes) -> None:
         return
     ask = msgspec.json.decode(line, type=Ask)
     match ask.do:
-        case "run":
-            await run(root, ask)
         case "read":
             say(data=base64.b64encode(read(root, ask.path)).decode())
         case "write":
@@ -297,10 +276,11 @@ async def act(root: str, line: bytes) -> None:
             say(entries=listed(root, ask.path))
 
 
-async def answer(root: str, line: bytes) -> None:
-    """One request, and what is wrong with it."""
+@contextlib.contextmanager
+def answering() -> Iterator[None]:
+    """Say what is wrong with a request."""
     try:
-        await act(root, line)
+        yield
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         say(error="bad_request", what=str(error))
     except Wrong as error:
@@ -310,48 +290,60 @@ async def answer(root: str, line: bytes) -> None:
         say(error=code, what="git could not do it" if code == "worktree_git_failed" else str(error), hint=error.hint)
 
 
-async def serve(root: str) -> None:
-    """Until there are no more requests, or we are told to end."""
-    loop, ours = asyncio.get_running_loop(), asyncio.current_task()
-    if ours is None:
-        return
-    loop.add_signal_handler(signal.SIGTERM, ours.cancel)
-    loop.add_reader(LIFELINE, ours.cancel)
-    reader = asyncio.StreamReader(limit=MOST_LINE)
-    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(0, "rb", buffering=0))
-    coming = asyncio.ensure_future(reader.readline())
-    while (line := await coming).endswith(b"\n"):
-        coming = asyncio.ensure_future(reader.readline())
-        task = asyncio.ensure_future(answer(root, line))
-        try:
-            while not task.done():
-                await asyncio.wait((task, coming), return_when=asyncio.FIRST_COMPLETED)
-                if not coming.done():
-                    continue
-                if not coming.result():  # a run ends when nobody is left to hear of it
-                    return
-                if answered(coming.result()):
-                    coming = asyncio.ensure_future(reader.readline())
-                else:
-                    await task
-            await task
-        finally:
-            task.cancel()
-            await asyncio.wait((task,))
+def is_run(line: bytes) -> bool:
+    """Whether a line asks for a run."""
+    try:
+        return msgspec.json.decode(line, type=Kind).do == "run"
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return False
+
+
+def serve(root: str) -> None:
+    """Until there are no more requests, or we are told to end. The first run brings what runs need, and stays."""
+    coming = select.poll()
+    for fd in (0, LIFELINE):
+        coming.register(fd, select.POLLIN)
+    data = b""
+    while True:
+        line, end, rest = data.partition(b"\n")
+        if end and is_run(line):
+            from .carry import carry
+
+            carry(root, data)
+            return
+        if end:
+            with answering():
+                act(root, line)
+            data = rest
+            continue
+        if len(data) > MOST_LINE:
+            raise ValueError(data[:1])
+        if any(fd == LIFELINE for fd, _ in coming.poll()):
+            return
+        piece = os.read(0, MOST_PIECE)
+        if not piece:
+            return
+        data += piece
+
+
+def _leave(*_: object) -> None:
+    raise SystemExit(124)
 
 
 def main() -> int:
-    """WORKSPACE: serve it."""
-    root = sys.argv[1]
+    """WORKSPACE, and the most bytes of the tenant or 0: serve it."""
+    global _most
+    root, _most = sys.argv[1], int(sys.argv[2])
     if os.geteuid() == 0 or 0 in os.getresuid():
         say(error="failed", what="the steward is never root")
         return 125
+    signal.signal(signal.SIGTERM, _leave)
     try:
-        asyncio.run(serve(root))
+        serve(root)
     except ValueError:
         say(error="too_large", what=f"a request has at most {MOST_LINE} bytes")
         return 125
-    except (asyncio.CancelledError, BrokenPipeError):
+    except (SystemExit, BrokenPipeError):
         return 124
     return 0
 

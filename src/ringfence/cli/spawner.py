@@ -43,7 +43,7 @@ def main(words: list[str]) -> int:
         return 0
     if os.geteuid() != 0:
         raise UsageError("spawner", "only root can become a tenant", hint="its unit starts it as root")
-    steward = (sys.executable, "-I", "-m", "ringfence.steward")
+    steward = (sys.executable, "-I", "-c", "import os; from ringfence.steward import main; os._exit(main())")
     with _listening(one(values, "--socket") or SOCKET, _user(service)) as listener:
         with Registry(records) as registry:
             spawner = Spawner(listener, registry, base, _user(service), steward)

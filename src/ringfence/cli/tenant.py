@@ -2,10 +2,10 @@
 
 import os
 
-from ..model import TenantError, UsageError
+from ..model import RingfenceError, TenantError, UsageError
 from ..model.tenant import Tenant, TenantFault, TenantState
 from ..policy.limits import read_amount
-from ..workspace.tenants import life, tree
+from ..workspace.tenants import life, quota, tree
 from ..workspace.tenants.registry import Registry
 from .options import OUTPUT, Option, Values, one, parse, render_help
 from .render import dump
@@ -15,19 +15,21 @@ TABLE = (
     Option("--base", "DIR", f"where the trees are (default: {BASE})"),
     Option("--registry", "DIR", f"where the records are (default: {REGISTRY})"),
     Option("--alias", "HOST", "create: another name for it", many=True),
-    Option("--runs", "COUNT", "create: the most runs at once"),
-    Option("--memory", "SIZE", "create: the most memory of all its runs together, as 2G; needs control groups"),
-    Option("--processes", "COUNT", "create: the most processes of all its runs together; needs control groups"),
+    Option("--runs", "COUNT", "create, limit: the most runs at once"),
+    Option("--memory", "SIZE", "create, limit: the most memory of all its runs together, as 2G; needs control groups"),
+    Option("--processes", "COUNT", "create, limit: the most processes of all its runs; needs control groups"),
+    Option("--disk", "SIZE", "create, limit: the most that its tree holds, as 10G; by quota where there are any"),
     Option("--off", "", "suspend: let it run again"),
     *OUTPUT,
 )
 EXAMPLES = (
     "ringfence tenant create example.com --alias www.example.com",
     "ringfence tenant list",
+    "ringfence tenant limit example.com --disk 10G",
     "ringfence tenant suspend example.com",
     "ringfence tenant remove example.com",
 )
-VERBS = ("create", "list", "show", "suspend", "repair", "remove", "unit")
+VERBS = ("create", "list", "show", "limit", "suspend", "repair", "remove", "unit")
 
 
 def main(words: list[str]) -> int:
@@ -72,6 +74,8 @@ def _act(verb: str, host: str, values: Values, registry: Registry, base: str) ->
         _show(values, base, life.create(registry, base, host, values.get("--alias", ()), _limits(values)))
     elif verb == "show":
         _show(values, base, registry.find(host))
+    elif verb == "limit":
+        _show(values, base, life.limit(registry, base, host, _limits(values)))
     elif verb == "suspend":
         _show(values, base, life.suspend(registry, host, off="--off" in values))
     elif verb == "repair":
@@ -91,12 +95,12 @@ def _act(verb: str, host: str, values: Values, registry: Registry, base: str) ->
 
 def _limits(values: Values) -> dict[str, int]:
     limits = {}
-    for name in ("runs", "memory", "processes"):
+    for name in ("runs", "memory", "processes", "disk"):
         text = one(values, f"--{name}")
         if text is None:
             continue
         try:
-            limits[name] = int(read_amount("memory" if name == "memory" else "processes", text))
+            limits[name] = int(read_amount(name if name in ("memory", "disk") else "processes", text))
         except ValueError:
             raise UsageError(f"--{name}", f"does not understand {text!r}", "a number, as 8 or 2G") from None
     return limits
@@ -106,6 +110,8 @@ def _document(base: str, found: Tenant) -> dict[str, object]:
     document: dict[str, object] = {"schema": "ringfence/tenant@1", "name": found.name, "id": found.id}
     document |= {"user": found.user, "uid": found.uid, "gid": found.gid, "state": found.state.value}
     document |= {"aliases": found.aliases, "limits": found.limits, "made": found.made}
+    if "disk" in found.limits:
+        document["disk"] = _holds(base, found)
     if found.state is TenantState.ACTIVE:
         try:
             document["workspace"] = tree.resolve(base, found).root
@@ -114,6 +120,21 @@ def _document(base: str, found: Tenant) -> dict[str, object]:
         except PermissionError:
             document["fault"] = f"TENANT_{TenantFault.FAILED.name}"  # only root and the tenant can look
     return document
+
+
+def _holds(base: str, found: Tenant) -> str:
+    """Who holds the limit of the disk."""
+    try:
+        held = tree.open_base(base)
+    except RingfenceError:
+        return "unknown"
+    try:
+        by_kernel = quota.is_held(held, found.uid, found.limits["disk"])
+    except TenantError:  # another user's quota is for root to see
+        return "unknown"
+    finally:
+        os.close(held)
+    return "the kernel's quota" if by_kernel else "measured by stewards: a run can be over it for a moment"
 
 
 def _line(found: Tenant) -> str:

@@ -39,7 +39,7 @@ class Tenant(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     state: TenantState
     made: int  # seconds since 1970
     aliases: tuple[str, ...] = ()
-    limits: dict[str, int] = msgspec.field(default_factory=dict)  # of all its runs together: memory, processes
+    limits: dict[str, int] = msgspec.field(default_factory=dict)  # of all its runs: memory, processes, runs, disk
 
 
 class Workspace(msgspec.Struct, frozen=True):

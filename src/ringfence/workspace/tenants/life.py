@@ -19,7 +19,7 @@ import msgspec
 from ...model import TenantError, UsageError
 from ...model.tenant import Tenant, TenantFault, TenantState
 from ..paths import DIRECTORY, remove_tree
-from . import tree
+from . import quota, tree
 from .names import tenant_name, user_name
 from .registry import Registry
 
@@ -72,10 +72,28 @@ def _finish(registry: Registry, held: int, base: str, tenant: Tenant) -> Tenant:
         raise TenantError(TenantFault.FAILED, tenant.user, "was made, and is not there" if ids is None else "is root")
     active = msgspec.structs.replace(tenant, uid=ids[0], gid=ids[1], state=TenantState.ACTIVE)
     tree.make(held, active)
+    _set_quota(held, active)
     for alias in tenant.aliases:
         registry.link(alias, tenant.name)
     registry.write(active)
     return active
+
+
+def limit(registry: Registry, base: str, host: str, limits: Mapping[str, int]) -> Tenant:
+    """Change what all runs of a tenant may have together; those that go on keep what they were begun with."""
+    with registry.locked(registry.find(host).name), _opened(base) as held:
+        tenant = registry.find(host)
+        changed = msgspec.structs.replace(tenant, limits={**tenant.limits, **limits})
+        registry.write(changed)
+        if changed.uid:
+            _set_quota(held, changed)
+        return changed
+
+
+def _set_quota(held: int, tenant: Tenant) -> None:
+    """The kernel's, where the file system keeps them; where not, stewards measure."""
+    if "disk" in tenant.limits:
+        quota.limit(held, tenant.uid, tenant.limits["disk"])
 
 
 def suspend(registry: Registry, host: str, off: bool = False) -> Tenant:
@@ -102,6 +120,7 @@ def repair(registry: Registry, base: str, host: str) -> tuple[Tenant, int, list[
         if tenant.state is TenantState.MAKING:
             tenant = _finish(registry, held, base, tenant)
         _check_user(tenant)
+        _set_quota(held, tenant)
         return tenant, *tree.repair(held, tenant)
 
 
