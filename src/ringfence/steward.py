@@ -285,6 +285,10 @@ def answering() -> Iterator[None]:
         say(error="bad_request", what=str(error))
     except Wrong as error:
         say(error=error.code, what=str(error))
+    except BrokenPipeError:  # nobody hears us
+        raise
+    except OSError as error:
+        say(error="failed", what=error.strerror or "failed")
     except RingfenceError as error:
         code = error.code.lower()  # what git says has paths in it, and is for whoever is at the machine
         say(error=code, what="git could not do it" if code == "worktree_git_failed" else str(error), hint=error.hint)

@@ -2,12 +2,15 @@
 
 import asyncio
 import base64
+import contextlib
 import os
 import signal
 import socket
 import stat
 import subprocess
+import sys
 import tarfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,6 +20,7 @@ from tests.tenants.conftest import Hosting
 from tests.tenants.spawning import served
 from tests.tenants.test_spawner import Started
 
+from ringfence import steward
 from ringfence.model import TenantError
 from ringfence.service import runs, views
 from ringfence.service.accounts import Accounts
@@ -123,6 +127,45 @@ def test_a_socket_that_leads_nowhere_yet_is_no_stream() -> None:
         for wrong in (loose, listens):
             with pytest.raises(TenantError):
                 check_streams([theirs.fileno(), theirs.fileno(), wrong.fileno()])
+
+
+SWAP = """
+import os, sys
+os.chdir(sys.argv[1])
+print(flush=True)
+while True:
+    os.rename("d", "inside"); os.rename("outside", "d")
+    os.rename("d", "outside"); os.rename("inside", "d")
+"""
+
+
+def test_a_directory_that_becomes_a_link_meanwhile_leads_nowhere(tmp_path: Path) -> None:
+    root = tmp_path / "src"
+    (root / "d").mkdir(parents=True)
+    (root / "d" / "file").write_text("inside")
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "file").write_text("outside")
+    (root / "outside").symlink_to("../other")
+    seen: dict[str, set[object]] = {"ours": set(), "bare": set()}
+    with subprocess.Popen([sys.executable, "-I", "-c", SWAP, root], stdout=subprocess.PIPE) as swapping:
+        assert swapping.stdout is not None
+        swapping.stdout.readline()
+        try:
+            tries, until = 0, time.monotonic() + 60
+            while tries < 1000 or (len(seen["bare"]) < 2 and time.monotonic() < until):
+                tries += 1
+                with contextlib.suppress(steward.Wrong):
+                    seen["ours"].add(steward.read(str(root), "d/file"))
+                with contextlib.suppress(steward.Wrong):
+                    steward.write(str(root), "d/new", b"x")
+                if os.path.islink(root / "d"):  # who looks first and opens then
+                    continue
+                with contextlib.suppress(FileNotFoundError):
+                    seen["bare"].add((root / "d" / "file").read_bytes())
+        finally:
+            swapping.kill()
+    assert seen == {"ours": {b"inside"}, "bare": {b"inside", b"outside"}}
+    assert os.listdir(tmp_path / "other") == ["file"]
 
 
 # ---- What a command says, and the service that shows it ----

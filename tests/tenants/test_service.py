@@ -45,8 +45,13 @@ def test_the_seeds_own_test(client: Client, home: str, place: tuple[Hosting, Liv
     assert code(outside) == (403, "path_outside_workspace")
     other = place[0].name("b")
     assert code(client.ask("GET", f"/api/workspaces/{other}/files")) == (403, "workspace_forbidden")
-    for path in ("/etc/passwd", "..", "a/../../x", "%2e%2e/%2e%2e/etc/passwd"):
+    for path in ("/etc/passwd", "..", "a/../../x", "%2e%2e/%2e%2e/etc/passwd", "..%2f..%2fetc%2fpasswd"):
         assert code(client.ask("GET", f"{home}/file?path={path}"))[0] == 403
+    for path in ("%252e%252e/passwd", "%c0%ae%c0%ae/passwd", "....//passwd", "..%5c..%5cpasswd", "%2e%2e%00/passwd"):
+        assert code(client.ask("GET", f"{home}/file?path={path}"))[0] in (
+            400,
+            404,
+        )  # names, of files that are not there
     client.token = ""
     assert code(client.ask("GET", f"{home}/files")) == (401, "token_missing")
 
@@ -82,7 +87,8 @@ def test_files_and_runs(client: Client, home: str, place: tuple[Hosting, Living]
     assert client.ask("GET", f"{home}/runs")[1]["runs"][0]["run"] == run["run"]
     client.log_in("bob")
     bobs = f"/api/workspaces/{place[0].name('b')}"
-    assert code(client.ask("GET", f"{bobs}/runs/{run['run']}")) == (404, "run_not_found")
+    for method, end in (("GET", ""), ("DELETE", ""), ("GET", "/events"), ("GET", "/denials")):
+        assert code(client.ask(method, f"{bobs}/runs/{run['run']}{end}")) == (404, "run_not_found")
 
 
 def test_a_run_is_cancelled(client: Client, home: str, place: tuple[Hosting, Living]) -> None:

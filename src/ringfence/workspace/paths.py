@@ -44,7 +44,7 @@ def canonical(path: str, cwd: str = "/") -> str:
             links += 1
             if links > MOST_LINKS:
                 raise WorkspaceError(path, "runs through too many symbolic links")
-            target = os.readlink(there)
+            target = _link_of(there)
             here = "/" if target.startswith("/") else here
             rest += reversed(_names(target))
         else:
@@ -71,6 +71,13 @@ def _mode_of(path: str) -> int | None:
         if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG):
             return None
         raise WorkspaceError(path, f"cannot be looked at: {error.strerror}") from None
+
+
+def _link_of(path: str) -> str:
+    try:
+        return os.readlink(path)
+    except OSError as error:
+        raise WorkspaceError(path, f"changes while it is looked at: {error.strerror}") from None
 
 
 def _missing(there: str, rest: list[str], path: str) -> str:
