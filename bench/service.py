@@ -184,8 +184,16 @@ def tenants(count: int) -> None:
 BUSY = "import time; n = 0; end = time.monotonic() + 4\nwhile time.monotonic() < end: n += sum(range(1000))\nprint(n)"
 
 
+GREEDY = {
+    "thirty busy runs": ("sh", "-c", "while :; do :; done"),
+    "thirty runs that say a letter at a time": ("sh", "-c", "while :; do printf x; done"),
+    "thirty runs that say all they can": ("yes",),
+}
+
+
 def fair() -> None:
-    """What one tenant gets beside another with thirty busy runs: work done in a time, and the length of a short run."""
+    """What one tenant gets beside another with thirty runs that take all they can: work done in a time, the length of a
+    short run, and of a request."""
     with world(2, over_tcp=False) as at:
         greedy, other = at.names
         client = Client(at.made.path)
@@ -199,17 +207,28 @@ def fair() -> None:
             said = b"".join(base64.b64decode(one["data"]) for one in pieces if "stream" in one)
             return said.decode(), time.monotonic() - begun
 
-        def measured() -> tuple[int, float]:
+        def asked() -> float:
+            begun = time.monotonic()
+            client.ask("GET", f"/api/workspaces/{other}/files")
+            return time.monotonic() - begun
+
+        def measured() -> tuple[int, float, float]:
             work = int(ran(other, "python3", "-c", BUSY)[0])
-            return work, statistics.median(ran(other, "true")[1] for _ in range(7))
+            short = statistics.median(ran(other, "true")[1] for _ in range(7))
+            return work, short, statistics.median(asked() for _ in range(15))
 
         alone = measured()
-        for _ in range(30):
-            client.ask("POST", f"/api/workspaces/{greedy}/runs", data={"argv": ["sh", "-c", "while :; do :; done"]})
-        time.sleep(8)
-        beside = measured()
-        short = " and ".join(f"{seconds * 1000:.0f}" for _, seconds in (alone, beside))
-        print(f"beside thirty busy runs of another: {beside[0] / alone[0]:.2f} of the work; a run of true {short} ms")
+        print(f"alone: a run of true {alone[1] * 1000:.0f} ms, a request {alone[2] * 1000:.0f} ms")
+        for kind, argv in GREEDY.items():
+            base = f"/api/workspaces/{greedy}/runs"
+            begun = [client.ask("POST", base, data={"argv": argv})[1]["run"] for _ in range(30)]
+            time.sleep(5)
+            beside = measured()
+            print(f"beside {kind} of another: {beside[0] / alone[0]:.2f} of the work;", end=" ")
+            print(f"a run of true {beside[1] * 1000:.0f} ms, a request {beside[2] * 1000:.0f} ms")
+            for run in begun:
+                client.ask("DELETE", f"{base}/{run}")
+            time.sleep(2)
 
 
 if __name__ == "__main__":

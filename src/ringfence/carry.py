@@ -3,6 +3,7 @@
 import asyncio
 import base64
 import contextlib
+import gc
 import os
 import signal
 import socket
@@ -183,6 +184,7 @@ async def serve(root: str, data: bytes) -> None:
 
 def carry(root: str, data: bytes) -> None:
     """Serve from here on."""
+    gc.enable()  # which a short process of ours does without, and a run may take days
     with contextlib.suppress(asyncio.CancelledError):
         asyncio.run(serve(root, data))
         return

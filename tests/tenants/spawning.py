@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from tests.attacks.everybody import BASE
 from tests.tenants.conftest import Hosting
 
+from ringfence.cli import spawner
+
 SERVICE = 65534
 SERVE = f"""
 import signal, socket, sys
@@ -24,7 +26,7 @@ signal.signal(signal.SIGTERM, lambda *_: spawner.stop())
 spawner.serve()
 """
 START = f"import sys; sys.path.insert(0, {str(BASE / 'lib')!r}); "
-STEWARD = START + "from ringfence.steward import main; sys.exit(main())"
+STEWARD = START + spawner.STEWARD
 
 
 class Served:

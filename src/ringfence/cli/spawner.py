@@ -14,6 +14,8 @@ from .options import OUTPUT, Option, one, parse, render_help
 from .tenant import BASE, REGISTRY
 
 SOCKET = "/run/ringfence/spawner.sock"
+# One of our own programs: what the package has for others is not imported, and that is half of its start.
+STEWARD = "import os, sys; sys.argv[0] = 'ringfence'; from ringfence.steward import main; os._exit(main())"
 HANDED = 3  # where systemd puts the first socket that it listens on
 TABLE = (
     Option("--service", "USER", "the one user that may ask"),
@@ -43,7 +45,7 @@ def main(words: list[str]) -> int:
         return 0
     if os.geteuid() != 0:
         raise UsageError("spawner", "only root can become a tenant", hint="its unit starts it as root")
-    steward = (sys.executable, "-I", "-c", "import os; from ringfence.steward import main; os._exit(main())")
+    steward = (sys.executable, "-I", "-c", STEWARD)
     with _listening(one(values, "--socket") or SOCKET, _user(service)) as listener:
         with Registry(records) as registry:
             spawner = Spawner(listener, registry, base, _user(service), steward)
