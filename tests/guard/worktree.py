@@ -26,7 +26,7 @@ def worlds(kind: str) -> list[tuple[str, str]]:
 
 def make_template(root: Path) -> None:
     """The project, as each command finds it."""
-    for name in ("sub", "sub dir", "src", "tests", "build", "d"):
+    for name in ("sub", "sub dir", "src", "tests/unit", "build", "d"):
         (root / name).mkdir(parents=True)
     texts = {
         "a.txt": "hello a\nb 2 7\n",
@@ -47,6 +47,7 @@ def make_template(root: Path) -> None:
         "p.diff": "--- a/a.txt\n+++ b/a.txt\n@@ -1,2 +1,2 @@\n-hello a\n+hello b\n b 2 7\n",
         "package.json": '{"name": "x", "version": "1.0.0", "scripts": {"test": "true", "build": "true"}}\n',
         "tests/test_a.py": "def test_x():\n    pass\n",
+        "tests/unit/b.txt": "b\n",
     }
     for name, text in texts.items():
         (root / name).write_text(text)

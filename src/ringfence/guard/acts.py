@@ -47,6 +47,19 @@ def copy(walk: Walk, call: Call) -> None:
         else:
             walk.reads(source, call.shell)
     carried(walk, call, operands, target)
+    if moves:
+        stood_in(walk, call, operands)
+
+
+def stood_in(walk: Walk, call: Call, sources: list[Field]) -> None:
+    """A directory that a shell of this line stands in takes the shell along, and `..` is another one then."""
+    for source in sources:
+        for path in walk.absolute(source.text, call.shell, "", follow=False) if source.known else ():
+            real = posixpath.normpath(
+                posixpath.join(walk.bounds.resolve(posixpath.dirname(path)), posixpath.basename(path))
+            )
+            if any((walk.stand(place) + "/").startswith(real.rstrip("/") + "/") for place in walk.seen_places):
+                walk.doubt(f"{call.name} moves {source.shown!r}, in which this line stands")
 
 
 def written_in(walk: Walk, target: Field, source: Field, call: Call) -> None:
@@ -148,13 +161,21 @@ def mktemp(walk: Walk, call: Call) -> None:
 
 
 def csplit(walk: Walk, call: Call) -> None:
+    no_directory(walk, call, "-b", "--suffix-format")
     if not call.has("-f", "--prefix"):
         walk.writes(Field("xx00", raw="xx00"), call.shell)
+
+
+def no_directory(walk: Walk, call: Call, *options: str) -> None:
+    """The ending of a name, which could lead elsewhere."""
+    if any(not value.known or "/" in value.text for value in call.values(*options)):
+        walk.doubt(f"{call.name} is told the ending of a name that may lead elsewhere")
 
 
 def patch(walk: Walk, call: Call) -> None:
     """patch keeps to the directory it works in; a trial and an output of its own go through a temporary file."""
     walk.writes(Field(".", raw="what the patch names"), call.shell)
+    no_directory(walk, call, "-B", "-z")
     if call.has("--dry-run", "-o", "--output"):
         walk.writes(temporary(call), call.shell)
 
@@ -175,8 +196,15 @@ def unzip(walk: Walk, call: Call) -> None:
 
 def curl(walk: Walk, call: Call) -> None:
     addresses = [*call.operands, *call.values("--url")]
+    if any(option.startswith("--expand-") for option, _ in call.options):
+        walk.doubt("curl is told an option that expands")
     if call.has("-T", "--upload-file") and not all(re.match(r"https?://", field.text) for field in addresses):
         walk.doubt("curl uploads to what may be a file")
+
+
+def less(walk: Walk, call: Call) -> None:
+    if any(field.text.startswith("+") and not re.fullmatch(r"\+[FGg\d]*", field.text) for field in call.operands):
+        walk.doubt("less is told commands")
 
 
 def unpacked(walk: Walk, call: Call, places: list[Field]) -> None:
@@ -191,12 +219,13 @@ def unpacked(walk: Walk, call: Call, places: list[Field]) -> None:
 
 
 def zip_up(walk: Walk, call: Call) -> None:
-    if call.has("-m", "-T", "-TT", "-@"):
+    if call.has("-m", "-T", "-TT", "-@") or (call.has("-l") and call.has("-f")):  # -lf is the name of a log
         walk.doubt("zip removes files, runs a test, or takes names from its input")
 
 
 def squeeze(walk: Walk, call: Call) -> None:
     """gzip and its kin replace a file by another beside it, or print it."""
+    no_directory(walk, call, "-S", "--suffix")
     prints = call.has("-c", "--stdout", "--to-stdout", "-l", "--list", "-t", "--test")
     for operand in call.operands:
         if prints:
@@ -231,7 +260,7 @@ _TAR_VALUES = {
     **dict.fromkeys("f C T X b H V g K L N I F".split(), ""),
     "f": "file",
     "C": "C",
-    "T": "r",
+    "T": "q",
     "X": "r",
     "g": "w",
     "I": "q",
@@ -246,7 +275,7 @@ _TAR_VALUES = {
 _TAR_LONG = {
     "--file": "file",
     "--directory": "C",
-    "--files-from": "r",
+    "--files-from": "q",
     "--exclude-from": "r",
     "--listed-incremental": "w",
     "--use-compress-program": "q",
@@ -324,6 +353,8 @@ def tar(walk: Walk, call: Call) -> None:
                 files.append(value)
             elif role and role != "n":
                 apply_role(walk, role, value, call)
+    if call.name == "bsdtar" and "s" in options:
+        walk.doubt("bsdtar -s gives files other names")
     _tar_acts(walk, call, options, files, archives, operands)
 
 
@@ -387,6 +418,7 @@ HANDLERS: dict[str, Handler] = {
     "mktemp": mktemp,
     "patch": patch,
     "csplit": csplit,
+    "less": less,
     "curl": curl,
     "unzip": unzip,
     "zip": zip_up,

@@ -9,7 +9,7 @@ from .reach import Walk
 from .state import Field, Shell
 from .syntax import Word
 
-_ELSEWHERE = lazy(r"(?:(?<![\w./~*?\]})-])|(?<=^-[A-Za-z]))(?=/(?!/)|~|\.\.(?:/|\Z))")
+_ELSEWHERE = lazy(r"(?:(?<![\w./~*?\]})-])|(?<=^-[A-Za-z])|(?<=^-M[FTQ]))(?=/(?!/)|~|\.\.(?:/|\Z))")
 _PARTS = lazy(r"[\s=:,;|@\"'(){}]+")
 # Files that tell a tool what to run.
 _RULES = lazy(
@@ -146,6 +146,23 @@ def worked_in(walk: Walk, field: Field, call: Call) -> None:
     call.shell = entered
 
 
+_SCOPED = frozenset("npm npx yarn pnpm turbo nx lerna".split())  # @scope/name is a package to them
+# Tools that run the files they are given.
+_EXECUTORS = frozenset(
+    "make gmake ninja rake rspec ant gradle mocha jest vitest ava tap phpunit pytest mix sbt lein gulp grunt go "
+    "coverage unittest doctest cmake ctest tox nox bazel cypress playwright".split()
+)
+
+
+def told_by_the_line(walk: Walk, call: Call, fields: list[Field]) -> None:
+    """A file that this line has written, and that the tool is told to go by."""
+    for field in fields:
+        option = field.text.startswith("-")
+        for text in {field.text.partition("=")[2], field.text[2:]} if option else {field.text}:
+            if text and (option or call.name in _EXECUTORS) and walk.has_written(text, call.shell):
+                walk.doubt(f"{call.name} is told {field.shown!r}, which this line has written itself")
+
+
 def nothing_elsewhere(walk: Walk, call: Call, fields: list[Field]) -> None:
     """A tool of the project is asked about when its arguments point out of the worktree, or its rules are new."""
     new = [
@@ -158,7 +175,7 @@ def nothing_elsewhere(walk: Walk, call: Call, fields: list[Field]) -> None:
             if field.may_be_option or "/" in field.text:
                 walk.doubt(f"{call.name} gets {field.shown!r}, which is not known")
             continue
-        if field.text.startswith("@") and "/" not in field.text:
+        if field.text.startswith("@") and ("/" not in field.text or call.name not in _SCOPED):
             walk.doubt(f"{call.name} takes its arguments from {field.shown!r}")
         for found in _ELSEWHERE.finditer(field.text):
             path = field.text[found.end() :].partition(":")[0]

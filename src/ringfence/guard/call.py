@@ -4,12 +4,12 @@ import posixpath
 import re
 from collections.abc import Callable
 
-from .arguments import Call, apply_options, apply_role, nothing_elsewhere, sorted_arguments
+from .arguments import Call, apply_options, apply_role, nothing_elsewhere, sorted_arguments, told_by_the_line
 from .patterns import lazy
 from .places import enter, moved
 from .programs import ROWS, row
 from .reach import Walk
-from .state import Field, Shell, merged
+from .state import MISSING, Field, Shell, merged
 from .syntax import Word
 from .variables import concern
 
@@ -29,7 +29,8 @@ def call(walk: Walk, fields: list[Field], shell: Shell, stdin: Word | None) -> S
         return shell, shell
     if name.text in shell.functions:
         ok, bad = function(walk, name.text, fields[1:], shell.copy())
-        if name.text not in BUILTINS and name.text not in ROWS:
+        missing = any(body is MISSING for body in shell.functions[name.text])
+        if name.text not in BUILTINS and name.text not in ROWS and not missing:
             return ok, bad
         # It may have been unset meanwhile, or never been defined: then what it hid is called.
         also_ok, also_bad = builtin_or_program(walk, fields, shell, stdin)
@@ -60,9 +61,13 @@ def function(walk: Walk, name: str, arguments: list[Field], shell: Shell) -> Sta
         inner = shell.copy()
         inner.positional = tuple(arguments) if known else None
         walk.returns.append([])
+        walk.locals.append(set())
         inner = walk.after(body, inner)
         for left in walk.returns.pop():
             inner = merged(inner, left)
+        for own in walk.locals.pop():  # what it hid comes back
+            if inner.variables.get(own) != shell.variables.get(own):
+                inner.assign(own, None)
         end = inner if end is None else merged(end, inner)
     walk.calls -= 1
     if end is None:
@@ -90,6 +95,8 @@ def program(walk: Walk, fields: list[Field], shell: Shell, stdin: Word | None) -
     call = sorted_arguments(walk, name, found, fields[1:], shell, stdin)
     if call is None:
         return
+    if found.tool:
+        told_by_the_line(walk, call, fields[1:])
     apply_options(walk, call)
     if found.tool:
         nothing_elsewhere(walk, call, fields[1:])
@@ -134,6 +141,8 @@ def called(walk: Walk, field: Field, shell: Shell) -> str:
         if head in _OWN:
             name = base
         elif tool and _TOOLS_OF_THE_PROJECT.search(head) and not walk.leads_outside(real, shell):
+            if walk.has_written(real, shell):
+                walk.doubt(f"it runs {field.shown!r}, which this line has written itself")
             return versioned
         else:
             walk.doubt(f"it runs {field.shown!r}, and what that does is not known")
@@ -282,7 +291,14 @@ def declaring(options: str, local: bool = False) -> Callable[[Walk, list[Field],
         declare(walk, fields, shell)
         words = [field.text for field in fields]
         odd = [word for word in words if word.startswith(("-", "+")) and not re.fullmatch(options, word)]
-        names = [word.partition("=")[0].removesuffix("+") for word in words if _NAME.match(word.partition("=")[0])]
+        names = [word.partition("=")[0].removesuffix("+") for word in words]
+        names = [name for name in names if _NAME.match(name)]
+        if walk.locals and (local or "g" in options):  # local, declare and typeset
+            odd = odd or [word for word in words if re.match(r"-\w*g", word)]  # what is local hides what is not
+            walk.locals[-1].update(names)
+            for bare in names:
+                if bare in words:
+                    shell.assign(bare, None)
         if odd or (local and not walk.calls):
             for name in names:
                 shell.assign(name, None)
@@ -308,7 +324,7 @@ def declare(walk: Walk, fields: list[Field], shell: Shell) -> None:
             shell.exported |= {name}
             if not _NAME.match(name.removesuffix("+")):
                 walk.doubt(f"it declares {field.shown!r}, an odd name")
-            elif equals and value:  # quoted as a whole; an assignment proper was made when it was read
+            elif equals and field.raw:  # quoted as a whole; an assignment proper was made when it was read
                 concern(walk, name.removesuffix("+"), value, shell)
                 shell.assign(name.removesuffix("+"), None if "+" in name else value)
 
@@ -327,8 +343,8 @@ def taking(values: str) -> Callable[[Walk, list[Field], Shell, Word | None], Non
                 skip = field.text[-1] in values
                 if "C" in field.text:
                     walk.doubt("mapfile runs a text for what it reads")
-            if field.known and "[" in field.text and "$" in field.text:
-                walk.doubt(f"{field.shown!r} computes an element")
+            if field.known and "[" in field.text:
+                walk.evaluated(field.text.partition("[")[2].removesuffix("]"), field.shown, shell)
             name = field.text.split("[")[0]
             if field.known and _NAME.match(name):
                 concern(walk, name, None, shell)
@@ -351,6 +367,8 @@ def unset(walk: Walk, fields: list[Field], shell: Shell, stdin: Word | None) -> 
         if not field.known or "[" in field.text:
             walk.doubt(f"it unsets {field.shown!r}, which is not known")
         shell.assign(field.text, None)
+        if field.text in shell.functions:
+            shell.functions = {**shell.functions, field.text: (*shell.functions[field.text], MISSING)}
 
 
 def settings(walk: Walk, fields: list[Field], shell: Shell, stdin: Word | None) -> None:
@@ -383,9 +401,12 @@ def options(walk: Walk, fields: list[Field], shell: Shell, stdin: Word | None) -
 
 
 def shift(walk: Walk, fields: list[Field], shell: Shell, stdin: Word | None) -> None:
-    count = int(fields[0].text) if fields and fields[0].known and fields[0].text.isdigit() else 1
+    if fields and not (len(fields) == 1 and fields[0].known and re.fullmatch(r"[0-9]{1,4}", fields[0].text)):
+        shell.positional = None
     if shell.positional is not None:
-        shell.positional = None if fields and not fields[0].known else shell.positional[count:]
+        count = int(fields[0].text) if fields else 1
+        if count <= len(shell.positional):  # else bash shifts nothing
+            shell.positional = shell.positional[count:]
 
 
 def let(walk: Walk, fields: list[Field], shell: Shell, stdin: Word | None) -> None:
@@ -401,6 +422,19 @@ def tests(walk: Walk, fields: list[Field], shell: Shell, stdin: Word | None) -> 
     for index, field in enumerate(fields[:-1]):
         if field.text in ("-v", "-R") and (not fields[index + 1].known or "[" in fields[index + 1].text):
             walk.doubt(f"{fields[index + 1].shown!r} may compute an element")
+
+
+def wait(walk: Walk, fields: list[Field], shell: Shell, stdin: Word | None) -> None:
+    for field in fields:
+        name = re.fullmatch(r'"?\$\{?(!|\w+)\}?"?', field.shown)
+        number = name is not None and (name[1] == "!" or shell.is_number(name[1]))
+        if re.match(r"-\w*p", field.text) or not (field.known or number):
+            walk.doubt("it may put the number of a process into a name")
+
+
+def jobs(walk: Walk, fields: list[Field], shell: Shell, stdin: Word | None) -> None:
+    if any(not field.known or re.match(r"-\w*x", field.text) for field in fields):
+        walk.doubt("jobs -x runs a command")
 
 
 def nothing(walk: Walk, fields: list[Field], shell: Shell, stdin: Word | None) -> None:
@@ -448,10 +482,11 @@ BUILTINS: dict[str, Handler] = {
     **dict.fromkeys(("break", "continue"), leave),
     "return": go_back,
     "hash": hashed,
+    "wait": wait,
+    "jobs": jobs,
     **dict.fromkeys(("alias", "unalias", "enable", "bind", "complete", "compgen", "compopt", "fc", "history"), odd),
     **dict.fromkeys(
-        ": true false echo pwd type times jobs fg bg disown wait kill ulimit umask dirs caller "
-        "suspend logout times help".split(),
+        ": true false echo pwd type times fg bg disown kill ulimit umask dirs caller suspend logout times help".split(),
         nothing,
     ),
 }

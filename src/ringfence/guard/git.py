@@ -4,6 +4,7 @@ import posixpath
 import re
 from collections.abc import Callable
 
+from .acts import stood_in
 from .arguments import Call, apply_options, sorted_arguments
 from .patterns import lazy
 from .programs import Row
@@ -61,14 +62,27 @@ _CHANGES = frozenset(
 _LINKS = frozenset(
     "checkout switch restore reset stash pull merge rebase cherry-pick revert apply am read-tree bisect".split()
 )
-_RUNS = lazy(
-    r"(?:--exec|-x|--upload-pack|--receive-pack|--ext-diff|--textconv|--open-files-in-pager|-O.*|--tool.*|--extcmd"
-    r"|--ssh-command|--template|--unsafe-paths|--editor|--config|--server-option|--filter-process|-u(?=\S*/))(?:=.*)?\Z",
-    re.DOTALL,
+# Long options that run something, or lead git elsewhere; any beginning of one may stand for it.
+_RUNS = tuple(
+    "--exec --upload-pack --receive-pack --ext-diff --textconv --open-files-in-pager --tool --extcmd --template "
+    "--unsafe-paths --config --build-fake-ancestor --expire-to --filter-to --directory --repo".split()
 )
-_OUTPUT = lazy(
-    r"(--output|--output-directory|--separate-git-dir|--index-output|--object-directory|--reference|--reference-if-able)(?:=(.*))?\Z"
+_OUTPUT = tuple(
+    "--output --output-directory --separate-git-dir --index-output --object-directory --reference "
+    "--reference-if-able".split()
 )
+_OTHERS = frozenset("--expire --filter --re --reference".split())  # beginnings that are options of their own
+# Letters that run something or write, by subcommand, and those whose value is the rest of the word.
+_REMOVES = frozenset("clean sparse-checkout worktree submodule".split())
+_LETTERS = {
+    "rebase": ("x", "CSsX"),
+    "grep": ("O", "efABCm"),
+    "clone": ("uc", "bjo"),
+    "fetch": ("", ""),
+    "archive": ("o", ""),
+    "format-patch": ("o", "USGMCBOv"),
+}
+_SETS_UP = frozenset(("config", "config.worktree", "HEAD", "commondir", "gitdir"))
 
 
 def git(walk: Walk, call: Call) -> None:
@@ -86,6 +100,9 @@ def git(walk: Walk, call: Call) -> None:
         walk.doubt(f"what 'git {name.shown}' does is not known")
         return
     found.name, found.operands = name.text, words
+    made = [one.path for one in walk.findings.values() if one.access == "write"]
+    if any(posixpath.basename(path) in _SETS_UP for path in made):
+        walk.doubt(f"git {name.text} may go by what this line has written itself")
     common(walk, found, words)
     special = _SPECIAL.get(name.text)
     if special is not None:
@@ -112,24 +129,32 @@ def common(walk: Walk, call: Call, words: list[Field]) -> None:
             break
         if _is_value(words, index):
             continue
-        if _RUNS.match(word.text) and not (word.text in ("-x", "-O") and call.name in ("clean", "cherry-pick")):
-            walk.doubt(f"git {call.name} {word.text} runs or reads something that is not known")
-        elif call.name in _REMOTE and _HELPER.match(word.text):
+        option, equals, value = word.text.partition("=")
+        if call.name in _REMOTE and _HELPER.match(word.text):
             walk.doubt(f"git {call.name} {word.text} runs a program that carries it there")
-        elif output := _OUTPUT.match(word.text):
-            value = Field(output[2], raw=word.raw) if output[2] is not None else next(iter(words[index + 1 :]), None)
-            if value is not None:
-                walk.writes(value, call.shell)
-        elif len(option := word.text.partition("=")[0]) > 2 and any(name.startswith(option) for name in _ABBREVIATED):
-            walk.doubt(f"git {call.name} {word.text} may stand for an option that writes or runs")
+        elif option in _OUTPUT:
+            given = Field(value, raw=word.raw) if equals else next(iter(words[index + 1 :]), None)
+            if given is not None:
+                walk.writes(given, call.shell)
+        elif option.startswith("--") and option not in _OTHERS:
+            if any(name.startswith(option) for name in (*_RUNS, *_OUTPUT)):
+                walk.doubt(f"git {call.name} {word.text} runs something, or leads elsewhere")
+        elif word.text.startswith("-"):
+            letters(walk, call, word.text)
+
+
+def letters(walk: Walk, call: Call, text: str) -> None:
+    """One word of short options."""
+    runs, values = _LETTERS.get(call.name, ("", ""))
+    for at, letter in enumerate(text[1:], 1):
+        if letter in runs and (letter != "o" or at > 1):  # `-o` alone is looked at by `archive`
+            walk.doubt(f"git {call.name} {text} runs or writes something that is not known")
+        if letter in values:
+            return
 
 
 _REMOTE = frozenset("clone fetch pull push ls-remote remote archive submodule".split())
 _HELPER = re.compile(r"(?:--\w+=)?[A-Za-z0-9+.-]+::")
-_ABBREVIATED = tuple(
-    "--output --output-directory --separate-git-dir --exec --upload-pack --receive-pack --ext-diff --template "
-    "--unsafe-paths".split()
-)
 
 
 def _is_value(words: list[Field], index: int) -> bool:
@@ -154,14 +179,15 @@ def in_repository(walk: Walk, call: Call) -> None:
         repository = walk.bounds.repository(real)
         if repository:
             walk.written(repository, f"git {call.name} writes the repository {repository!r}", by_git=True)
-            if call.name in _LINKS:
+            if call.name in _LINKS or call.name in _REMOVES:
                 walk.written(posixpath.dirname(repository), f"git {call.name} writes its files")
 
 
 def clone(walk: Walk, call: Call) -> None:
     plain = operands(call, "-b --branch --depth -o --origin -j --jobs --filter --shallow-since".split())
     if len(plain) > 1:
-        walk.writes(plain[1], call.shell)
+        for field in plain[1:]:
+            walk.writes(field, call.shell)
         made = plain[1]
     elif plain and plain[0].known:
         made = Field(re.sub(r"\.git\Z|/\.git\Z", "", plain[0].text.rstrip("/")).rpartition("/")[2].rpartition(":")[2])
@@ -193,16 +219,28 @@ def operands(call: Call, values: list[str]) -> list[Field]:
 
 def worktree(walk: Walk, call: Call) -> None:
     words = operands(call, "-b -B --reason --orphan".split())
-    if words and words[0].text in ("add", "move", "remove") and words[0].known:
-        for field in words[1:2] if words[0].text != "move" else words[1:3]:
+    if words and words[0].text in ("add", "move", "remove", "repair") and words[0].known:
+        for field in words[1:]:
             walk.writes(field, call.shell)
+
+
+_LOOKS = frozenset(
+    "--get --get-all --get-regexp --get-urlmatch --get-color --get-colorbool --list -l --show-origin --show-scope "
+    "--name-only -z --null --local --worktree --global --system --bool --int --path --includes --no-includes "
+    "--all".split()
+)
 
 
 def config(walk: Walk, call: Call) -> None:
     texts = [field.text for field in call.operands]
-    reads = {"--get", "--list", "-l", "--get-all", "--get-regexp", "get", "list", "--get-urlmatch", "--show-origin"}
     values = [text for text in texts if not text.startswith("-")]
-    if reads & set(texts) or len(values) == 1:
+    asked = [text for text in texts if text.startswith("-") and not text.startswith(("--type=", "--default="))]
+    looks = (
+        values[:1] in (["get"], ["list"])
+        or len(values) == 1
+        or any(text.startswith(("--get", "--list", "-l")) for text in asked)
+    )
+    if looks and set(asked) <= _LOOKS and all(field.known for field in call.operands):
         return
     if {"--global", "--system"} & set(texts) or any(
         text.startswith(("--gl", "--sy", "-f", "--file", "--bl")) for text in texts
@@ -242,20 +280,26 @@ _PLAIN = frozenset("status update init ls-files summary start good bad new old s
 
 def push(walk: Walk, call: Call) -> None:
     """A repository that is named by its path is written there."""
-    for field in operands(call, ["-o", "--push-option", "--repo"])[:1]:
+    for field in operands(call, ["-o", "--push-option"])[:1]:
         if not field.known or re.match(r"[./~]|file:", field.text):
             walk.writes(Field(field.text.removeprefix("file://"), field.known, field.raw), call.shell)
 
 
+def remote(walk: Walk, call: Call) -> None:
+    """A repository that is named by its path would be written by the next push."""
+    for field in operands(call, "-t -m".split())[2:]:
+        path = field.text.removeprefix("file://")
+        if not field.known or (re.match(r"[./~]", path) and walk.leads_outside(path, call.shell)):
+            walk.doubt(f"git remote is told {field.shown!r}, which is outside the worktree")
+
+
 def moved(walk: Walk, call: Call) -> None:
     """Files named by the subcommand itself."""
+    if call.name == "mv":
+        stood_in(walk, call, operands(call, [])[:-1])
     for field in operands(call, []):
         if call.name in ("rm", "mv") and (field.known or "/" in field.text):
             walk.writes(field, call.shell, replaces=True)
-    if call.name == "apply":
-        for field in call.operands:
-            if field.text.startswith("--directory"):
-                walk.doubt("git apply is sent to a directory")
 
 
 _SPECIAL = {
@@ -269,6 +313,7 @@ _SPECIAL = {
     **dict.fromkeys(("bisect", "submodule", "lfs", "difftool", "mergetool"), runs),
     **dict.fromkeys(("rm", "mv", "apply"), moved),
     "push": push,
+    "remote": remote,
 }
 HANDLERS: dict[str, Callable[[Walk, Call], None]] = {}
 RAW = {"git": git}

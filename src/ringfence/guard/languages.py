@@ -64,7 +64,33 @@ def sed(walk: Walk, call: Call) -> None:
 _AWK_WRITES = lazy(r"system|getline|close|fflush|@|\bprintf?\b.*>|ENVIRON\s*\[[^]]*\]\s*=|PROCINFO|\bload\b", re.DOTALL)
 
 
-_AWK_TEXTS = lazy(r'"(?:[^"\\\n]|\\.)*"')
+# What awk reads as one thing in which nothing is a command: texts, comments, and patterns where no division can stand.
+_AWK_TOKEN = lazy(
+    r'(?P<text>"(?:[^"\\\n]|\\[^\n])*")|(?P<comment>#[^\n]*)|(?P<pattern>/(?:[^/\\\[\n]|\\[^\n])+/)|(?P<space>\s+)'
+    r"|(?P<code>[A-Za-z0-9_.$]+|\|\||&&|.)"
+)
+_AWK_OPERAND = lazy(r"(?!(?:return|print|printf|in|do|else|case)\Z)[\w.$]+\Z|[)\]]|\+\+|--")
+
+
+def awk_code(script: str) -> str | None:
+    """A program of awk without its texts, comments and patterns; None where two readers might differ."""
+    out, at, before = "", 0, ""
+    while at < len(script):
+        found = _AWK_TOKEN.match(script, at)
+        kind = found.lastgroup if found else None
+        if found is None or (kind == "code" and found.group() in '"\\'):
+            return None
+        if kind == "pattern" and _AWK_OPERAND.match(before):  # a division, or who knows
+            return None
+        if kind == "code" and found.group() == "/" and not _AWK_OPERAND.match(before):
+            return None
+        at = found.end()
+        if kind in ("comment", "space"):
+            out += "\n" if "\n" in found.group() else " "
+            continue
+        before = '"' if kind in ("text", "pattern") else found.group()
+        out += '""' if kind in ("text", "pattern") else before
+    return out
 
 
 def awk(walk: Walk, call: Call) -> None:
@@ -74,10 +100,8 @@ def awk(walk: Walk, call: Call) -> None:
     if not script.known:
         walk.doubt(f"the program of awk, {script.shown!r}, is not known")
     else:
-        text = script.text if "/" in script.text else _AWK_TEXTS.sub('""', script.text)  # a `/` may begin a pattern
-        without = re.sub(r"^\s*!?/[^/\n]*/", "", re.sub(r"\|\|", "", text))
-        without = re.sub(r"~\s*/[^/\n\"]*/", "", without)
-        if _AWK_WRITES.search(without) or "|" in without:
+        code = awk_code(script.text)
+        if code is None or _AWK_WRITES.search(code) or "|" in code.replace("||", ""):
             walk.doubt("the program of awk may write a file or run a command")
     for file in files:
         if not file.known or not re.match(r"[A-Za-z_]\w*=", file.text):
@@ -88,7 +112,7 @@ _FIND_VALUES = frozenset(
     "-name -iname -path -ipath -wholename -iwholename -regex -iregex -lname -ilname -type -xtype -size -mtime -mmin "
     "-atime "
     "-amin -ctime -cmin -newer -anewer -cnewer -perm -user -group -uid -gid -links -inum -samefile -maxdepth -mindepth "
-    "-fstype -used -regextype -printf -context -D -files0-from".split()
+    "-fstype -used -regextype -printf -context -D".split()
 )
 _FIND_FLAGS = lazy(
     r"-(?:print0?|ls|prune|quit|empty|depth|d|mount|xdev|daystart|follow|noleaf|true|false|not|and|or|a|o|executable"
@@ -180,7 +204,8 @@ def _filled(field: Field, start: Field) -> Field:
 
 
 _SQL_WRITES = lazy(
-    r"attach|into\s*['\"]|writefile|load_extension|edit\s*\(|readfile|fts\w*_|^\s*\.|\n\s*\.|zipfile", re.IGNORECASE
+    r"attach|into\s*['\"]|vacuum\b[^;]*\binto|writefile|load_extension|edit\s*\(|readfile|fts\w*_|^\s*\.|\n\s*\.|zipfile",
+    re.IGNORECASE,
 )
 
 
@@ -193,6 +218,8 @@ def sqlite(walk: Walk, call: Call) -> None:
     else:
         database = call.operands[:1]
         walk.writes(database[0], call.shell)
+        if database[0].text.startswith("file:"):
+            walk.doubt("sqlite3 is told its file by an address")
     if len(call.operands) < 2:
         walk.doubt("sqlite3 takes its commands from its input")
     for statement in call.operands[1:]:

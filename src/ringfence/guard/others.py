@@ -3,9 +3,9 @@
 import posixpath
 import re
 
-from .arguments import Call, apply_options, apply_role, nothing_elsewhere, sorted_arguments
+from .arguments import Call, apply_options, apply_role, nothing_elsewhere, sorted_arguments, told_by_the_line
 from .patterns import lazy
-from .programs import ROWS, Row
+from .programs import Row
 from .reach import Walk
 from .state import Field, Shell
 from .variables import concern
@@ -49,7 +49,9 @@ def watch(walk: Walk, call: Call) -> None:
     if call.has("-x", "--exec"):
         after(walk, call)
     elif all(field.known for field in call.operands):
-        walk.line(" ".join(field.text for field in call.operands), outside(call.shell))
+        text = " ".join(field.text for field in call.operands)
+        plain_shell(walk, "watch", text)
+        walk.line(text, child(call.shell))
     else:
         walk.doubt("watch runs a text that is not known")
 
@@ -93,6 +95,10 @@ def env(walk: Walk, call: Call) -> None:
     if found is None:
         return
     apply_options(walk, found)
+    if len(words) < len(call.operands) or found.has("-i", "--ignore-environment"):
+        found.shell.exported = frozenset()
+    for value in found.values("-u", "--unset"):
+        found.shell.exported -= {value.text} if value.known else found.shell.exported
     operands = list(found.operands)
     while operands:
         if not operands[0].known and "=" in operands[0].text:
@@ -143,11 +149,12 @@ def xargs(walk: Walk, call: Call) -> None:
     if found is None:
         return
     command = found.operands or [Field("echo")]
-    marks = [value.text for value in found.values("-I", "--replace", "-i") if value.known]
-    if not marks and found.has("-i", "--replace"):
-        marks = ["{}"]
+    marks = [value for name, value in found.options if name in ("-I", "--replace", "-i")]
     if marks:
-        command = [_replaced(field, marks[-1]) for field in command]
+        last = marks[-1] or Field("{}")
+        if not last.known:
+            walk.doubt("what xargs replaces is not known")
+        command = [_replaced(field, last.text) for field in command]
     else:
         command = [*command, Field("", False, "what xargs reads", many=True)]
     walk.call(command, found.shell)
@@ -192,12 +199,32 @@ def shell(walk: Walk, call: Call) -> None:
     if not words or not words[0].known:
         walk.doubt(f"{call.name} -c runs a text that is not known")
         return
-    inner = outside(call.shell)
+    inner = child(call.shell)
+    inner.positional = None if any(field.many for field in words[1:]) else tuple(words[2:])
+    plain_shell(walk, call.name, words[0].text)
+    walk.line(words[0].text, inner)
+
+
+def child(shell: Shell) -> Shell:
+    """A shell started from here, which knows what is exported and nothing else."""
+    inner = outside(shell)
     inner.numbers = frozenset()
     inner.variables = {name: value if name in inner.exported else None for name, value in inner.variables.items()}
-    inner.positional = None if any(field.many for field in words[1:]) else tuple(words[2:])
     inner.odd_words = ""
-    walk.line(words[0].text, inner)
+    return inner
+
+
+_BASH_ONLY = lazy(
+    r"\$['\"\[]|\(\(|\[\[|\w\+?=\(|\w\+=|[<>]\(|<<<|&>|>&[^\d&-]|[|;]&|\{[^}\s]*(?:,|\.\.)[^}\s]*\}|\$\{!|\$\{\w+[:/^,@\[]"
+    r"|\b(?:function|select|coproc|pushd|popd|dirs|declare|typeset|builtin|let|shopt|mapfile|readarray|enable|source"
+    r"|disown|compgen|complete|caller|bind|logout|suspend|help|history)\b|\bread\s+-[^r]|\b(?:printf|wait)\s+-|\{\w+\}[<>]"
+)
+
+
+def plain_shell(walk: Walk, name: str, text: str) -> None:
+    """What other shells read in another way than bash: `((touch x))` makes a file, and `pushd` is not there."""
+    if name != "bash" and (found := _BASH_ONLY.search(text)):
+        walk.doubt(f"{name} may read {found.group()!r} in another way than bash does")
 
 
 def script(walk: Walk, call: Call, words: list[Field]) -> None:
@@ -214,24 +241,30 @@ def script(walk: Walk, call: Call, words: list[Field]) -> None:
         walk.doubt(f"{call.name} runs a text that is not known")
     else:
         inner.forget()
+        plain_shell(walk, call.name, text)
         walk.line(text, inner)
 
 
 _MODULES = frozenset(
     "pytest unittest mypy ruff black isort flake8 pylint tox nox build coverage doctest compileall pyflakes "
     "pycodestyle "
-    "bandit pyright sphinx mkdocs pre_commit behave hypothesis twine poetry hatch pdm trace tabnanny".split()
+    "bandit pyright sphinx mkdocs pre_commit behave hypothesis twine poetry hatch pdm tabnanny".split()
 )
 _PLAIN_MODULES = frozenset(
     "platform site sysconfig calendar this antigravity timeit http.server tokenize ast dis".split()
 )
 
 
+_PYTHON_VALUES = lazy(
+    r"(?:dev|utf8|importtime|faulthandler|tracemalloc|showrefcount|error|ignore|always|default)[=:\w.]*"
+)
+
+
 def python(walk: Walk, call: Call) -> None:
     words = list(call.operands)
     while words and words[0].known and re.fullmatch(r"-[uBEsSOvqIbW]+|-X|-W\w+|-VV?", words[0].text):
-        if words.pop(0).text in ("-X", "-W") and words:
-            words.pop(0)
+        if words.pop(0).text in ("-X", "-W") and words and not _PYTHON_VALUES.fullmatch(words.pop(0).text):
+            walk.doubt(f"what {call.name} is told before its program is not known")
     if not words:
         if call.operands and call.operands[-1].text in ("-V", "-VV"):
             return
@@ -245,7 +278,7 @@ def python(walk: Walk, call: Call) -> None:
 
 
 def module(walk: Walk, call: Call, name: str, words: list[Field]) -> None:
-    if name in ("pip", "uv") or (name in ROWS and name == "pytest"):
+    if name in ("pip", "uv", "pytest", "coverage"):
         walk.call([Field(name), *words], outside(call.shell))
     elif name in ("venv", "virtualenv"):
         for field in words:
@@ -275,6 +308,7 @@ def module(walk: Walk, call: Call, name: str, words: list[Field]) -> None:
             walk.writes(Field(beside, field.known, raw=field.raw), call.shell)
     elif name in _MODULES:
         call.name = name
+        told_by_the_line(walk, call, words)
         nothing_elsewhere(walk, call, words)
         walk.notes.append(f"{name} runs what the project tells it to")
     elif name not in _PLAIN_MODULES or words:
@@ -316,7 +350,8 @@ def cmake(walk: Walk, call: Call) -> None:
 
 
 _NPM_OUTSIDE = frozenset(
-    "config login adduser logout link unlink publish token owner set completion global self-update".split()
+    "config c ln setup env login adduser logout link unlink publish token owner set completion global "
+    "self-update".split()
 )
 
 
@@ -335,7 +370,7 @@ def pytest(walk: Walk, call: Call) -> None:
 
 
 def cargo(walk: Walk, call: Call) -> None:
-    words = [field.text for field in call.operands if field.known]
+    words = [field.text for field in call.operands if field.known and not field.text.startswith("+")]
     if words and words[0] in ("install", "uninstall", "login", "logout", "publish", "owner", "yank"):
         walk.doubt("cargo changes what lies outside the project")
 

@@ -17,9 +17,9 @@ import msgspec
 
 READERS = """
 cat tac nl wc head tail cut paste join comm fold fmt expand unexpand column rev od hexdump base64 base32 basenc ls dir
-vdir stat du df readlink grep egrep fgrep zgrep zcat bzcat xzcat diff cmp diff3 jq strings objdump readelf size
+vdir stat du df readlink grep egrep fgrep zgrep zcat bzcat xzcat diff cmp jq strings objdump readelf size
 md5sum sha1sum sha224sum sha256sum sha384sum sha512sum b2sum cksum sum more lsof eza exa tokei wdiff
-colordiff sdiff shellcheck hadolint yamllint zcmp zdiff look tsort pr numfmt bc
+colordiff sdiff shellcheck hadolint yamllint look tsort pr numfmt bc
 """
 SPEAKERS = """
 tr realpath basename dirname which whereis whoami id groups users uname arch uptime date nproc free ps pgrep pidof lscpu
@@ -77,6 +77,8 @@ ROWS: dict[str, str] = {
     "--line-bytes=n --numeric-suffixes? --hex-suffixes? --additional-suffix=n --verbose --elide-empty-files @rw",
     "csplit": "-ksz -f:w -b:n -n:n --prefix=w --suffix-format=n --digits=n --keep-files --quiet --silent @rn !csplit",
     "sdiff": "-o:w --output=w --diff-program=q -w:n -I:n + @r",
+    "diff3": "--diff-program=q + @r",
+    **dict.fromkeys(("zcmp", "zdiff"), "--__cmp=q + @r"),
     "fallocate": "-cdnpvxz -l:n -o:n --length=n --offset=n --keep-size --punch-hole --zero-range --dig-holes @w",
     "sort": "-bcCdfghiMmnRrsuVz -k:n -o:w -S:n -t:n -T:w --output=w --key=n --field-separator=n --buffer-size=n "
     "--temporary-directory=w --parallel=n --batch-size=n --files0-from=r --random-source=r --compress-program=q "
@@ -86,9 +88,10 @@ ROWS: dict[str, str] = {
     "--skip-chars=n --check-chars=n --group? --zero-terminated @rw",
     "shuf": "-erz -i:n -n:n -o:w --output=w --echo --input-range=n --head-count=n --random-source=r --repeat @r",
     "xxd": "-abCdeEipPrRu -c:n -g:n -l:n -n:n -o:n -s:n @rw",
-    "tree": "-o:w + @r",
-    "less": "-o:w -O:w --log-file=w --LOG-FILE=w -k:q -t:q -T:q --lesskey-file=q --lesskey-src=q --tag=q + @r",
-    "bat": "--pager=q --config-file=q + @r",
+    "tree": "-o:w -R:q + @r",
+    "less": "-o:w -O:w --log-file=w --LOG-FILE=w -k:q -t:q -T:q --lesskey-file=q --lesskey-src=q --tag=q --cmd=q + @r "
+    "!less",
+    "bat": "--pager=q --config-file=q --target=q + @r",
     "file": "-bcdDehiIkLlNnpPrsSvzZ0 -f:r -F:n -m:r -e:n -P:n --brief --mime --mime-type --mime-encoding @r",
     "nm": "-aABCDgnoprSsuPVz --plugin=q -f:n -t:n --demangle? --dynamic --extern-only --defined-only @r",
     "sed": "-nErsuz -e:n -f:q -i? -l:n --expression=n --file=q --in-place? --quiet --silent --regexp-extended "
@@ -109,18 +112,23 @@ ROWS: dict[str, str] = {
     "--regexp=n "
     "--file=r --max-count=n --max-depth=n --context=n --iglob=n --sort=n --color=n --colors=n + @nr",
     "ag": "--pager=q + @nr",
-    "ack": "--pager=q + @nr",
+    "ack": "--pager=q --ackrc=q + @nr",
     # archives
     "tar": "!tar",
     "bsdtar": "!tar",
     "unzip": "-d:w -P:n -x:n -lntuvzpcfojqaCKLMUVWXZ: + !unzip",
-    "zip": "-b:w -TT:q -m -t:n -n:n -x:n -i:n -P:n -s:n -O:w --out=w --unzip-command=q + @wr !zip",
+    "zip": "-0123456789AcdDefFgjJklmoqrRSTuvwXyzZ@ -b:w -TT:q -lf:w -t:n -n:n -x:n -i:n -P:n -s:n -O:w --out=w "
+    "--recurse-paths --quiet --verbose --junk-paths --symlinks --update --freshen --delete --exclude=n --include=n "
+    "--no-extra --no-dir-entries --grow --move --test @wr !zip",
     **dict.fromkeys(
         "gzip gunzip bzip2 bunzip2 xz unxz zstd unzstd lz4 lzma pigz".split(),
-        "-S:n -o:w -T:n -b:n -M:n -D:r + !squeeze",
+        "-0123456789cdefhkKlLmnNqQrstvVz -S:n -o:w -T:n -b:n -B:n -M:n -p:n -D:r --suffix=n --stdout --to-stdout "
+        "--keep --force --decompress --uncompress --compress --list --test --verbose --quiet --best --fast? --no-name "
+        "--name --recursive --rm --threads=n --ultra --long? --extreme --format=n --check=n --no-progress --rsyncable "
+        "--help !squeeze",
     ),
     "rsync": "-e:q --rsh=q --rsync-path=q -T:w --temp-dir=w --backup-dir=w --log-file=w --write-batch=w "
-    "--only-write-batch=w --partial-dir=w --files-from=r --exclude=n --include=n --exclude-from=r --include-from=r "
+    "--only-write-batch=w --partial-dir=w --files-from=q --exclude=n --include=n --exclude-from=r --include-from=r "
     "--filter=n -f:n -B:n --bwlimit=n --timeout=n --chmod=n --chown=n --max-size=n --suffix=n --link-dest=x "
     "--copy-dest=r "
     "--compare-dest=r --daemon=q --early-input=r -M:q --remote-option=q --remove-source-files=q + !rsync",
@@ -158,12 +166,12 @@ ROWS: dict[str, str] = {
         "--group=n --preserve-env? --non-interactive --stdin --login --chdir=d --chroot=q !sudo",
     ),
     "git": "!git",
-    **dict.fromkeys("bash sh dash zsh ksh ash".split(), "!shell"),
+    **dict.fromkeys("bash sh dash ash".split(), "!shell"),
     **dict.fromkeys("python python2 python3 pypy pypy3".split(), "!python"),
     **dict.fromkeys(
         "docker podman kubectl helm gh glab aws gcloud openssl ssh java rustup swift "
         "node deno ruby perl php lua luajit Rscript julia tclsh osascript pwsh ts-node tsx fish expect groovy "
-        "scala".split(),
+        "scala zsh ksh".split(),
         "!interpreter",
     ),
     # tools of a project

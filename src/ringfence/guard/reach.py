@@ -14,7 +14,7 @@ from .bounds import Bounds
 from .expand import Expander
 from .patterns import lazy
 from .shell import parse
-from .state import MOST_PLACES, Field, Shell, merged
+from .state import MISSING, MOST_PLACES, Field, Shell, merged
 from .syntax import (
     AndOr,
     Arithmetic,
@@ -48,9 +48,10 @@ MOST_ROUNDS = 6
 MOST_CALLS = 12
 _NAMES = lazy(r"[A-Za-z_][A-Za-z0-9_]*")
 _BASHS_OWN = lazy(
-    r"(?:E?UID|PPID|S?RANDOM|SECONDS|LINENO|HISTCMD|EPOCH\w+|GROUPS|FUNCNAME|DIRSTACK|OPT\w+|COMP_\w+|BASH\w*|SHELLOPTS|_"
+    r"(?:E?UID|PPID|S?RANDOM|SECONDS|LINENO|HISTCMD|EPOCH\w+|GROUPS|FUNCNAME|DIRSTACK|MAPFILE|COPROC\w*|OPT\w+|COMP_\w+|BASH\w*|SHELLOPTS|_"
     r"|PIPESTATUS|REPLY|PWD|OLDPWD|SHLVL|HOSTNAME|HOSTTYPE|MACHTYPE|OSTYPE|COLUMNS|LINES)\Z"
 )
+_ELEMENT = lazy(r"\[([^\]]*)\]\+?=")
 _SETTLES = ("places", "variables", "numbers", "functions")
 _COMPARES = frozenset(("-eq", "-ne", "-lt", "-le", "-gt", "-ge"))
 
@@ -72,6 +73,8 @@ class Walk(Touches):
         self.frozen: set[str] = set()  # names that cannot be assigned any more
         self.leaves: list[tuple[int, list[Shell]]] = []  # for each loop around: in which call, and how it may be left
         self.returns: list[list[Shell]] = []  # for each call around: how it may be left early
+        self.locals: list[set[str]] = []  # for each call around: the names that are its own
+        self.closes = False  # whether a stream may have been closed
 
     # --- walking -------------------------------------------------------------------------------------------------
 
@@ -127,11 +130,13 @@ class Walk(Touches):
         return shell, shell
 
     def compound(self, node: Compound, shell: Shell) -> tuple[Shell, Shell]:
-        self.redirects(node.redirects, shell)
+        before = shell.copy()
+        fails = self.redirects(node.redirects, shell)
         if node.subshell:
             self.aside(node.body, shell)
             return shell, shell
-        return self.run(node.body, shell)
+        ok, bad = self.run(node.body, shell)
+        return (ok, merged(before, bad)) if fails else (ok, bad)
 
     def conditional(self, node: If, shell: Shell) -> tuple[Shell, Shell]:
         ends = []
@@ -210,10 +215,13 @@ class Walk(Touches):
     def test(self, node: Test, shell: Shell) -> tuple[Shell, Shell]:
         texts = [self.expander(shell).text(word) for word in node.words]
         for index, word in enumerate(node.words):
-            if word.raw in _COMPARES or word.raw == "-v":
-                for side in (index - 1, index + 1):
-                    if 0 <= side < len(texts):
-                        self.evaluated(texts[side], node.words[side].raw, shell)
+            sides = (index - 1, index + 1) if word.raw in _COMPARES else (index + 1,) if word.raw == "-v" else ()
+            for side in sides:
+                if 0 <= side < len(texts):
+                    text = texts[side]
+                    if word.raw == "-v" and text is not None:
+                        text = text.partition("[")[2].removesuffix("]")
+                    self.evaluated(text, node.words[side].raw, shell)
         return shell, shell
 
     def function(self, node: Function, shell: Shell) -> tuple[Shell, Shell]:
@@ -297,34 +305,41 @@ class Walk(Touches):
             self.piece(piece, shell)
         self.evaluated(re.sub(r"\$\(.*\)|`.*`", "", text), text, shell)
         for name in _NAMES.findall(text):
-            if name in shell.variables:
-                number = shell.is_number(name)
-                if not number and shell.variables[name] != "":
-                    self.evaluated(shell.variables[name], name, shell)
-                shell.assign(name, None, number)
+            if name in shell.variables or name == "IFS":
+                shell.assign(name, None, shell.is_number(name))
 
-    def evaluated(self, value: str | None, shown: str, shell: Shell) -> None:
-        """A text that bash evaluates as arithmetic, where `a[$(command)]` runs a command."""
+    def evaluated(self, value: str | None, shown: str, shell: Shell, depth: int = 0) -> None:
+        """A text that bash evaluates as arithmetic, where `a[$(command)]` runs a command and names are such texts."""
         if value is None and not re.fullmatch(r"\$\{?[#?0-9]\}?|\$\{#\w+(\[[@*]\])?\}|\$\(\(.*\)\)", shown):
             names = [name for name in _NAMES.findall(shown) if name in shell.variables and not shell.is_number(name)]
             if names or "`" in shown or "$(" in shown:
                 self.doubt(f"{shown!r} is evaluated as arithmetic, and its value is not known")
         elif value is not None and re.search(r"[`]|\$\(|\[[^\]]*[^\]\w@*$]", value):
             self.doubt(f"{shown!r} is evaluated as arithmetic, and may run commands")
+        for name in _NAMES.findall(value or ""):
+            if name not in shell.variables or shell.is_number(name) or shell.variables[name] == "":
+                continue
+            if depth > MOST_ROUNDS:
+                self.doubt(f"{shown!r} is evaluated as arithmetic, by more names than are followed")
+            else:
+                self.evaluated(shell.variables[name], name, shell, depth + 1)
 
     # --- simple commands -----------------------------------------------------------------------------------------
 
     def simple(self, node: Simple, shell: Shell) -> tuple[Shell, Shell]:
-        expander = self.expander(shell)
+        expander, before = self.expander(shell), shell.copy()
         fields: list[Field] = []
         for word in node.words:
             fields += self.declared(word, shell) if isinstance(word, Assignment) else expander.fields(word)
-        self.redirects(node.redirects, shell)
+        fails = self.redirects(node.redirects, shell) if node.words else False
         for assignment in node.assignments:
             self.assigned(assignment, shell, lasting=not node.words, command=fields[0].text if fields else "")
+        if not node.words:  # then bash assigns first
+            self.redirects(node.redirects, shell)
         if not fields:
             return shell, shell
-        return self.call(fields, shell, stdin_of(node.redirects))
+        ok, bad = self.call(fields, shell, stdin_of(node.redirects))
+        return (ok, merged(before, bad)) if fails else (ok, bad)
 
     def call(self, fields: list[Field], shell: Shell, stdin: Word | None = None) -> tuple[Shell, Shell]:
         """One command with its arguments: a function, a builtin, or a program."""
@@ -338,39 +353,52 @@ class Walk(Touches):
     def declared(self, assignment: Assignment, shell: Shell) -> list[Field]:
         """An assignment that is an argument of export or its kin."""
         self.assigned(assignment, shell, lasting=True, command="export")
-        return [Field(f"{assignment.name}=", raw=f"{assignment.name}=")]
+        return [Field(f"{assignment.name}=")]  # nothing is written of it: it was assigned here
 
     def assigned(self, assignment: Assignment, shell: Shell, lasting: bool, command: str) -> None:
         name = assignment.name
         value: str | None = None
         if assignment.value is not None:
             value = self.expander(shell).text(assignment.value)
+        self.evaluated(assignment.subscript, assignment.subscript, shell)
         for element in assignment.elements:
+            if found := _ELEMENT.match(element.raw):
+                self.evaluated(found[1], found[1], shell)
             self.expander(shell).fields(element)
         if assignment.more:
             before = shell.variables.get(name)
             value = before + value if before is not None and value is not None else None
-        if name == "IFS":
-            if command != "read":
-                shell.odd_words = "IFS was set"
-        else:
-            concern(self, name, value, shell)
+        if name == "IFS" and command == "read":
+            return  # only for its time
+        concern(self, name, value, shell)
         kept = lasting and self.holds(name)
-        number = kept and not assignment.more and assignment.value is not None and is_arithmetic(assignment.value)
+        number = kept and not assignment.more and assignment.value is not None and is_number(assignment.value)
         shell.assign(name, value if kept else None, number)
 
     def holds(self, name: str) -> bool:
         """Whether a name keeps what it is assigned: some are frozen, and some are bash's own."""
         return name not in self.frozen and not _BASHS_OWN.match(name)
 
-    def redirects(self, redirects: tuple[Redirect, ...], shell: Shell) -> None:
+    def redirects(self, redirects: tuple[Redirect, ...], shell: Shell) -> bool:
+        """Where streams go; and whether that may fail, so that the command does not run at all."""
+        fails = False
         for redirect in redirects:
+            fails = fails or self.may_fail(redirect)
             if redirect.descriptor.startswith("{"):
                 shell.assign(redirect.descriptor[1:-1], None)
             if redirect.operator in ("<<", "<<-", "<<<"):
                 self.expander(shell).text(redirect.target)
                 continue
             self.redirected(redirect, shell)
+        return fails
+
+    def may_fail(self, redirect: Redirect) -> bool:
+        """All but here-documents, the null device, and the streams that every command has, if none was closed."""
+        if redirect.operator in ("<<", "<<-", "<<<"):
+            return False
+        if redirect.operator in ("<&", ">&") and redirect.target.raw.endswith("-"):
+            self.closes = True
+        return redirect.target.raw != "/dev/null" and (self.closes or redirect.target.raw not in ("0", "1", "2"))
 
     def redirected(self, redirect: Redirect, shell: Shell) -> None:
         fields = self.expander(shell).fields(redirect.target)
@@ -397,15 +425,17 @@ class Walk(Touches):
                 self.opened_outside = field.shown
 
 
-def is_arithmetic(word: Word) -> bool:
-    return len(word.pieces) == 1 and isinstance(word.pieces[0], Arithmetic)
+def is_number(word: Word) -> bool:
+    """Whether a word is a number, whichever: `$((...))`, `$!`."""
+    first = word.pieces[0] if len(word.pieces) == 1 else None
+    return isinstance(first, Arithmetic) or (isinstance(first, Variable) and first.name in "!?#$" and not first.rest)
 
 
 def stdin_of(redirects: tuple[Redirect, ...]) -> Word | None:
-    """The text that a here-document or here-string feeds to a command."""
+    """The text that a here-document or here-string feeds to a command, unless another file takes its place."""
     for redirect in reversed(redirects):
-        if redirect.operator in ("<<", "<<-", "<<<") and redirect.descriptor in ("", "0"):
-            return redirect.target
+        if redirect.descriptor.strip("0") == "" and (redirect.descriptor or redirect.operator.startswith("<")):
+            return redirect.target if redirect.operator in ("<<", "<<-", "<<<") else None
     return None
 
 
@@ -436,7 +466,8 @@ def reach(text: str, bounds: Bounds) -> Walk:
         done = 0
         while done < len(walk.traps):  # a trap may run at any moment, wherever the shell stands then
             places = frozenset(walk.seen_places) if len(walk.seen_places) <= MOST_PLACES else frozenset[str]()
-            walk.line(walk.traps[done], Shell(places, functions=dict(walk.functions)))
+            functions = {name: (*bodies, MISSING) for name, bodies in walk.functions.items()}
+            walk.line(walk.traps[done], Shell(places, functions=functions))
             done += 1
     except TooLong:
         walk.doubt("it does more than can be followed")

@@ -436,7 +436,9 @@ class Reader(Words):
                 self.newlines()
             return Assignment(name, None, bool(more), tuple(elements))
         value = self.word() if self.at < len(self.text) and not self.at_break() else Word("", ())
-        return Assignment(name, None if subscript else value, bool(more), (value,) if subscript else ())
+        if subscript:
+            return Assignment(name, None, bool(more), (value,), subscript)
+        return Assignment(name, value, bool(more))
 
     def at_break(self) -> bool:
         return self.text[self.at] in " \t\n;&|()<>" and not self.process_begins()

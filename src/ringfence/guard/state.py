@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import msgspec
 
-from .syntax import Node
+from .syntax import Node, Sequence
 
 MOST_PLACES = 16
+MISSING = Sequence(())  # stands among a function's bodies where it may not be defined: then what it hides is called
 
 
 class Field(msgspec.Struct, frozen=True):
@@ -64,6 +65,8 @@ class Shell(msgspec.Struct):
     def assign(self, name: str, value: str | None, number: bool = False) -> None:
         self.variables[name] = value
         self.numbers = self.numbers | {name} if number else self.numbers - {name}
+        if name == "IFS":
+            self.odd_words = self.odd_words or "IFS was set"
 
     def is_number(self, name: str) -> bool:
         value = self.variables.get(name)
@@ -92,8 +95,9 @@ def merged(left: Shell, right: Shell) -> Shell:
         both = name in left.variables and name in right.variables
         variables[name] = left.variables[name] if both and left.variables[name] == right.variables[name] else None
     functions = dict(left.functions)
-    for name, bodies in right.functions.items():
-        functions[name] = (*functions.get(name, ()), *(body for body in bodies if body not in functions.get(name, ())))
+    for name in left.functions.keys() | right.functions.keys():
+        one, two = left.functions.get(name, (MISSING,)), right.functions.get(name, (MISSING,))
+        functions[name] = (*one, *(body for body in two if not any(body is known for known in one)))
     return Shell(
         places if len(places) <= MOST_PLACES else frozenset(),
         variables,

@@ -57,6 +57,7 @@ class Assignment(msgspec.Struct):
     value: Word | None
     more: bool = False  # +=
     elements: tuple[Word, ...] = ()
+    subscript: str = ""
 
 
 class Redirect(msgspec.Struct):

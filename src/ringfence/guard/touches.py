@@ -146,6 +146,12 @@ class Touches:
         ]
         return not any(path == "" or path == real or real.startswith(path.rstrip("/") + "/") for path in changed)
 
+    def has_written(self, text: str, shell: Shell) -> bool:
+        """Whether this line has written a path, or may have put another directory on the way to it."""
+        written = [finding.path for finding in self.findings.values() if finding.access == "write"]
+        reals = [self.bounds.resolve(path) for path in self.absolute(text, shell, "")] if shell.places else []
+        return not reals or any(real == path or real.startswith(path + "/") for real in reals for path in written)
+
     def leads_outside(self, text: str, shell: Shell) -> bool:
         """Whether a path leads to where nobody may write, from anywhere the shell may stand."""
         paths = [text] if text.startswith("/") else [posixpath.join(self.stand(place), text) for place in shell.places]
