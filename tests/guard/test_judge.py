@@ -105,6 +105,11 @@ def test_a_tool_that_is_not_known_is_asked_about(tool: str, bounds: Bounds) -> N
         ("*** Begin Patch\n*** Update File: a.txt\n*** Move to: ../x\n*** End Patch", "deny"),
         ("*** Begin Patch\n*** Delete File: /etc/passwd\n*** End Patch", "deny"),
         ("nothing", "ask"),
+        ("*** Begin Patch\n  *** Add File: /etc/x\n+x\n*** End Patch", "deny"),  # Codex takes spaces off a mark
+        ("*** Begin Patch\n*** add file:/etc/x\n+x\n*** End Patch", "deny"),
+        ("*** Begin Patch\n*** Add File: a\x0b/../../x\n+x\n*** End Patch", "deny"),  # no end of line to it
+        ("*** Begin Patch\r\n*** Add File: ../x\r\n+x\r\n*** End Patch", "deny"),
+        ("*** Begin Patch\n*** Add File: sub/new.py\r\n+x\n*** End Patch", "allow"),
     ],
 )
 def test_a_patch_is_judged_by_the_files_it_names(patch: str, expected: str, bounds: Bounds) -> None:
@@ -195,6 +200,12 @@ def test_of_two_lines_nobody_knows_which_runs(bounds: Bounds) -> None:
     assert verdict(bounds, "bash", command="ls", cmd="touch /etc/x") == "deny"
     assert verdict(bounds, "exec_command", cmd="touch /etc/x") == "deny"
     assert verdict(bounds, "exec_command", cmd="ls") == "allow"
+
+
+@pytest.mark.parametrize("name", ["shell", "executable", "interpreter", "env", "environment"])
+def test_a_call_that_says_what_runs_its_line_is_denied(name: str, bounds: Bounds) -> None:
+    assert verdict(bounds, "exec_command", cmd="ls", **{name: "./evil.sh"}) == "deny"
+    assert verdict(bounds, "exec_command", cmd="ls", **{name: None}) == "allow"
 
 
 def test_of_two_patches_both_are_judged(bounds: Bounds) -> None:

@@ -5,11 +5,13 @@ allowed one is rewritten to begin in the worktree. What cannot be known is ASK a
 """
 
 import posixpath
+import re
 
 import msgspec
 
 from ..model import Access, Verdict
 from .bounds import Bounds, Finding
+from .patterns import lazy
 from .quoting import in_quotes
 
 # What a tool's name means, over all agents; the name is compared without case.
@@ -29,9 +31,12 @@ PATHS = (
 )
 MANY = ("paths", "include", "files", "file_paths")  # lists of such
 LINES = ("command", "cmd")
+STEERING = ("shell", "executable", "interpreter", "env", "environment")  # the model's word for what runs the line
 PATCHES = ("command", "input", "patch")
 PATTERNED = frozenset(("glob", "find"))
 LONGEST = 100_000
+# A line of a patch that names a file, as a reader takes it that forgives spaces and case.
+_NAMES_FILE = lazy(r"(?i)\s*\*\*\*\s*(?:(?:add|update|delete)\s+file|move\s+to)\s*:[ \t]?(.*)\Z", re.DOTALL)
 
 
 class ToolCall(msgspec.Struct, frozen=True):
@@ -75,6 +80,8 @@ def shell(call: ToolCall, bounds: Bounds) -> Judgement:
     command = call.input.get(key)
     if sum(name in call.input for name in LINES) > 1:
         return Judgement(Verdict.DENY, ("the call has two commands, and which of them runs is not known",), call.input)
+    if steered := [name for name in STEERING if call.input.get(name)]:
+        return Judgement(Verdict.DENY, (f"the call itself says by its {steered[0]!r} what runs its line",), call.input)
     if not isinstance(command, str):
         return Judgement(Verdict.DENY, ("the call has no command that is a text",), call.input)
     if "\0" in command:
@@ -169,12 +176,8 @@ def patch(call: ToolCall, bounds: Bounds) -> Judgement:
     texts = [value for key in PATCHES if isinstance(value := call.input.get(key), str)]
     if not texts:
         return Judgement(Verdict.DENY, ("the call has no patch that is a text",), call.input)
-    marks = ("*** Add File: ", "*** Update File: ", "*** Delete File: ", "*** Move to: ")
-    paths = [
-        line[len(mark) :].strip() for text in texts for line in text.splitlines() for mark in marks
-        if line.lstrip().startswith(mark)
-    ]  # fmt: skip
-    paths = [path for path in paths if path]
+    named = [found[1] for text in texts for line in text.split("\n") if (found := _NAMES_FILE.match(line))]
+    paths = [path for name in named for path in dict.fromkeys((name, name.strip())) if path]
     if not paths:
         return Judgement(Verdict.ASK, ("which files the patch changes is not known",), call.input)
     findings = tuple(judged_path(path, bounds, Access.WRITE) for path in paths)
