@@ -149,10 +149,13 @@ def test_an_account_that_is_gone_opens_nothing(client: Client, place: tuple[Host
 
 
 def test_too_many_logins(client: Client) -> None:
-    answers = {
-        code(client.ask("POST", "/api/login", data={"account": "mallory", "password": str(n)})) for n in range(14)
-    }
-    assert answers == {(401, "login_failed"), (429, "too_many")}
+    """Ten are let through, and one more every five seconds; a busy machine needs that long for some."""
+    answers = []
+    while (429, "too_many") not in answers and len(answers) < 60:
+        asked = {"account": "mallory", "password": str(len(answers))}
+        answers.append(code(client.ask("POST", "/api/login", data=asked)))
+    assert answers[:10] == [(401, "login_failed")] * 10
+    assert answers[-1] == (429, "too_many")
 
 
 def test_the_document_has_every_row() -> None:
