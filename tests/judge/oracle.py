@@ -9,7 +9,7 @@ the plan lists the gap.
 import os
 from typing import NamedTuple
 
-from tests.judge.trees import placed
+from tests.judge.trees import NAMES, placed
 
 from ringfence import plan, policy
 from ringfence.enforce.links import links_on
@@ -123,6 +123,17 @@ class Oracle:
         denied = [rule.path for rule in self.policy.rules if rule.verdict is not Verdict.ALLOW and not rule.glob]
         return [place for place in denied if is_below(place, path)]
 
+    def patterned_below(self, path: str) -> list[str]:
+        """What patterns of a certain depth deny below a path. Every name leads to one of any depth."""
+        below = [f"{path}/{one}" for one in NAMES]
+        below += [f"{above}/{one}" for above in below for one in NAMES]
+        rules = [(place, self.decision(Access.WRITE, place)) for place in below]
+        return [
+            place
+            for place, said in rules
+            if said.verdict is not Verdict.ALLOW and said.rule and said.rule.glob and "**" not in said.rule.path
+        ]
+
     def needed(self, question: Question) -> list[tuple[Access, str]]:
         """Every place the judge is asked about for an access."""
         access, path, other = question
@@ -134,7 +145,8 @@ class Oracle:
         places = self.changes_name(path)
         if access == "symlink" or (other and os.path.islink(path)):
             # On the way to a denied name a link could lead to another directory, where the name is free.
-            places += self.named_below(name(other) if other else path)
+            way = name(other) if other else path
+            places += self.named_below(way) + self.patterned_below(way)
         if access == "exchange" and os.path.islink(name(other)):
             places += self.named_below(path)
         if access == "link":
@@ -197,6 +209,9 @@ class Oracle:
         late = any(rule.glob and rule.verdict is not Verdict.ALLOW for rule in self.policy.rules)
         if late and answer == "EXDEV" and any(map(os.path.isdir, places)):
             return True
+        moves = question.access in ("rename", "exchange", "link")
+        if moves and answer == "EACCES" and any(map(self.patterned_below, places)):
+            return True  # what arrives on the way to what a pattern denies may be a link
         if answer == "EACCES" and any(place in self.kept and os.path.islink(place) for place in places):
             return True  # a link on the way to what is denied stays, as a directory does
         if self.viewed:

@@ -79,10 +79,9 @@ def differences(oracle: Oracle, base: Path, outside: Answers, inside: Answers) -
     faults = []
     for key in sorted(outside.keys() | inside.keys()):
         if key.endswith("undone"):
-            loose = (
-                Question.read(key.removesuffix(" undone"), str(base)).path in oracle.loose
-            )  # it may go, not come back
-            faults += [f"{key}: {inside[key]}"] if key in inside and not loose else []
+            path = Question.read(key.removesuffix(" undone"), str(base)).path
+            goes = path in oracle.loose or bool(oracle.patterned_below(path))  # it may go, not come back
+            faults += [f"{key}: {inside[key]}"] if key in inside and not goes else []
             continue
         bare_answer, answer = outside.get(key, "absent"), inside.get(key, "absent")
         fault = oracle.fault(Question.read(key, str(base)), bare_answer, answer)
