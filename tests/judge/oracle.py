@@ -124,15 +124,16 @@ class Oracle:
         return [place for place in denied if is_below(place, path)]
 
     def patterned_below(self, path: str) -> list[str]:
-        """What patterns of a certain depth deny below a path. Every name leads to one of any depth."""
+        """What patterns of a certain depth keep from being written below a path. Every name leads to one of any depth."""
         below = [f"{path}/{one}" for one in NAMES]
         below += [f"{above}/{one}" for above in below for one in NAMES]
-        rules = [(place, self.decision(Access.WRITE, place)) for place in below]
-        return [
-            place
-            for place, said in rules
-            if said.verdict is not Verdict.ALLOW and said.rule and said.rule.glob and "**" not in said.rule.path
-        ]
+        return [place for place in below if self.is_patterned(self.decision(Access.WRITE, place))]
+
+    def is_patterned(self, decision: Decision) -> bool:
+        rule = decision.rule
+        if rule is None or decision.verdict is Verdict.ALLOW:
+            return False
+        return bool(rule.glob) and rule.access is Access.WRITE and "**" not in rule.path
 
     def needed(self, question: Question) -> list[tuple[Access, str]]:
         """Every place the judge is asked about for an access."""
