@@ -18,6 +18,7 @@ from ringfence.model import BUILT_IN, Access, Decision, Need, Origin, Rule, Step
 from ringfence.plan import allowlist, crowds, view
 from ringfence.plan.regions import is_below
 from ringfence.plan.rules import PRIVATE
+from ringfence.policy.glob import compile_parts, deepest_match, expand
 
 OPENING = ("read", "list", "exec")
 CHANGING = ("write", "touch", "truncate", "chmod", "utime")
@@ -124,16 +125,13 @@ class Oracle:
         return [place for place in denied if is_below(place, path)]
 
     def patterned_below(self, path: str) -> list[str]:
-        """What patterns of a certain depth keep from being written below a path. Every name leads to one of any depth."""
+        """What patterns keep from being written below a path. Every name leads to one of any depth: not those."""
+        rules = [rule for rule in self.policy.rules if rule.glob and rule.access is Access.WRITE]
+        denied = [rule.path for rule in rules if rule.verdict is not Verdict.ALLOW]
+        parts = [compile_parts(one) for pattern in denied for one in expand(pattern) if "**" not in one]
         below = [f"{path}/{one}" for one in NAMES]
         below += [f"{above}/{one}" for above in below for one in NAMES]
-        return [place for place in below if self.is_patterned(self.decision(Access.WRITE, place))]
-
-    def is_patterned(self, decision: Decision) -> bool:
-        rule = decision.rule
-        if rule is None or decision.verdict is Verdict.ALLOW:
-            return False
-        return bool(rule.glob) and rule.access is Access.WRITE and "**" not in rule.path
+        return [one for one in below if any(deepest_match(part, one.split("/")[1:]) > 0 for part in parts)]
 
     def needed(self, question: Question) -> list[tuple[Access, str]]:
         """Every place the judge is asked about for an access."""
