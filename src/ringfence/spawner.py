@@ -23,7 +23,7 @@ import msgspec
 
 from .model import RingfenceError, TenantError, UsageError
 from .model.tenant import Tenant, TenantFault, Workspace
-from .workspace.tenants import quota, tree
+from .workspace.tenants import tree
 from .workspace.tenants.registry import Registry
 from .workspace.tenants.shares import Shares
 
@@ -189,7 +189,7 @@ class Spawner:
 
     def _spawn(self, workspace: Workspace, user: str, held: list[int], groups: list[int]) -> tuple[int, int]:
         """A steward, which is the tenant when this returns."""
-        words = (*self._steward, workspace.root, str(self._measured(workspace)))
+        words = (*self._steward, workspace.root, str(workspace.limits.get("disk", 0)))
         home = os.path.dirname(os.path.dirname(workspace.root))
         environ = {"PATH": "/usr/local/bin:/usr/bin:/bin", "LANG": "C.UTF-8", "HOME": home}
         environ |= {"USER": user, "LOGNAME": user, "SHELL": "/bin/sh"}
@@ -212,14 +212,6 @@ class Spawner:
                 os.waitpid(pid, 0)
                 raise TenantError(TenantFault.FAILED, workspace.tenant, "no process could become this tenant")
         return pid, lifeline
-
-    def _measured(self, workspace: Workspace) -> int:
-        """The bytes that a steward must hold its tenant to; 0 where nobody said any, or the kernel does it."""
-        amount = workspace.limits.get("disk", 0)
-        if not amount:
-            return 0
-        with _closing(held := tree.open_base(self._base, self._registry.owner)):
-            return 0 if quota.is_held(held, workspace.uid, amount) else amount
 
     def _ended(self, run: Run) -> None:
         status = os.waitid(os.P_PIDFD, run.pidfd, os.WEXITED | os.WNOHANG)

@@ -106,6 +106,16 @@ def _readable(path: str) -> str:
     return path
 
 
+def _is_held(root: str) -> bool:
+    from .workspace.tenants import quota
+
+    held = os.open(root, DIRECTORY)
+    try:
+        return quota.is_held(held, os.getuid(), _most)
+    finally:
+        os.close(held)
+
+
 def room() -> int | None:
     """The bytes that the tenant may have more; None: as many as it likes."""
     global _measured, _when
@@ -341,6 +351,8 @@ def main() -> int:
     if os.geteuid() == 0 or 0 in os.getresuid():
         say(error="failed", what="the steward is never root")
         return 125
+    if _most and _is_held(root):
+        _most = 0  # the kernel does it
     signal.signal(signal.SIGTERM, _leave)
     try:
         serve(root)

@@ -28,7 +28,7 @@ def limit(fd: int, uid: int, amount: int) -> bool:
 
 
 def is_held(fd: int, uid: int, amount: int) -> bool:
-    """Whether the kernel lets a user have no more than so much."""
+    """Whether the kernel lets a user have no more than so much; each may ask about itself, and root about all."""
     found = bytearray(LIMITS.size)
     return _call(fd, GET, uid, found) and 0 < LIMITS.unpack(found)[0] * 1024 <= amount + 1023
 
