@@ -16,7 +16,7 @@ MOST_ANSWER = 4096
 PATIENCE = 60.0
 LONGEST = 120.0  # for one question
 AT_ONCE, MOST_WAITING = 4, 32  # questions of one tenant: answered at once, and waiting for that
-IDLE, MOST_IDLE = 20.0, 48  # seconds, and how many wait for the next question
+IDLE, MOST_IDLE = 20.0, 96  # seconds, and how many wait for the next question, of some 10 MB each
 
 
 class Spawning:
