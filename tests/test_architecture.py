@@ -26,7 +26,8 @@ ARROWS = (
         "keep": ROOMS | {"approvals"},
         "gates": ROOMS,
     }
-    | {"start": ROOMS | {"run", "keep", "record"}, "record": ROOMS | {"keep", "underway"}}
+    | {"start": ROOMS | {"run", "keep", "record"}, "record": ROOMS | {"keep", "underway", "recording"}}
+    | {"recording": ROOMS | {"keep", "record"}}
     | {
         "session": ROOMS | {"run"},
         "explain": ROOMS | {"keep"},

@@ -362,10 +362,10 @@ def environment() -> dict[str, str]:
     """Our own, as a plain dict. os.environ decodes every variable whenever it is looked at, so it is compared with what
     was last seen by what it decodes."""
     global _environment
-    raw = getattr(os.environ, "_data", None)
-    if raw is None or _environment[0] != raw:
-        _environment = (dict(raw or {}), dict(os.environ))
-    return _environment[1]
+    kept, raw = _environment, getattr(os.environ, "_data", None)
+    if raw is None or kept[0] != raw:
+        _environment = kept = dict(raw or {}), dict(os.environ)
+    return kept[1]
 
 
 _environment: tuple[dict[bytes, bytes], dict[str, str]] = ({}, {})

@@ -1,4 +1,4 @@
-"""Joins runs with the audit log: what of a run is worth an event, and where events go.
+"""Joins runs with the audit log: when of a run something is written, and where events go.
 
 The log is the caller's own, below XDG_STATE_HOME; the built-in policy keeps every command from it. What can be made
 ready is made ready while the command runs, so that its end costs one lock and one write. What could not be written is
@@ -14,14 +14,14 @@ import msgspec
 
 from . import underway
 from .keep import environment
-from .model import Denial, Gap, Need, Origin, Outcome, Refused, RingfenceError
-from .policy import Flags, Reach
+from .model import Denial, Gap, Need, Origin, Outcome, RingfenceError
 from .policy.trust import audit_of
 
 if TYPE_CHECKING:
     from .audit import Log
     from .keep import Request
     from .model.event import AnyEvent
+    from .recording import Entry
 
 _LOG = Origin("audit log")
 
@@ -39,20 +39,32 @@ def _disown() -> None:
 os.register_at_fork(after_in_child=_disown)
 
 
-def open_log() -> "Log":
-    """The caller's log, open. Raises LogError or OSError."""
+def directory_of(environ: Mapping[str, str]) -> str:
+    """Where the log is by an environment, which is most often the one of the run before."""
+    global _kept
+    kept = _kept
+    if kept[0] is not environ:  # `environment` gives the same one while nothing has changed
+        _kept = kept = environ, audit_of(environ)
+    return kept[1]
+
+
+_kept: tuple[Mapping[str, str], str] = {}, ""
+
+
+def open_log(directory: str) -> "Log":
+    """The log in a directory, open. Raises LogError or OSError."""
+    found = _logs.get(directory)
+    if found is not None:
+        return found
     from .audit import Log, LogError
 
-    directory = audit_of(environment())
     if not directory:
         raise LogError("there is no home directory to keep it in")
-    found = _logs.get(directory)
-    if found is None:
-        found = _logs.setdefault(directory, Log(directory))
-        try:
-            sweep()
-        except (LogError, OSError):
-            pass  # what is left stays, for whoever opens it next
+    found = _logs.setdefault(directory, Log(directory))
+    try:
+        underway.sweep(directory, functools.partial(_tell_left, directory))
+    except (LogError, OSError):
+        pass  # what is left stays, for whoever opens it next
     return found
 
 
@@ -85,37 +97,42 @@ def _tell_left(directory: str, found: Sequence[underway.Left]) -> None:
             told = {"at": now()} | ({"error": error} if isinstance(event, Ran) else {})
             events.append(msgspec.structs.replace(event, **told))
     if events:
-        open_log().append(events)
+        open_log(directory).append(events)
 
 
 def write(events: Sequence["AnyEvent"], durable: bool = False) -> str:
-    """Append events; why that could not be done, or "". Inside a run the log is out of reach, as it must be, and what
-    happens there is part of a run that is recorded outside."""
+    """Append events to the caller's log; why that could not be done, or ""."""
     from .audit import LogError
 
+    directory = audit_of(environment())
     try:
-        open_log().append(events, durable)
-    except LogError as error:
-        return str(error)
-    except OSError as error:
-        return "" if "RINGFENCE" in os.environ else f"{audit_of(environment())}: {error.strerror}"
+        open_log(directory).append(events, durable)
+    except (LogError, OSError) as error:
+        return unwritten(directory, error)
     return ""
+
+
+def unwritten(directory: str, error: Exception) -> str:
+    """Why something is not in the log. Inside a run the log is out of reach, as it must be, and what happens there is
+    part of a run that is recorded outside."""
+    if not isinstance(error, OSError):
+        return str(error)
+    return "" if "RINGFENCE" in os.environ else f"{directory}: {error.strerror}"
 
 
 class Record:
     """The events of one run: begun when the command runs, kept when it is over."""
 
     def __init__(self, request: "Request", argv: Sequence[str], environ: Mapping[str, str]) -> None:
-        self._request, self._argv, self._environ = request, argv, environ
+        self._given = request, argv, environ
         self._run = os.urandom(8).hex()
+        self._directory = directory_of(environment())
         self._place: underway.Place | None = None
-        self._common: dict[str, str | int] | None = None
-        self._words: tuple[str, ...] = ()
+        self._entry: Entry | None = None
         self._is_kept = False
 
     def __enter__(self) -> "Record":
-        directory = audit_of(environment())
-        self._place = underway.begin(directory, self._run) if directory else None
+        self._place = underway.begin(self._directory, self._run) if self._directory else None
         return self
 
     def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
@@ -123,25 +140,16 @@ class Record:
             said = str(error) if isinstance(error, RingfenceError | OSError) else "nobody waited for its end"
             self._keep(None, said)
 
-    def begin(self) -> None:
+    def begin(self) -> "Entry":
         """Have ready what does not depend on the run's end."""
-        if self._common is None:
-            from .audit import LogError
+        entry = self._entry
+        if entry is None:
+            from .recording import Entry  # nobody waits for it while the command runs
 
-            request = self._request
-            self._common = {"run": self._run, "workspace": request.workspace, "uid": os.getuid()}
-            self._common |= {"pid": os.getpid(), "session": session_of(request.workspace)}
-            self._words = cleaned(self._argv, self._environ)
-            try:
-                open_log()
-            except (LogError, OSError):
-                pass  # it is said when it matters, at the end
+            self._entry = entry = Entry(self._run, self._directory, *self._given)
             if self._place:
-                from .audit.log import encoded
-
-                whole, self._words = self._words, _start(self._words)
-                self._place.say([encoded(event) for event in self._events(None, "")])
-                self._words = whole
+                self._place.say(entry.begun())
+        return entry
 
     def keep(self, outcome: Outcome) -> Outcome:
         """Write what became of it; what could not be written is a gap."""
@@ -153,46 +161,10 @@ class Record:
 
     def _keep(self, outcome: Outcome | None, error: str) -> str:
         self._is_kept = True
-        self.begin()
-        why = write(self._events(outcome, error))
+        why = self.begin().write(outcome, error)
         if self._place:
             self._place.end()
         return why
-
-    def _events(self, outcome: Outcome | None, error: str) -> list["AnyEvent"]:
-        from .audit.log import now
-        from .model.event import Denied, Escaped, Granted, Ran, Signed
-
-        request, common = self._request, {**(self._common or {}), "at": now()}
-        ran_as = request.ids[0] if request.ids else os.geteuid()
-        begun = {"argv": self._words, "cwd": request.cwd, "ran_as": ran_as}
-        grants = granted(request.flags)
-        events: list[AnyEvent] = [Granted(**common, grants=grants)] if grants else []  # type: ignore[arg-type]
-        if outcome is None:
-            return [*events, Ran(**common, **begun, error=error)]  # type: ignore[arg-type]
-        policies = tuple(map(_stamped, outcome.policies))
-        ran = Ran(
-            **common,  # type: ignore[arg-type]
-            **begun,  # type: ignore[arg-type]
-            ending=outcome.ending,
-            exit_code=outcome.exit_code,
-            seconds=round(outcome.seconds, 6),
-            denials=len(outcome.denials),
-            policies=policies,
-            reached=outcome.reached,
-            gaps=tuple(gap.what for gap in outcome.gaps if gap.need is Need.REQUIRED),
-        )
-        events += [*_changes(request.workspace, policies, common), ran]
-        events += [Denied(**common, denial=shortened(denial)) for denial in outcome.denials]  # type: ignore[arg-type]
-        events += [Signed(**common, what=outcome.signed)] if outcome.signed else []  # type: ignore[arg-type]
-        escaped = escapes(outcome)
-        return [*events, Escaped(**common, what=escaped)] if escaped else events  # type: ignore[arg-type]
-
-
-def session_of(workspace: str) -> str:
-    """The session whose worktree this is, by where it stands."""
-    above, _, name = workspace.rpartition("/worktrees/")
-    return name if "/" not in name and "/ringfence/sessions/" in above else ""
 
 
 def cleaned(argv: Sequence[str], environ: Mapping[str, str]) -> tuple[str, ...]:
@@ -206,11 +178,6 @@ def cleaned(argv: Sequence[str], environ: Mapping[str, str]) -> tuple[str, ...]:
     return redacted(argv, secrets_of(environ))
 
 
-def _start(words: tuple[str, ...]) -> tuple[str, ...]:
-    """As much of them as there is surely room for."""
-    return words if sum(map(len, words)) < 1000 else tuple(word[:100] for word in words[:10])
-
-
 MOST_TEXT = 4096
 
 
@@ -220,17 +187,6 @@ def shortened(denial: Denial) -> Denial:
         return denial
     cut = {name: getattr(denial, name)[:MOST_TEXT] for name in ("target", "reason", "grant")}
     return msgspec.structs.replace(denial, **cut)
-
-
-_WIDENING = (
-    ("--allow-read", "allow_read"),
-    ("--allow-write", "allow_write"),
-    ("--allow-env", "allow_env"),
-    ("--allow-host", "allow_host"),
-    ("--allow-socket", "allow_socket"),
-    ("--forward", "forward"),
-    ("--policy", "policy_files"),
-)
 
 
 def approved(workspace: str, words: Sequence[str], revoked: bool = False) -> str:
@@ -243,79 +199,6 @@ def approved(workspace: str, words: Sequence[str], revoked: bool = False) -> str
     if revoked:
         events = [Changed(**common, what=f"revoked: {word}") for word in words]  # type: ignore[arg-type]
     return write(events, durable=True)
-
-
-@functools.lru_cache(maxsize=8)
-def granted(flags: Flags) -> tuple[str, ...]:
-    """What somebody gave beyond the policy files, in the words that give it."""
-    words = [f"{flag} {given}" for flag, name in _WIDENING for given in getattr(flags, name)]
-    words += [f"--inject {source} {target}" for source, target in flags.inject]
-    words += ["a policy in the call"] * len(flags.inline)
-    words += [f"--profile {flags.profile}"] if flags.profile else []
-    words += ["--allow-network"] if flags.network is Reach.OPEN else []
-    words += [f"--enforcement {flags.enforcement.value}"] if flags.enforcement else []
-    return tuple(words)
-
-
-def escapes(outcome: Outcome) -> tuple[str, ...]:
-    """What had less around it than was wanted, and what was left behind that runs code later."""
-    if isinstance(outcome.ending, Refused):
-        return ()
-    found = ["nothing was enforced"] if outcome.in_force[0].startswith("nothing") else []
-    found += [f"not enforced: {gap.what}: {gap.why}" for gap in outcome.gaps if gap.need is Need.REQUIRED]
-    found += [f"appeared during the run, and runs code later: {path}" for path in outcome.planted]
-    return tuple(found)
-
-
-# ---- Policies that changed ----
-
-_digests: dict[str, tuple[tuple[int, ...], str]] = {}
-_last: dict[tuple[str, str], tuple[str, ...]] = {}
-
-
-def _stamped(path: str) -> str:
-    """A policy file with the digest of its content."""
-    from .audit.log import sha256
-
-    try:
-        facts = os.stat(path)
-        identity = (facts.st_dev, facts.st_ino, facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns)
-        if path not in _digests or _digests[path][0] != identity:
-            with open(path, "rb") as file:
-                _digests[path] = identity, sha256(file.read(1 << 20))
-    except OSError:
-        return path  # in the call, or gone meanwhile
-    return f"{path} {_digests[path][1]}"
-
-
-def _changes(workspace: str, policies: tuple[str, ...], common: Mapping[str, object]) -> list["AnyEvent"]:
-    """An event when a workspace runs under other policy files than the last time."""
-    directory = audit_of(environment())
-    if not directory or _last.get((directory, workspace)) == policies:
-        return []
-    from .audit.log import sha256
-    from .model.event import Changed
-
-    path = f"{directory}/policies-{sha256(os.fsencode(workspace))[:32]}"
-    text = "\n".join(policies).encode("utf-8", "surrogateescape")
-    try:
-        with open(path, "rb") as file:
-            before = file.read()
-    except OSError:
-        before = b""
-    if before != text:
-        try:
-            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-        except OSError:
-            return []  # the log itself cannot be written either, and that is said
-        try:
-            os.write(descriptor, text)
-        finally:
-            os.close(descriptor)
-    _last[directory, workspace] = policies
-    if before == text:
-        return []
-    return [Changed(**common, what="the policy files of the workspace changed", policies=policies)]  # type: ignore[arg-type]
 
 
 def call_refused(workspace: str, tool: str, said: str, reasons: Sequence[str]) -> str:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import ringfence
-from ringfence import keep, record
+from ringfence import keep, record, recording
 from ringfence.audit.chain import verify
 from ringfence.audit.index import Wanted, find
 from ringfence.model.event import AnyEvent, Changed, Denied, Escaped, Granted, Ran
@@ -107,7 +107,7 @@ def test_a_changed_policy_file_is_an_event_once(audit: Path) -> None:
     for text in ("{}", "{}", '{"filesystem": {"denyRead": ["/opt"]}}'):
         policy.write_text(text)
         run(audit, "true", policy_files=(str(policy),))
-        record._last.clear()  # as another process would see it
+        recording._last.clear()  # as another process would see it
     run(audit, "true")
 
     changes = [event for event in events(audit, Changed) if isinstance(event, Changed)]

@@ -68,8 +68,15 @@ def now() -> str:
 
 def moment(nanoseconds: int) -> str:
     """A time since 1970 as events say it."""
+    global _second
     seconds, rest = divmod(nanoseconds, 1_000_000_000)
-    return f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(seconds))}.{rest // 1000:06d}Z"
+    kept = _second
+    if kept[0] != seconds:
+        _second = kept = seconds, time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds))
+    return f"{kept[1]}.{rest // 1000:06d}Z"
+
+
+_second = 0, ""  # one of them, and how it is said
 
 
 def encoded(event: Event) -> bytes:
@@ -91,12 +98,12 @@ def _plain(value: object) -> object:
     return [_plain(inner) for inner in value] if isinstance(value, list | tuple) else value
 
 
-def chained(events: Sequence[Event], at: Position) -> tuple[bytes, Position]:
-    """The lines of events that follow a position, and the position after them."""
+def chained(events: Sequence[Event | bytes], at: Position) -> tuple[bytes, Position]:
+    """The lines of events, some perhaps encoded already, that follow a position, and the position after them."""
     lines, number, last = [], at.number, at.hash
     for event in events:
         number += 1
-        said = b'{"n":%d,%b' % (number, encoded(event)[1:-1])
+        said = b'{"n":%d,%b' % (number, (event if isinstance(event, bytes) else encoded(event))[1:-1])
         last = sha256(last.encode() + said)
         lines.append(b'%b,"hash":"%b"}\n' % (said, last.encode()))
     data = b"".join(lines)
@@ -158,7 +165,7 @@ class Log:
                 os.close(fd)
         self._head = self._file = self._at = -1
 
-    def append(self, events: Sequence[Event], durable: bool = False) -> None:
+    def append(self, events: Sequence[Event | bytes], durable: bool = False) -> None:
         """Write events, all or none. With `durable` they outlive the machine's power too, and not only this process."""
         with self._mutex:
             if self._head < 0 or os.fstat(self._head).st_nlink == 0:  # somebody removed it under us
@@ -180,25 +187,29 @@ class Log:
         at = read_head(os.pread(self._head, _HEAD_BYTES + 1, 0))
         if at is None:
             return self._start()
-        self._turn_to(at.file)
-        size = os.fstat(self._file).st_size
+        size = self._turn_to(at.file)
         if size != at.size:
             at = self._recover(at, size)
         if at.size >= LARGEST:
             os.fsync(self._file)
             at = at._replace(file=at.file + 1, size=0)
-            self._turn_to(at.file)
+            size = self._turn_to(at.file)
             os.fsync(self._at)
-            if os.fstat(self._file).st_size:
+            if size:
                 raise LogError(f"{self.directory}/{file_name(at.file)} is there already, and is not ours")
             self._set_head(at)
         return at
 
-    def _turn_to(self, number: int) -> None:
-        if self._number != number or self._file < 0 or os.fstat(self._file).st_nlink == 0:
-            if self._file >= 0:
-                os.close(self._file)
-            self._file, self._number = self._opened(file_name(number), os.O_RDWR | os.O_APPEND), number
+    def _turn_to(self, number: int) -> int:
+        """Have the file of this number open; its size."""
+        if self._number == number and self._file >= 0:
+            facts = os.fstat(self._file)
+            if facts.st_nlink:
+                return facts.st_size
+        if self._file >= 0:
+            os.close(self._file)
+        self._file, self._number = self._opened(file_name(number), os.O_RDWR | os.O_APPEND), number
+        return os.fstat(self._file).st_size
 
     def _start(self) -> Position:
         """There is no head: a new log, or one that lost it."""

@@ -29,7 +29,19 @@ def may_hold_secrets(words: Sequence[str], environ: Mapping[str, str]) -> bool:
     if len(text) > LONGEST:
         return True
     lower = text.casefold()
-    if any(sign in lower for sign in _IN_WORDS):
+    if any(map(lower.__contains__, _IN_WORDS)):  # for every run, so it is not we who loop
         return True
-    found = [name for name, value in environ.items() if len(value) >= SHORTEST and value in text]
-    return any(map(may_be_secret, found))
+    return any(map(text.__contains__, _suspects(environ)))
+
+
+_seen: tuple[Mapping[str, str], tuple[str, ...]] = {}, ()  # an environment, and what of it may be a secret
+
+
+def _suspects(environ: Mapping[str, str]) -> tuple[str, ...]:
+    """The values that may be secrets; kept, for an environment is the same from run to run."""
+    global _seen
+    seen = _seen
+    if seen[0] != environ:
+        found = (value for name, value in environ.items() if len(value) >= SHORTEST and may_be_secret(name))
+        _seen = seen = dict(environ), tuple(found)
+    return seen[1]

@@ -3,7 +3,6 @@
 import _signal as signal  # type: ignore[import-not-found]  # `signal` makes an enum of them all, in half a millisecond
 import _socket  # what `socket` adds is not needed here, and costs the hot path
 import contextlib
-import errno
 import os
 import select
 import struct
@@ -14,9 +13,9 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from ..model import Ending, Exited, LaunchError, Observe, Observed, Plan, Refused, Signalled, Step, StepKind
+from ..model import Ending, Exited, LaunchError, Observe, Observed, Plan, Signalled, Step, StepKind
 from . import enactor, process, wire
-from .process import GRACE, LOST, PIPE, Process, Streams, TimeoutExpired, open_pidfd, reap, sealed
+from .process import GRACE, PIPE, Process, Streams, TimeoutExpired, open_pidfd, reap, sealed
 from .streams import Pumps
 from .wire import encode_step
 
@@ -30,7 +29,6 @@ if TYPE_CHECKING:  # only where there are limits, or a terminal
     from .watch import Watch
 
 _OBSERVED = bytes((wire.OBSERVED,))
-OWN = (StepKind.STREAM, StepKind.STREAMS, StepKind.DIRECTORY, StepKind.EXEC)  # the steps that a standby is handed
 
 
 class Launch:
@@ -51,7 +49,9 @@ class Launch:
         self.heard = bytearray()  # the end of what it wrote, where that passed us
         self._all_told = False
         self._observer: Observer | None = None
-        self.seen = -1  # where the warden of one that stood by tells what it sees, until somebody listens
+        self.seen: _socket.socket | None = (
+            None  # where the warden of one that stood by tells what it sees, until somebody listens
+        )
         self.on_seen: Callable[[Observed], None] | None = None  # told of what the warden tells, as it comes
         self.needs = -1  # another process, whose end is the run's too
         self.on_paused: Callable[[int], None] | None = None  # given the socket on which calls wait for an answer
@@ -68,7 +68,8 @@ class Launch:
             self.end()
         if self._terminal is not None:
             self._terminal.close()
-        self._listen()
+        if self.seen is not None:
+            self.seen.close()
         if self._observer is not None:
             self._observer.close()
         if self.supervisor is not None:
@@ -133,6 +134,7 @@ class Launch:
         """Wait until nobody is left, and for nothing else."""
         if self.process.is_child:
             self.process.wait(timeout)
+        if self.process.returncode is not None:
             return
         until = None if timeout is None else time.monotonic() + timeout
         poller = select.poll()
@@ -192,17 +194,16 @@ class Launch:
         self, timeout: float | None = None, data: bytes = b"", sink: "Sink | None" = None, output: int | None = None
     ) -> tuple[Ending, bytes | None, bytes | None]:
         """Wait for the end; what was captured, and not given to `sink`, comes with it."""
-        captured = [None if fd is None or sink else bytearray() for fd in self.process.pipes]
-        is_plain = timeout is None and not self.copies and not self.plan.limits
-        beyond = self.plan.screen.mask or self.plan.observe & ~Observe.REFUSALS or self.plan.asks
-        is_plain = is_plain and not beyond and self.needs < 0
+        plan = self.plan
+        is_plain = timeout is None and not self.copies and not plan.limits and self.needs < 0
+        is_plain = is_plain and not (plan.screen.mask or plan.observe > Observe.REFUSALS or plan.asks)
         if is_plain and self.process.pipes == [None, None, None]:
-            reap()
-            self._listen()
-            if self.plan.has_warden:
+            if plan.has_warden:
                 self._hear_out()
             self.outlast()
+            reap()
             return self.ending(), None, None
+        captured = [None if fd is None or sink else bytearray() for fd in self.process.pipes]
 
         def keep(number: int, data: bytes) -> None:
             held = captured[number]
@@ -225,7 +226,7 @@ class Launch:
         nobody need wake up; what comes with a descriptor comes before them."""
         channel = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM, 0, self._status)
         try:
-            is_handed = bool(self.plan.observe) and self._observer is None
+            is_handed = bool(self.plan.observe) and self._observer is None and self.seen is None
             while self.process.returncode is None and not self._all_told:
                 size = wire.RECORD.size if self._records else wire.GOOD.size
                 try:
@@ -270,7 +271,7 @@ class Launch:
         for _level, _kind, given in rights:
             (inner,) = struct.unpack("i", given[:4])
             if data[-wire.RECORD.size] == wire.OBSERVED:  # nothing is read beyond a record that a descriptor comes with
-                self.seen = inner
+                self.seen = _socket.socket(_socket.AF_UNIX, _socket.SOCK_SEQPACKET, 0, inner)
                 self._listen()
                 continue
             if data[-wire.RECORD.size] == wire.PAUSED and self.on_paused is not None:
@@ -287,10 +288,10 @@ class Launch:
 
     def _listen(self) -> None:
         """Listen to what the warden tells, if it does."""
-        if self.seen >= 0:
+        if self.seen is not None:
             from .observe import Observer
 
-            self._observer, self.seen = Observer(self.seen, self.plan.observe, self.on_seen), -1
+            self._observer, self.seen = Observer(self.seen, self.plan.observe, self.on_seen), None
 
     @property
     def is_ready(self) -> bool:
@@ -306,7 +307,10 @@ class Launch:
 
     def observed(self) -> tuple[list[Observed], int]:
         """What the warden told of the accesses that it answered, once the run has ended; and how many it could not."""
-        lost = sum(record[1] for record in wire.read_records(self._records)[0] if record[0] == wire.LOST)
+        lost = 0
+        if wire.LOST in self._records[:: wire.RECORD.size]:
+            lost = sum(record[1] for record in wire.read_records(self._records)[0] if record[0] == wire.LOST)
+        self._listen()
         if self._observer is None:
             return [], lost
         return self._observer.finish(), lost + self._observer.lost
@@ -349,43 +353,9 @@ class Launch:
             first, _, _, _, _, number, has_exited, _ = wire.GOOD.unpack(self._records)
             if first == wire.READY:
                 return Exited(number) if has_exited else Signalled(number)
-        records, words = wire.read_records(self._records)
-        code = self.process.returncode or 0
-        failed = next((record for record in records if record[0] == wire.FAILED), None)
-        ended = next((record for record in records if record[0] == wire.ENDED), None)
-        is_ready = any(record[0] == wire.READY for record in records)
-        if ended is not None and not ended[2]:
-            return Signalled(ended[1])  # before it was ready, too: somebody asked for its end
-        if self.was_standby and not is_ready and (failed is None or failed[2] not in OWN):
-            return Refused(0, "standby", errno.ESTALE, "the enactor that stood by was gone before it had its command")
-        if failed is not None:
-            return self._refused(*failed[1:])
-        if is_ready and ended is not None:
-            return Exited(ended[1])
-        if is_ready and self.plan.has_warden:
-            return Signalled(signal.SIGKILL)  # the warden itself was ended, and the command with it
-        if words and not is_ready:
-            return Refused(0, "bubblewrap", errno.ESTALE, words)
-        if code == LOST:
-            hint = "do not ignore SIGCHLD, and do not wait for any child"
-            raise LaunchError("command", "it has ended, and somebody else was told how", hint)
-        if is_ready or code < 0:
-            return Exited(code) if code >= 0 else Signalled(-code)
-        raise LaunchError("enactor", f"ended with {code} and said nothing", "install ringfence again")
+        from .endings import ending_of  # rarely wanted
 
-    def _refused(self, step: int, kind: int, error: int) -> Refused:
-        if kind == 0:  # before its first step: a plan it does not understand, or a user it cannot become
-            text = "it does not accept the plan" if error == errno.EPROTO else f"it cannot begin: {os.strerror(error)}"
-            return Refused(step, "enactor", error, text)
-        what = self.plan.steps[step]
-        text = f"{what.text}: {os.strerror(error)}"
-        if error == errno.ESTALE:
-            text = f"{what.text}: something else stands there than when it was planned"
-        exit_code = 125
-        if kind == StepKind.EXEC:
-            exit_code = 127 if error == errno.ENOENT else 126
-            text = f"{what.strings[0].decode('utf-8', 'replace')}: {os.strerror(error)}"
-        return Refused(step, what.kind.word, error, text, exit_code)
+        return ending_of(self._records, self.process.returncode or 0, self.plan, self.was_standby)
 
 
 def controllers() -> tuple[str, ...]:

@@ -66,9 +66,11 @@ class Lookout:
         for path in paths:
             self._inside.setdefault(path.rpartition("/")[0] or "/", []).append(path)
         self._seen: dict[str, tuple[str, Stamp]] = {}  # for each directory: which one says that it is as it was
+        self._marks: dict[str, Stamp] | None = None  # the same by that one, when all of them were as they had been
 
     def add(self, directory: str, paths: Iterable[str], stamp: Stamp | None) -> None:
         """More paths of one directory, of which nothing was true since it had this stamp."""
+        self._marks = None
         self._inside.setdefault(directory, []).extend(paths)
         if stamp is not None:
             self._settle(directory, directory, stamp)
@@ -80,6 +82,24 @@ class Lookout:
 
     def those(self, true: Callable[[str], bool]) -> list[str]:
         """The paths of which something has become true; it was true of none when nothing had changed."""
+        marks = self._marks
+        if marks is not None:  # most often
+            for where, then in marks.items():
+                if stamp_of(where) != then:
+                    break
+            else:
+                return []
+        found = self._look(true)
+        self._marks = self._agreed()
+        return found
+
+    def _agreed(self) -> dict[str, Stamp] | None:
+        """The stamps that say everything is as it was, if there is one for every directory."""
+        marks = dict(self._seen.values())
+        is_whole = len(self._seen) == len(self._inside) and len(marks) == len(set(self._seen.values()))
+        return marks if is_whole else None
+
+    def _look(self, true: Callable[[str], bool]) -> list[str]:
         found = []
         now: dict[str, Stamp | None] = {}  # each is looked at once
         for directory, paths in self._inside.items():

@@ -22,15 +22,17 @@ _NO_ROW = 0xFFFFFFFF
 class Observer:
     """Our end of the socket."""
 
-    def __init__(self, fd: int, wanted: Observe, on_seen: Callable[[Observed], None] | None = None) -> None:
+    def __init__(
+        self, channel: _socket.socket, wanted: Observe, on_seen: Callable[[Observed], None] | None = None
+    ) -> None:
         """`on_seen` is called with each as it comes, where somebody reads all the time."""
         self._on_seen = on_seen
-        self._socket = _socket.socket(_socket.AF_UNIX, _socket.SOCK_SEQPACKET, 0, fd)
+        self._socket = channel
         self._seen: list[Observed] = []
         self.lost = 0
-        self._done = _thread.allocate_lock()
-        self._is_read = wanted & Observe.FAILURES == Observe.FAILURES
+        self._is_read = wanted >= Observe.FAILURES
         if self._is_read:
+            self._done = _thread.allocate_lock()
             self._done.acquire()
             _thread.start_new_thread(self._read_all, ())
 

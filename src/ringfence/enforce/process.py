@@ -183,8 +183,9 @@ class Process:
 
     def close(self) -> None:
         """Close our ends of its streams."""
-        for number in range(3):
-            self._close(number)
+        if self.pipes != [None, None, None]:
+            for number in range(3):
+                self._close(number)
 
 
 def open_pidfd(pid: int) -> int:

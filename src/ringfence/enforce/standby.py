@@ -121,7 +121,7 @@ class Standby:
         launched.plan = plan
         launched.was_standby = True
         if self._is_told:
-            launched.seen = self._request.detach()
+            launched.seen = self._request
         else:
             self._request.close()
         launched.process.pipes = streams.pipes

@@ -18,11 +18,31 @@ _NAMES = ("stdin", "stdout", "stderr")
 def look_over(inherited: tuple[int, ...]) -> tuple[tuple[Stream, ...], tuple[int, ...], bool]:
     """Those inherited of 0 to 2 that are to be opened again inside, those to be fed through a pipe, and whether any of
     all three is a terminal."""
+    if _are_plain():
+        return (), (), False
     facts = _fill_closed()
     seen = [(fd, _inspect(fd, facts[fd])) for fd in inherited]
     is_at_terminal = any(stat.S_ISCHR(found.st_mode) and os.isatty(fd) for fd, found in enumerate(facts))
     streams = tuple(found for _, found in seen if isinstance(found, Stream))
     return streams, tuple(fd for fd, found in seen if found == "pump"), is_at_terminal
+
+
+_NULL = os.makedev(1, 3)
+
+
+def _are_plain() -> bool:
+    """Whether all three are pipes without a name or /dev/null, as most often, and pass; it is asked for every run."""
+    pipes = _pipes()
+    for fd in (0, 1, 2):
+        try:
+            found = os.fstat(fd)
+        except OSError:
+            return False
+        kind = found.st_mode & 0o170000
+        is_plain = found.st_dev == pipes if kind == stat.S_IFIFO else kind == stat.S_IFCHR and found.st_rdev == _NULL
+        if not is_plain or fcntl.fcntl(fd, fcntl.F_GETFL) & os.O_PATH:
+            return False
+    return True
 
 
 def _fill_closed() -> list[os.stat_result]:

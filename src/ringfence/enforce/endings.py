@@ -1,0 +1,52 @@
+"""How a run ended that did not end well, or of which more was told than that it began and ended."""
+
+import _signal as signal  # type: ignore[import-not-found]  # `signal` makes an enum of them all
+import errno
+import os
+
+from ..model import Ending, Exited, LaunchError, Plan, Refused, Signalled, StepKind
+from . import wire
+from .process import LOST
+
+OWN = (StepKind.STREAM, StepKind.STREAMS, StepKind.DIRECTORY, StepKind.EXEC)  # the steps that a standby is handed
+
+
+def ending_of(data: bytes, code: int, plan: Plan, was_standby: bool) -> Ending:
+    """What the status channel and the exit code say together."""
+    records, words = wire.read_records(data)
+    failed = next((record for record in records if record[0] == wire.FAILED), None)
+    ended = next((record for record in records if record[0] == wire.ENDED), None)
+    is_ready = any(record[0] == wire.READY for record in records)
+    if ended is not None and not ended[2]:
+        return Signalled(ended[1])  # before it was ready, too: somebody asked for its end
+    if was_standby and not is_ready and (failed is None or failed[2] not in OWN):
+        return Refused(0, "standby", errno.ESTALE, "the enactor that stood by was gone before it had its command")
+    if failed is not None:
+        return _refused(plan, *failed[1:])
+    if is_ready and ended is not None:
+        return Exited(ended[1])
+    if is_ready and plan.has_warden:
+        return Signalled(signal.SIGKILL)  # the warden itself was ended, and the command with it
+    if words and not is_ready:
+        return Refused(0, "bubblewrap", errno.ESTALE, words)
+    if code == LOST:
+        hint = "do not ignore SIGCHLD, and do not wait for any child"
+        raise LaunchError("command", "it has ended, and somebody else was told how", hint)
+    if is_ready or code < 0:
+        return Exited(code) if code >= 0 else Signalled(-code)
+    raise LaunchError("enactor", f"ended with {code} and said nothing", "install ringfence again")
+
+
+def _refused(plan: Plan, step: int, kind: int, error: int) -> Refused:
+    if kind == 0:  # before its first step: a plan it does not understand, or a user it cannot become
+        text = "it does not accept the plan" if error == errno.EPROTO else f"it cannot begin: {os.strerror(error)}"
+        return Refused(step, "enactor", error, text)
+    what = plan.steps[step]
+    text = f"{what.text}: {os.strerror(error)}"
+    if error == errno.ESTALE:
+        text = f"{what.text}: something else stands there than when it was planned"
+    exit_code = 125
+    if kind == StepKind.EXEC:
+        exit_code = 127 if error == errno.ENOENT else 126
+        text = f"{what.strings[0].decode('utf-8', 'replace')}: {os.strerror(error)}"
+    return Refused(step, what.kind.word, error, text, exit_code)

@@ -1,0 +1,194 @@
+"""What of a run is worth an event. Imported while the command runs, with all that writes events."""
+
+import functools
+import os
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from .audit.log import LogError, encoded, now, sha256
+from .model import Gap, Need, Outcome, Refused
+from .model.event import AnyEvent, Changed, Denied, Escaped, Granted, Ran, Signed
+from .policy import Flags, Reach
+from .record import cleaned, open_log, shortened, unwritten
+
+if TYPE_CHECKING:
+    from .keep import Request
+
+
+class Entry:
+    """One run's part of the log."""
+
+    def __init__(
+        self, run: str, directory: str, request: "Request", argv: Sequence[str], environ: Mapping[str, str]
+    ) -> None:
+        """Have ready what does not depend on the run's end."""
+        self._run, self._directory, self._request = run, directory, request
+        self._uid, self._pid = os.getuid(), os.getpid()
+        self._session = session_of(request.workspace)
+        self._words = cleaned(argv, environ)
+        grants = granted(request.flags)
+        self._granted = [encoded(Granted(**self._common(), grants=grants))] if grants else []  # type: ignore[arg-type]
+        try:
+            open_log(self._directory)
+        except (LogError, OSError):
+            pass  # it is said when it matters, at the end
+
+    def begun(self) -> list[bytes]:
+        """What is known before its end, encoded; of many words as much as there is surely room for."""
+        words = self._words
+        if sum(map(len, words)) >= 1000:
+            words = tuple(word[:100] for word in words[:10])
+        return [*self._granted, encoded(self._ran(self._common(), words, ""))]
+
+    def _ran(self, common: dict[str, str | int], words: tuple[str, ...], error: str) -> Ran:
+        request = self._request
+        ran_as = request.ids[0] if request.ids else os.geteuid()
+        return Ran(**common, argv=words, cwd=request.cwd, ran_as=ran_as, error=error)  # type: ignore[arg-type]
+
+    def _common(self) -> dict[str, str | int]:
+        """What each event of the run has."""
+        return {
+            "at": now(),
+            "run": self._run,
+            "workspace": self._request.workspace,
+            "session": self._session,
+            "uid": self._uid,
+            "pid": self._pid,
+        }
+
+    def write(self, outcome: Outcome | None, error: str) -> str:
+        """Append what became of it, or what was wrong instead; why that could not be done, or ""."""
+        try:
+            open_log(self._directory).append((*self._granted, *self._events(outcome, error)))
+        except (LogError, OSError) as fault:
+            return unwritten(self._directory, fault)
+        return ""
+
+    def _events(self, outcome: Outcome | None, error: str) -> list[AnyEvent]:
+        request, common = self._request, self._common()
+        if outcome is None:
+            return [self._ran(common, self._words, error)]
+        policies = tuple(map(_stamped, outcome.policies)) if outcome.policies else ()
+        ran = Ran(
+            **common,  # type: ignore[arg-type]
+            argv=self._words,
+            cwd=request.cwd,
+            ran_as=request.ids[0] if request.ids else os.geteuid(),
+            ending=outcome.ending,
+            exit_code=outcome.exit_code,
+            seconds=round(outcome.seconds, 6),
+            denials=len(outcome.denials),
+            policies=policies,
+            reached=outcome.reached,
+            gaps=_missing(outcome.gaps)[0],
+        )
+        if _last.get((self._directory, request.workspace)) == policies:
+            events: list[AnyEvent] = [ran]
+        else:
+            events = [*_changes(self._directory, request.workspace, policies, common), ran]
+        if outcome.denials or outcome.signed:
+            events += [Denied(**common, denial=shortened(denial)) for denial in outcome.denials]  # type: ignore[arg-type]
+            events += [Signed(**common, what=outcome.signed)] if outcome.signed else []  # type: ignore[arg-type]
+        escaped = escapes(outcome)
+        return [*events, Escaped(**common, what=escaped)] if escaped else events  # type: ignore[arg-type]
+
+
+def session_of(workspace: str) -> str:
+    """The session whose worktree this is, by where it stands."""
+    above, _, name = workspace.rpartition("/worktrees/")
+    return name if "/" not in name and "/ringfence/sessions/" in above else ""
+
+
+_WIDENING = (
+    ("--allow-read", "allow_read"),
+    ("--allow-write", "allow_write"),
+    ("--allow-env", "allow_env"),
+    ("--allow-host", "allow_host"),
+    ("--allow-socket", "allow_socket"),
+    ("--forward", "forward"),
+    ("--policy", "policy_files"),
+)
+
+
+@functools.lru_cache(maxsize=8)
+def granted(flags: Flags) -> tuple[str, ...]:
+    """What somebody gave beyond the policy files, in the words that give it."""
+    words = [f"{flag} {given}" for flag, name in _WIDENING for given in getattr(flags, name)]
+    words += [f"--inject {source} {target}" for source, target in flags.inject]
+    words += ["a policy in the call"] * len(flags.inline)
+    words += [f"--profile {flags.profile}"] if flags.profile else []
+    words += ["--allow-network"] if flags.network is Reach.OPEN else []
+    words += [f"--enforcement {flags.enforcement.value}"] if flags.enforcement else []
+    return tuple(words)
+
+
+_weighed: tuple[tuple[Gap, ...], tuple[str, ...], tuple[str, ...]] = (), (), ()
+
+
+def _missing(gaps: tuple[Gap, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Which of these gaps are of something that was required, by name and with why; they are the walls' own, and the
+    same from run to run."""
+    global _weighed
+    weighed = _weighed
+    if weighed[0] is not gaps:
+        required = [gap for gap in gaps if gap.need is Need.REQUIRED]
+        named = tuple(gap.what for gap in required)
+        _weighed = weighed = gaps, named, tuple(f"not enforced: {gap.what}: {gap.why}" for gap in required)
+    return weighed[1:]
+
+
+def escapes(outcome: Outcome) -> tuple[str, ...]:
+    """What had less around it than was wanted, and what was left behind that runs code later."""
+    if isinstance(outcome.ending, Refused):
+        return ()
+    found = _missing(outcome.gaps)[1]
+    if outcome.in_force[0].startswith("nothing"):
+        found = ("nothing was enforced", *found)
+    if outcome.planted:
+        found += tuple(f"appeared during the run, and runs code later: {path}" for path in outcome.planted)
+    return found
+
+
+# ---- Policies that changed ----
+
+_digests: dict[str, tuple[tuple[int, ...], str]] = {}
+_last: dict[tuple[str, str], tuple[str, ...]] = {}
+
+
+def _stamped(path: str) -> str:
+    """A policy file with the digest of its content."""
+    try:
+        facts = os.stat(path)
+        identity = (facts.st_dev, facts.st_ino, facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns)
+        if path not in _digests or _digests[path][0] != identity:
+            with open(path, "rb") as file:
+                _digests[path] = identity, sha256(file.read(1 << 20))
+    except OSError:
+        return path  # in the call, or gone meanwhile
+    return f"{path} {_digests[path][1]}"
+
+
+def _changes(directory: str, workspace: str, policies: tuple[str, ...], common: Mapping[str, object]) -> list[AnyEvent]:
+    """An event when a workspace runs under other policy files than the last time."""
+    if not directory:
+        return []
+    path = f"{directory}/policies-{sha256(os.fsencode(workspace))[:32]}"
+    text = "\n".join(policies).encode("utf-8", "surrogateescape")
+    try:
+        with open(path, "rb") as file:
+            before = file.read()
+    except OSError:
+        before = b""
+    if before != text:
+        try:
+            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        except OSError:
+            return []  # the log itself cannot be written either, and that is said
+        try:
+            os.write(descriptor, text)
+        finally:
+            os.close(descriptor)
+    _last[directory, workspace] = policies
+    if before == text:
+        return []
+    return [Changed(**common, what="the policy files of the workspace changed", policies=policies)]  # type: ignore[arg-type]
