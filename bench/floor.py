@@ -17,15 +17,15 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-import msgspec
 from run import OWNER, interleaved, without_view
 
 import ringfence
-from ringfence import enforce, keep, plan
+from ringfence import keep
+from ringfence.command import Own
 from ringfence.enforce.process import Streams
 from ringfence.enforce.standby import Nursery
 from ringfence.model import StepKind
-from ringfence.run import make_command, make_request
+from ringfence.run import make_request
 
 RUNS = 200
 FLOOR = r"""
@@ -175,11 +175,8 @@ def measure(workspace: Path) -> int:
 
 def with_python(made: keep.Prepared, steps: tuple[object, ...]) -> None:
     """A standby taken and given its command, and nothing else."""
-    command = make_command(made, ["/bin/true"], {"PATH": "/usr/bin:/bin"})
-    whole, own, last = plan.assemble(made.walls, made.policy, command, made.host)
-    brief = msgspec.structs.replace(whole, steps=(*own, last))
-    data = enforce.encode(brief.steps)
-    nursery = Nursery(whole, made.head + made.tail, len(steps))
+    brief, data = Own(made, ["/bin/true"], {"PATH": "/usr/bin:/bin"}, ()).for_standby()
+    nursery = Nursery(made.outline(), made.head + made.tail, len(steps))
 
     def stand_by() -> None:
         with nursery.take().resume(brief, data, Streams()) as launch:

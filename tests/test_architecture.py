@@ -22,7 +22,8 @@ ARROWS = (
     {"model": set[str]()}
     | dict.fromkeys(PURE | WORLD, VALUES)
     | {
-        "run": ROOMS | {"keep", "where", "gates", "record", "explain", "asking"},
+        "run": ROOMS | {"keep", "where", "gates", "record", "explain", "asking", "command"},
+        "command": ROOMS | {"keep", "where"},
         "keep": ROOMS | {"approvals"},
         "gates": ROOMS,
     }

@@ -10,7 +10,7 @@ import atexit
 import os
 import sys
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
@@ -25,6 +25,7 @@ from .model import (
     Kind,
     LaunchError,
     Mount,
+    Need,
     Network,
     Observe,
     Place,
@@ -32,6 +33,7 @@ from .model import (
     Policy,
     Screen,
     Shelf,
+    Step,
     StepKind,
 )
 from .model.grant import NOTHING
@@ -72,7 +74,11 @@ class Prepared:
         self.is_forgotten = False  # nobody new will rely on it
         self.runs = 0
         self._judged: Policy | None = None
-        self.variables: tuple[Mapping[str, str], tuple[bytes, ...]] | None = None  # an environment, what is given of it
+        self.variables: tuple[Mapping[str, str], tuple[bytes, ...], bytes] | None = (
+            None  # an environment, what is given
+        )
+        self.first: tuple[tuple[Step, ...], bytes] | None = None  # the steps that every command has, encoded
+        self._outline: Plan | None = None
         self._nursery: tuple[enforce.Nursery, tuple[object, ...]] | None = None  # and how we were when it was made
         self.until = time.monotonic() + FRESH_SECONDS
         try:
@@ -143,6 +149,19 @@ class Prepared:
             if crowd.access is Access.WRITE:
                 self._absent.add(path, [f"{path}/{name}" for name in held.missing], crowd.stamp)
         self.laid, self.policy = few, plan.unfold(few, crowds)
+        self._settle()
+
+    def _settle(self) -> None:
+        """What every run asks for, and what the policy and the walls say for all of them."""
+        limits = {limit.name: limit.amount for limit in self.policy.limits}
+        self.timeout, output = limits.get("timeout"), limits.get("output")
+        self.output = None if output is None else int(output)
+        self.required = [gap for gap in self.walls.gaps if gap.need is Need.REQUIRED]
+        self.has_view = plan.has_view(self.host)
+        # A group is made for one run; and of the end of a standby a warden tells us.
+        self.can_stand_by = self.walls.has_warden and not (self.walls.controllers or self.walls.asks)
+        doors = self.agent or self.proxies or plan.doors(self.policy, self.host)
+        self.has_passage = bool(doors) and self.policy.enforcement is not Enforcement.OFF
 
     def _fold(self, mounts: tuple[Mount, ...]) -> tuple[Policy, tuple[Crowd, ...]]:
         """The policy without the rules that are planned as crowds, and those crowds as they are on the disk."""
@@ -192,6 +211,14 @@ class Prepared:
             for name, text in plan.resolver_files(self.policy, os.uname().nodename).items():
                 enforce.write_new(f"{self.temporary}/{name}", text)
             self.policy = plan.with_resolver(self.policy, self.temporary)
+
+    def outline(self, steps: tuple[Step, ...] | None = None, argv: Sequence[str] = ()) -> Plan:
+        """A plan with these walls, or with these steps for a command."""
+        if self._outline is None:
+            self._outline = plan.outline(self.walls, self.policy, self.request.ids, self.request.screen)
+        if steps is None:
+            return self._outline
+        return msgspec.structs.replace(self._outline, steps=steps, argv=tuple(argv))
 
     def judged(self) -> Policy:
         """The policy as it is carried out, with the disk's own names for its paths, as the judge wants it."""
@@ -249,17 +276,15 @@ class Prepared:
             return True
         return (now.st_dev, now.st_ino) != self._covered[path]
 
-    def renew_standby(self, whole: Plan, inherited: tuple[object, ...]) -> None:
+    def renew_standby(self, inherited: tuple[object, ...]) -> None:
         """Have the next one ready, and some more where many run at once."""
         if self.is_forgotten:
             return
         kept = self._nursery
         try:
             if kept is None:
-                kept = (
-                    enforce.Nursery(whole, self.head + self.tail, len(self.walls.head) + len(self.walls.tail)),
-                    inherited,
-                )
+                whole = self.outline()
+                kept = enforce.Nursery(whole, self.head + self.tail, len(whole.steps)), inherited
                 with _lock:
                     other, self._nursery = self._nursery, kept
                 if other is not None:

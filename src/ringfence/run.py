@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from . import enforce, plan, policy
+from .command import Own
 from .keep import (
     FRESH_SECONDS,
     KEPT,
@@ -25,18 +26,15 @@ from .keep import (
 from .model import (
     Access,
     Asking,
-    Command,
     Denial,
     Ending,
     Enforcement,
     Explain,
-    Need,
     Observe,
     Observed,
     Outcome,
     Plan,
     PlanError,
-    Policy,
     Refused,
     Screen,
     Stream,
@@ -45,7 +43,7 @@ from .model import (
     Verdict,
 )
 from .record import Record
-from .where import NOWHERE, find_program, find_workspace
+from .where import NOWHERE, find_workspace
 
 if TYPE_CHECKING:
     from .asking import Asker
@@ -129,62 +127,16 @@ def check_words(argv: Sequence[str]) -> None:
         raise UsageError("command", "there is nothing to run", hint="ringfence run -- npm test")
 
 
-def make_command(
-    made: Prepared, argv: Sequence[str], environ: Mapping[str, str], streams: tuple[Stream, ...] = ()
-) -> Command:
-    """The command, with its program found on the path it will have."""
-    request = made.request
-    program = find_program(argv[0], environ.get("PATH", os.defpath), request.cwd)
-    return Command(
-        tuple(argv),
-        request.cwd,
-        {},
-        program,
-        streams,
-        made.temporary,
-        request.detached,
-        request.screen,
-        ids=request.ids,
-        variables=_variables(made, environ),
-    )
-
-
-def _variables(made: Prepared, environ: Mapping[str, str]) -> tuple[bytes, ...]:
-    """What the command is given of an environment; kept, for it is the same from run to run."""
-    if made.variables is not None and made.variables[0] == environ:
-        return made.variables[1]
-    request, asked = made.request, dict(environ)
-    if request.ids:
-        name = _name(request.ids[0])
-        asked |= {"HOME": request.home, "USER": name, "LOGNAME": name}
-    bare = Command((), request.cwd, asked, temporary=made.temporary)
-    given = plan.given_variables(made.policy, bare, made.host, made.walls.variables)
-    made.variables = dict(environ), given
-    return given
-
-
-def _name(uid: int) -> str:
-    import pwd
-
-    try:
-        return pwd.getpwuid(uid).pw_name
-    except KeyError:
-        return str(uid)
-
-
 def plan_for(request: Request, argv: Sequence[str], environ: Mapping[str, str]) -> Plan:
     """The whole plan, to be looked at."""
     check_words(argv)
-    made = prepare(request)
-    return plan.assemble(made.walls, made.policy, make_command(made, argv, environ), made.host)[0]
+    return Own(prepare(request), argv, environ, ()).whole()[0]
 
 
 def check(made: Prepared) -> None:
     """Refuse when something required is missing; an explicit best effort goes on, and the gaps are said."""
-    if made.policy.enforcement is not Enforcement.REQUIRED:
-        return
-    required = [gap for gap in made.walls.gaps if gap.need is Need.REQUIRED]
-    if required:
+    required = made.required
+    if required and made.policy.enforcement is Enforcement.REQUIRED:
         rest = f" (and {len(required) - 1} more)" if len(required) > 1 else ""
         first = required[0]
         hint = first.way_out or "`ringfence plan` shows all gaps; --best-effort runs without"
@@ -230,7 +182,8 @@ def run(
     check_words(argv)
     flags = msgspec.structs.replace(flags or policy.Flags(), ask=True) if ask else flags
     request = make_request(workspace, cwd, with_limits(flags, limits), as_root, detached, screen)
-    observe |= Observe.FAILURES if explain is Explain.OUTPUT else Observe.NOTHING
+    if explain is Explain.OUTPUT:
+        observe |= Observe.FAILURES
     request = msgspec.structs.replace(request, observe=observe) if observe else request
     job = make_job(argv, request, env, capture or bool(on_output), input, explain)
     job = msgspec.structs.replace(job, asking=ask) if ask else job
@@ -333,7 +286,6 @@ class Living:
         self,
         made: Prepared,
         launched: enforce.Launch,
-        whole: Plan,
         inherited: tuple[object, ...],
         passage: "Passage | None",
         job: "Job",
@@ -343,23 +295,23 @@ class Living:
         self._asker = asker
         self._job = job
         self._passage = passage
-        self._made, self._whole, self._inherited = made, whole, inherited
+        self._made, self._inherited = made, inherited
         self._started = time.monotonic()
 
     def timeout(self, asked: float | None) -> float | None:
         """The shorter of what the caller and the policy say."""
-        times = [limit.amount for limit in self._made.policy.limits if limit.name == "timeout"]
-        return min(times if asked is None else [asked, *times], default=None)
+        own = self._made.timeout
+        return own if asked is None else asked if own is None else min(asked, own)
 
     def output(self) -> int | None:
         """The most that may be written to 1 and 2."""
-        return limit_of(self._made.policy, "output")
+        return self._made.output
 
     def renew(self, is_over: bool = False) -> None:
         """Have the next one ready. Two processes that are being made slow each other down, so it is asked for when the
         run is over; but a view takes longer to make than a caller takes to come again."""
-        if self._inherited and is_over != plan.has_view(self._made.host):
-            self._made.renew_standby(self._whole, self._inherited)
+        if self._inherited and is_over != self._made.has_view:
+            self._made.renew_standby(self._inherited)
 
     def is_stale(self, ending: Ending) -> bool:
         """Whether the disk was not as these walls have it; then nobody else is put behind them."""
@@ -416,53 +368,43 @@ def launch(job: Job) -> Iterator[Living]:
         made.runs += 1
         check(made)
         streams, pumped = _shown(made, job)
-        command = make_command(made, job.argv, job.environ, streams)
-        whole, own, last = plan.assemble(made.walls, made.policy, command, made.host)
-        between = b"".join(map(enforce.encode_step, own))
-        end = enforce.encode_step(last)
+        own = Own(made, job.argv, job.environ, streams)
         # A terminal must be known when the walls are built, so it never meets a standby; and what we have read of our
-        # own input for one that was gone would be lost.
-        alone = job.is_at_terminal or 0 in pumped or made.runs < 3  # most callers run one command
-        # A group is made for one run; a file must be opened by a call that the filter of a standby has closed; and of
-        # the end of a standby a warden tells us.
-        alone = alone or bool(whole.controllers or streams) or not whole.has_warden or whole.asks
+        # own input for one that was gone would be lost. Most callers run one command. A file must be opened by a call
+        # that the filter of a standby has closed.
+        alone = job.is_at_terminal or 0 in pumped or made.runs < 3 or bool(streams) or not made.can_stand_by
         inherited = () if alone else enforce.inheritance()
-        is_long = len(between) + len(end) > enforce.Standby.LONGEST - 64
-        standby = None if alone or is_long else made.take_standby(inherited)
-        if standby is not None:
-            whole = msgspec.structs.replace(whole, steps=(*own, last))
-            wire = enforce.whole(len(whole.steps), (between, end))
-        else:
-            wire = enforce.whole(len(whole.steps), (made.head, between, made.tail, end))
-        group, feed = enforce.make_group(whole), job.data is not None
+        standby = None if alone or own.is_long else made.take_standby(inherited)
+        whole, data = own.whole() if standby is None else own.for_standby()
+        given = whole, data, pumped, job.capture, job.data is not None, standby, enforce.make_group(whole)
+        if not (whole.asks or made.has_passage):
+            with enforce.start(*given) as launched:
+                yield Living(made, launched, inherited, None, job)
+            return
         if whole.asks:
             from . import asking
         asker = asking.Asker(made, job.argv, job.asking or Asking(), environment()) if whole.asks else None
         passage = _passage(made, job.environ, asker)
-        given = whole, wire, pumped, job.capture, feed, standby, group
         with asker or NOTHING, passage or NOTHING, enforce.start(*given) as launched:
             if asker:
                 asker.begin(launched)
             if passage:
                 passage.open(launched)
-            yield Living(made, launched, whole, inherited, passage, job, asker)
+            yield Living(made, launched, inherited, passage, job, asker)
     finally:
         release(made)
 
 
 def _shown(made: Prepared, job: Job) -> tuple[tuple[Stream, ...], tuple[int, ...]]:
     """The files that the view shows; those that it does not are fed through a pipe instead."""
+    if not job.streams and made.output is None:
+        return (), job.pumped
     streams = tuple(stream for stream in job.streams if _shows(made, stream))
     hidden = [stream.fd for stream in job.streams if stream not in streams]
     counted: list[int] = []
-    if limit_of(made.policy, "output") is not None and not job.capture:  # what does not pass us cannot be counted
+    if made.output is not None and not job.capture:  # what does not pass us cannot be counted
         counted = [fd for fd in (1, 2) if not job.request.screen.mask >> fd & 1]
     return streams, tuple(sorted({*job.pumped, *hidden, *counted}))
-
-
-def limit_of(found: Policy, name: str) -> int | None:
-    """The amount of a limit, if there is one."""
-    return next((int(limit.amount) for limit in found.limits if limit.name == name), None)
 
 
 def _denial(made: Prepared, path: str, access: Access = Access.WRITE) -> Denial:
@@ -483,8 +425,7 @@ def _refused(made: Prepared, one: Observed) -> Denial:
 
 def _passage(made: Prepared, environ: Mapping[str, str], asker: "Asker | None") -> "Passage | None":
     """The way through the gate, where the policy wants one."""
-    wanted = made.agent or made.proxies or plan.doors(made.policy, made.host)
-    if made.policy.enforcement is Enforcement.OFF or not wanted:
+    if not made.has_passage:
         return None
     from .gates import Passage
 

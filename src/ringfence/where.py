@@ -45,6 +45,8 @@ def chosen_root(cwd: str, environ: Mapping[str, str]) -> str:
 
 def find_program(name: str, path: str, cwd: str) -> str:
     """The absolute path a shell would find. A name that is not found is left to exec, which says so."""
+    if name.startswith("/"):
+        return name
     if "/" in name:
         return os.path.join(cwd, name)
     for directory in path.split(os.pathsep):

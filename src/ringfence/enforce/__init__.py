@@ -17,6 +17,7 @@ from .temporary import remove as remove
 from .temporary import write_new as write_new
 from .wire import encode as encode
 from .wire import encode_step as encode_step
+from .wire import encode_texts as encode_texts
 from .wire import whole as whole
 
 if sys.platform == "linux":

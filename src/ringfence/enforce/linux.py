@@ -404,6 +404,10 @@ def _channel(plan: Plan) -> tuple[int, int]:
     return ours.detach(), theirs.detach()
 
 
+def _unstarted(error: OSError) -> LaunchError:
+    return LaunchError("enactor", f"cannot be started: {error.strerror}", "close some files or processes")
+
+
 def start(
     plan: Plan,
     data: bytes,
@@ -418,6 +422,12 @@ def start(
     0 to 2 are inherited, but for those in `pumped`, which we move through pipes; `capture` takes 1 and 2, `feed`
     gives 0.
     """
+    if standby is not None and not (pumped or capture or feed):  # most often
+        try:
+            return standby.resume(plan, data)
+        except OSError as error:
+            standby.close()
+            raise _unstarted(error) from None
     pumps = Pumps(pumped, plan.ids)
     taken = PIPE if capture else None
     streams = Streams()
@@ -431,7 +441,7 @@ def start(
         streams.close()
         if standby:
             standby.close()
-        raise LaunchError("enactor", f"cannot be started: {error.strerror}", "close some files or processes") from None
+        raise _unstarted(error) from None
     finally:
         pumps.given()
         streams.given()

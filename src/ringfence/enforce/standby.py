@@ -18,6 +18,7 @@ from .linux import Launch, spawn
 from .process import Process, Streams
 
 _DESCRIPTORS = struct.Struct("2i")
+_OWN = struct.pack("3i", 0, 1, 2)
 _ROOM = 64  # for them, as they come
 
 
@@ -108,12 +109,15 @@ class Standby:
         self._request = request
         self._is_told = is_told
 
-    def resume(self, plan: Plan, data: bytes, streams: Streams) -> Launch:
-        """Give it its command: the command's own steps, as a plan, and what 0 to 2 become."""
-        files = struct.pack("3i", *(number if fd is None else fd for number, fd in enumerate(streams.theirs)))
+    def resume(self, plan: Plan, data: bytes, streams: Streams | None = None) -> Launch:
+        """Give it its command: the command's own steps, as a plan, and what 0 to 2 become, or our own."""
+        files = _OWN
+        if streams is not None:
+            files = struct.pack("3i", *(number if fd is None else fd for number, fd in enumerate(streams.theirs)))
         try:
-            with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # gone: the outcome will say so
-                self._request.sendmsg([data], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, files)])
+            self._request.sendmsg([data], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, files)])
+        except (BrokenPipeError, ConnectionResetError):
+            pass  # gone: the outcome will say so
         except BaseException:
             self._request.close()
             raise
@@ -124,7 +128,8 @@ class Standby:
             launched.seen = self._request
         else:
             self._request.close()
-        launched.process.pipes = streams.pipes
+        if streams is not None:
+            launched.process.pipes = streams.pipes
         return launched
 
     def close(self) -> None:

@@ -3,11 +3,10 @@
 A step is its numbers and its strings, nothing else, so one encoder serves every kind.
 """
 
-import functools
 import struct
 from collections.abc import Iterable, Sequence
 
-from ..model import Step, StepKind
+from ..model import Step
 
 MAGIC = b"RFPLAN1\0"
 VERSION = 1
@@ -31,15 +30,16 @@ def _encode_text(text: bytes) -> bytes:
     return b"%b%b\0" % (len(text).to_bytes(4, "little"), text)
 
 
-# Kept: most of a plan is an environment, and that is the same from run to run. Names of a crowd are not.
-_kept = functools.lru_cache(maxsize=512)(_encode_text)
-_FEW = 8
+def encode_texts(texts: Iterable[bytes]) -> bytes:
+    """Strings of a step, as they are in it."""
+    return b"".join(map(_encode_text, texts))
 
 
-def encode_step(step: Step) -> bytes:
-    """One step, padded to eight bytes."""
-    texts = map(_kept if len(step.strings) < _FEW or step.kind is StepKind.EXEC else _encode_text, step.strings)
-    body = struct.pack(f"<{len(step.numbers)}Q", *step.numbers) + b"".join(texts)
+def encode_step(step: Step, known: int = 0, encoded: bytes = b"") -> bytes:
+    """One step, padded to eight bytes. The last `known` of its strings are encoded already: most of a plan for a
+    standby is an environment, and that is the same from run to run."""
+    strings = step.strings[:-known] if known else step.strings
+    body = struct.pack(f"<{len(step.numbers)}Q", *step.numbers) + encode_texts(strings) + encoded
     padding = -len(body) % 8
     size = STEP.size + len(body) + padding
     return STEP.pack(step.kind, len(step.numbers), len(step.strings), size, 0) + body + bytes(padding)

@@ -25,6 +25,7 @@ from .make import link_ways as link_ways
 from .make import make_plan as make_plan
 from .make import make_walls as make_walls
 from .make import named_paths as named_paths
+from .make import outline as outline
 from .make import shows as shows
 from .make import ways as ways
 from .network import doors as doors
@@ -35,6 +36,8 @@ from .network import with_agent as with_agent
 from .network import with_proxies as with_proxies
 from .network import with_resolver as with_resolver
 from .network import with_sockets as with_sockets
+from .own import exec_step as exec_step
+from .own import first_steps as first_steps
 from .own import given_variables as given_variables
 from .regions import Region as Region
 from .rules import absent_names as absent_names

@@ -20,6 +20,7 @@ from ..model import (
     Place,
     Plan,
     Policy,
+    Screen,
     Step,
     StepKind,
     Verdict,
@@ -144,7 +145,7 @@ def covered_places(found: list[Region], host: Host) -> tuple[Place, ...]:
 def make_plan(policy: Policy, command: Command, host: Host, disk: Disk) -> Plan:
     """What will be done, and what was asked and cannot be."""
     found = lay_out(policy, host, disk, command.temporary)
-    return assemble(make_walls(policy, host, disk, command, found), policy, command, host)[0]
+    return assemble(make_walls(policy, host, disk, command, found), policy, command, host)
 
 
 def make_walls(
@@ -359,27 +360,32 @@ def in_force(policy: Policy, host: Host) -> tuple[str, ...]:
     return tuple(sentence for holds, sentence in rows if holds)
 
 
-def assemble(walls: Walls, policy: Policy, command: Command, host: Host) -> tuple[Plan, list[Step], Step]:
-    """The command's own steps between the walls; they are given beside the plan, for whoever encodes them anew."""
+def assemble(walls: Walls, policy: Policy, command: Command, host: Host) -> Plan:
+    """The command's own steps between the walls."""
     own, last = own_steps(policy, command, host, walls.variables, walls.prefix)
     steps = (*walls.head, *own, *walls.tail, last)
-    plan = Plan(
-        steps,
+    found = outline(walls, policy, command.ids, command.screen)
+    return msgspec.structs.replace(found, steps=steps, argv=command.argv)
+
+
+def outline(walls: Walls, policy: Policy, ids: tuple[int, int] | None, screen: Screen) -> Plan:
+    """A plan with these walls alone, for no command yet."""
+    return Plan(
+        (*walls.head, *walls.tail),
         walls.gaps,
         policy.enforcement,
-        command.argv,
+        (),
         policy.workspace,
         walls.in_force,
-        command.ids,
+        ids,
         detached=walls.detached,
         has_warden=walls.has_warden,
-        screen=command.screen,
+        screen=screen,
         limits=policy.limits,
         controllers=walls.controllers,
         observe=walls.observe,
         asks=walls.asks,
     )
-    return plan, own, last
 
 
 def shows(policy: Policy, path: str) -> bool:

@@ -1,6 +1,8 @@
 """The command's own steps: its streams, its directory, its environment, and the exec. Pure."""
 
-from ..model import Command, Enforcement, Host, PlanError, Policy, Step, StepKind
+from collections.abc import Sequence
+
+from ..model import Command, Enforcement, Host, PlanError, Policy, Step, StepKind, Stream
 from .environment import scrubbed
 from .network import proxy_environment
 from .rules import has_view
@@ -8,27 +10,35 @@ from .rules import has_view
 
 def own_steps(
     policy: Policy, command: Command, host: Host, variables: dict[str, str], prefix: tuple[str, ...] = ()
-) -> tuple[list[Step], Step]:
+) -> tuple[tuple[Step, ...], Step]:
     """The command's own: its streams and directory, and the exec, behind a program that holds it if there is one.
     `variables` are the walls' own."""
-    steps = [
+    given = given_variables(policy, command, host, variables)
+    return first_steps(command.cwd, command.streams), exec_step(command.program, command.argv, given, prefix)
+
+
+def first_steps(cwd: str, streams: tuple[Stream, ...]) -> tuple[Step, ...]:
+    """Its streams, and its directory."""
+    opened = [
         Step(
             StepKind.STREAM,
             f"descriptor {stream.fd} opened again as {stream.path}",
             (stream.fd, stream.flags, stream.device, stream.inode, stream.offset),
             (stream.path.encode("utf-8", "surrogateescape"),),
         )
-        for stream in command.streams
+        for stream in streams
     ]
-    steps.append(Step(StepKind.STREAMS, "descriptors 0 to 2 checked, all others closed"))
-    cwd = command.cwd.encode("utf-8", "surrogateescape")
-    steps.append(Step(StepKind.DIRECTORY, f"start in {command.cwd}", (0, 0), (cwd,)))
-    given = given_variables(policy, command, host, variables) if command.variables is None else command.variables
-    program, argv = command.program, command.argv
+    checked = Step(StepKind.STREAMS, "descriptors 0 to 2 checked, all others closed")
+    place = Step(StepKind.DIRECTORY, f"start in {cwd}", (0, 0), (cwd.encode("utf-8", "surrogateescape"),))
+    return *opened, checked, place
+
+
+def exec_step(program: str, argv: Sequence[str], given: tuple[bytes, ...], prefix: tuple[str, ...]) -> Step:
+    """The last of all, with the variables that are given."""
+    text = " ".join(argv)
     if prefix:
-        program, argv = prefix[0], (*prefix, command.program, *command.argv[1:])
-    strings = (*as_bytes([program, *argv]), *given)
-    return steps, Step(StepKind.EXEC, " ".join(command.argv), (len(argv),), strings)
+        program, argv = prefix[0], (*prefix, program, *argv[1:])
+    return Step(StepKind.EXEC, text, (len(argv),), (*as_bytes([program, *argv]), *given))
 
 
 def given_variables(policy: Policy, command: Command, host: Host, variables: dict[str, str]) -> tuple[bytes, ...]:
@@ -45,7 +55,7 @@ def given_variables(policy: Policy, command: Command, host: Host, variables: dic
 def as_bytes(words: list[str]) -> tuple[bytes, ...]:
     """Words as a program is given them."""
     try:
-        strings = tuple(word.encode("utf-8", "surrogateescape") for word in words)
+        strings = tuple([word.encode("utf-8", "surrogateescape") for word in words])
     except UnicodeEncodeError as error:
         raise PlanError("command", f"cannot be written as bytes: {error.object[:40]!r}") from None
     if b"\0" in b"".join(strings):
