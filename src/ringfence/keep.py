@@ -414,12 +414,18 @@ def prepare(request: Request) -> Prepared:
 def acquire(request: Request) -> Prepared:
     """The walls for a request, kept while they are true, or made anew. They are in use until `release`: what is
     forgotten meanwhile is closed by the last who uses it."""
-    enforce.ask(request.ids)  # a process of its own, so it goes on beside what follows
-    found = load_policy(request)
     with _lock:
         kept = _prepared.get(request)
         if kept is not None:
             kept.users += 1
+    try:
+        if kept is None:
+            enforce.ask(request.ids)  # a process of its own, so it goes on beside what follows
+        found = load_policy(request)
+    except BaseException:
+        if kept is not None:
+            release(kept)
+        raise
     if kept is not None:
         if kept.is_fresh(found):
             return kept

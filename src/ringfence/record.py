@@ -151,6 +151,10 @@ class Record:
                 self._place.say(entry.begun())
         return entry
 
+    def finish(self, outcome: Outcome, begun: int, moves: bool) -> Outcome:
+        """Look for what it left behind since `begun`, and move that if asked to; then keep what became of it."""
+        return self.keep(self.begin().searched(outcome, begun, moves))
+
     def keep(self, outcome: Outcome) -> Outcome:
         """Write what became of it; what could not be written is a gap."""
         why = self._keep(outcome, "")

@@ -1,4 +1,4 @@
-"""What of a run is worth an event. Imported while the command runs, with all that writes events."""
+"""What of a run is worth an event. Imported while the command runs, with all that is wanted at its end."""
 
 import functools
 import os
@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from .audit.log import LogError, encoded, now, sha256
+from .enforce.planted import searched
 from .model import Gap, Need, Outcome, Refused
 from .model.event import AnyEvent, Changed, Denied, Escaped, Granted, Ran, Signed
 from .policy import Flags, Reach
@@ -55,6 +56,10 @@ class Entry:
             "uid": self._uid,
             "pid": self._pid,
         }
+
+    def searched(self, outcome: Outcome, begun: int, moves: bool) -> Outcome:
+        """The outcome with what the command left behind."""
+        return searched(self._request.workspace, outcome, begun, moves)
 
     def write(self, outcome: Outcome | None, error: str) -> str:
         """Append what became of it, or what was wrong instead; why that could not be done, or ""."""

@@ -310,6 +310,8 @@ class Launch:
         lost = 0
         if wire.LOST in self._records[:: wire.RECORD.size]:
             lost = sum(record[1] for record in wire.read_records(self._records)[0] if record[0] == wire.LOST)
+        if self.seen is not None and _is_silent(self.seen):  # most often
+            return [], lost
         self._listen()
         if self._observer is None:
             return [], lost
@@ -384,6 +386,16 @@ def disown() -> None:
     _lifelines.clear()
     enactor.disown()
     process.disown()
+
+
+def _is_silent(channel: _socket.socket) -> bool:
+    """Whether nothing was told on it."""
+    try:
+        return not channel.recv(1, _socket.MSG_DONTWAIT | _socket.MSG_PEEK)
+    except BlockingIOError:
+        return True
+    except OSError:  # the warden is gone with something of ours unread: what it told may be there
+        return False
 
 
 def _shut(fd: int, how: int = _socket.SHUT_RDWR) -> None:

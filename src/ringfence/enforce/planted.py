@@ -51,10 +51,7 @@ def searched(workspace: str, outcome: Outcome, begun: int, moves: bool) -> Outco
 def scan(workspace: str, since: int, seconds: float) -> tuple[str, ...]:
     """The git directories that a later git would run programs of, changed since a time in nanoseconds."""
     until, latest = time.thread_time() + seconds, time.monotonic() + max(seconds, WAIT)
-    found = [path for path in _own(workspace) if _runs_code(path, since)]
-    for path in _repositories(workspace, until, latest):
-        if _runs_code(path, since):
-            found.append(path)
+    found = [path for path in _repositories(workspace, until, latest) if _runs_code(path, since)]
     return tuple(found)
 
 
@@ -93,8 +90,6 @@ def _directory(workspace: str, path: str) -> int:
 
 def _own(workspace: str) -> list[str]:
     """The git directories inside the workspace's own: those of its submodules and worktrees."""
-    if not os.access(f"{workspace}/.git", os.F_OK, follow_symlinks=False):  # most often, and said by one call
-        return []
     own = (f"{workspace}/.git/worktrees/{name}" for name in worktrees(workspace) or ())
     return [*(modules(workspace) or ()), *own]
 
@@ -103,8 +98,12 @@ def _repositories(workspace: str, until: float, latest: float) -> Iterator[str]:
     """Every git directory below the top of the workspace, near the top first, until the time is over."""
     queue = deque([workspace])
     entries = 0
-    while queue and entries < MOST_ENTRIES and time.thread_time() < until and time.monotonic() < latest:
+    while queue:
         path = queue.popleft()
+        if path is not workspace and (
+            entries >= MOST_ENTRIES or time.thread_time() >= until or time.monotonic() >= latest
+        ):
+            return
         names = set()
         try:
             with os.scandir(path) as listing:
@@ -114,12 +113,13 @@ def _repositories(workspace: str, until: float, latest: float) -> Iterator[str]:
                     if entry.name != ".git" and entry.is_dir(follow_symlinks=False):
                         queue.append(f"{path}/{entry.name}")
         except PermissionError:
+            yield from _own(workspace) if path is workspace else ()
             yield path  # closed to us: what is in it can be opened again
             continue
         except OSError:
             continue
-        if ".git" in names and path != workspace:
-            yield f"{path}/.git"
+        if ".git" in names:
+            yield from _own(workspace) if path is workspace else (f"{path}/.git",)
         if names >= _BARE:
             yield path
 

@@ -39,7 +39,7 @@ _REMEMBERED = 64
 _SETTLED = 50_000_000  # ns. A file changed twice within one tick of the kernel's clock looks unchanged the second time.
 
 _Identity = tuple[int, ...] | None
-_Memory = tuple[tuple[str, ...], tuple[_Identity, ...], Policy]
+_Memory = tuple[tuple[int, int], tuple[str, ...], tuple[tuple[str, _Identity], ...], Policy]
 _memory: dict[object, _Memory] = {}
 
 
@@ -79,19 +79,23 @@ def load(
     own files are; `own` are our program's directories; `standing` is what a person approved.
     """
     environ = os.environ if environ is None else environ
-    chosen = {name: environ.get(name, "") for name in ("HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME")}
-    key = (workspace, flags, *chosen.values(), home, managed, managed_owner, own, standing, os.getuid())
+    get = environ.get
+    chosen = get("HOME", ""), get("XDG_CONFIG_HOME", ""), get("XDG_STATE_HOME", "")
+    key = (workspace, flags, chosen, home, managed, managed_owner, own, standing, os.getuid())
     known = _memory.get(key)
-    if known is not None and _is_as_stamped(workspace, known[0], known[1]):
-        return known[2]
-    sources = Sources(_directory(workspace), chosen, home, managed, managed_owner, own)
+    if known is not None and _is_as_stamped(workspace, known):
+        return known[3]
+    named = dict(zip(("HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME"), chosen, strict=True))
+    sources = Sources(_directory(workspace), named, home, managed, managed_owner, own)
     watched = _watched(sources, flags)
     stamp = _stamp(workspace, watched)
     policy = _load(sources, flags, standing)
-    if _is_settled(stamp):
+    if stamp is not None and _is_settled(stamp[1]):
         if len(_memory) >= _REMEMBERED:
             _memory.clear()
-        _memory[key] = (watched, stamp, policy)
+        absent = tuple(path for path, then in zip(watched, stamp[1], strict=True) if then is None)
+        there = tuple(found for found in zip(watched, stamp[1], strict=True) if found[1] is not None)
+        _memory[key] = stamp[0], absent, there, policy
     return policy
 
 
@@ -157,29 +161,27 @@ def _watched(sources: Sources, flags: Flags) -> tuple[str, ...]:
     return (*watched, store) if store else tuple(watched)
 
 
-def _stamp(workspace: str, watched: tuple[str, ...]) -> tuple[_Identity, ...]:
+def _stamp(workspace: str, watched: tuple[str, ...]) -> tuple[tuple[int, int], tuple[_Identity, ...]] | None:
     try:
         facts = os.stat(workspace)
     except (OSError, ValueError):
-        return (None,)
-    return ((facts.st_dev, facts.st_ino), *map(_identity, watched))
+        return None
+    return (facts.st_dev, facts.st_ino), tuple(map(_identity, watched))
 
 
-def _is_as_stamped(workspace: str, watched: tuple[str, ...], stamp: tuple[_Identity, ...]) -> bool:
+def _is_as_stamped(workspace: str, known: _Memory) -> bool:
     """Whether everything is as it was. Most of it was missing, and to ask for that alone costs a third."""
+    which, absent, there, _ = known
     try:
         facts = os.stat(workspace)
     except (OSError, ValueError):
         return False
-    if stamp[0] != (facts.st_dev, facts.st_ino):
+    if which != (facts.st_dev, facts.st_ino):
         return False
-    for path, then in zip(watched, stamp[1:], strict=True):
-        if then is None:
-            if os.access(path, os.F_OK, follow_symlinks=False):
-                return False
-        elif _identity(path) != then:
+    for path in absent:
+        if os.access(path, os.F_OK, follow_symlinks=False):
             return False
-    return True
+    return all(_identity(path) == then for path, then in there)
 
 
 def _identity(path: str) -> _Identity:
@@ -209,7 +211,7 @@ def _is_masked(path: str) -> bool:
 
 def _is_settled(stamp: tuple[_Identity, ...]) -> bool:
     """Whether another change would show. By the time of change: any change sets it, and nobody else does."""
-    newest = max((identity[3] for identity in stamp[1:] if identity), default=0)
+    newest = max((identity[3] for identity in stamp if identity), default=0)
     return _file_clock() - newest > _SETTLED
 
 
