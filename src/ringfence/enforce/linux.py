@@ -34,28 +34,28 @@ _OBSERVED = bytes((wire.OBSERVED,))
 class Launch:
     """A living process tree. A context manager; leaving it ends the tree."""
 
+    # What most runs never set is told once, here: each of them costs every run something.
+    was_standby = False
+    has_ended = False  # the warden has said so
+    group: "Group | None" = None
+    seen: _socket.socket | None = None  # where the warden tells what it sees, until somebody listens
+    on_seen: Callable[[Observed], None] | None = None  # told of what the warden tells, as it comes
+    needs = -1  # another process, whose end is the run's too
+    on_paused: Callable[[int], None] | None = None  # given the socket on which calls wait for an answer
+    supervisor: "Supervisor | None" = None  # who moves the streams and watches
+    _terminal: "Terminal | None" = None
+    _watch: "Watch | None" = None
+    _observer: "Observer | None" = None
+    _records = b""
+    _all_told = False
+
     def __init__(self, process: Process, status: int, plan: Plan) -> None:
         self.process = process
         self.plan = plan
         self.copies: list[tuple[int, int, bool]] = []  # what we move between descriptors: source, sink, is output
         self.failed: list[OSError] = []  # what stopped one of them before its end
-        self.was_standby = False
-        self.has_ended = False  # the warden has said so
-        self.group: Group | None = None
-        self._terminal: Terminal | None = None
-        self._watch: Watch | None = None
-        self._status = status
-        self._records = b""
         self.heard = bytearray()  # the end of what it wrote, where that passed us
-        self._all_told = False
-        self._observer: Observer | None = None
-        self.seen: _socket.socket | None = (
-            None  # where the warden of one that stood by tells what it sees, until somebody listens
-        )
-        self.on_seen: Callable[[Observed], None] | None = None  # told of what the warden tells, as it comes
-        self.needs = -1  # another process, whose end is the run's too
-        self.on_paused: Callable[[int], None] | None = None  # given the socket on which calls wait for an answer
-        self.supervisor: Supervisor | None = None  # who moves the streams and watches
+        self._status = status
         _lifelines.add(status)
 
     def __enter__(self) -> "Launch":
