@@ -400,6 +400,12 @@ static int is_prepared(void)
 	return prepared.is_there && !is_resumed;
 }
 
+/* Whether we were born with a copy of the nursery's template. */
+static int is_copied(void)
+{
+	return template.is_there && !is_resumed;
+}
+
 /* AWAIT: behind the walls, wait for what to run: one message, which is a plan, with three descriptors, what 0 to 2
  * become. Nobody there, or nothing in time: end, for nothing was begun. */
 static long do_await(uint64_t request, uint64_t milliseconds, long status)
@@ -443,14 +449,14 @@ static long do_step(const struct step *step, long status, uint32_t number, uint3
 	case NURSERY: return do_nursery(step, status);
 	case JOIN: return handed.is_inside ? 0 : do_join(numbers[0]); /* bubblewrap has been joined with us */
 	case BUBBLEWRAP: return do_bubblewrap(step, status);
-	case NAMESPACES: return do_namespaces(numbers[0]);
-	case ID_MAP: return do_id_map(numbers);
+	case NAMESPACES: return is_copied() ? enter_namespaces(step) : do_namespaces(numbers[0]);
+	case ID_MAP: return is_copied() ? do_inner_id_map(numbers) : do_id_map(numbers);
 	case LOOPBACK: return handed.is_inside ? verify_loopback() : do_loopback();
 	case LISTEN: return do_listen(numbers, status);
 	case ASK: return do_ask(status);
-	case VIEW: return do_view(numbers[0]);
-	case MOUNT: return do_mount(reader);
-	case ATTACH: return do_attach();
+	case VIEW: return is_copied() ? take_view(step) : do_view(numbers[0]);
+	case MOUNT: return is_copied() ? take_mount(reader) : do_mount(reader);
+	case ATTACH: return is_copied() ? settle() : do_attach();
 	case WARDEN: return do_warden(numbers[0], status);
 	case VERIFY: return do_verify(reader);
 	case PROC: return do_proc(numbers[0]);

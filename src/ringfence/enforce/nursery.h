@@ -1,12 +1,17 @@
 /* The nursery: an enactor that has read and checked a plan, and forks whenever the next run is to stand by.
  *
  * Part of enact.c, in which it is included. Each child does the plan, from the next step to AWAIT. Being a fork of a small
- * process it starts in a fifth of the time of an exec, and whoever started the nursery is not held up meanwhile. Without a
- * view, what is the same for every run is made here once: Landlock's rules, which each child puts in force by itself, in a
- * domain of its own; and the filter, in force here already, which each child is born with. They are most of the cost.
+ * process it starts in a fifth of the time of an exec, and whoever started the nursery is not held up meanwhile. What is the
+ * same for every run is made here once. Without a view: Landlock's rules, which each child puts in force by itself, in a
+ * domain of its own; and the filter, in force here already, which each child is born with. With one: most of its mounts
+ * (template.h). They are most of the cost.
  *
  * Nobody waits for a child: whoever asked for it is told of its end on its status channel.
  */
+
+#include "template.h"
+
+enum { PATIENCE_SECONDS = 6 };
 
 /* A message with exactly so many descriptors; the answer is its length, and 0 or less is the end. */
 static long receive(uint64_t socket, void *into, size_t room, int32_t *fds, size_t count)
@@ -32,11 +37,6 @@ static long replace(long fd, long place, long flags)
 
 	close_fd(fd);
 	return answer < 0 ? answer : 0;
-}
-
-static const struct step *step_after(const struct step *step)
-{
-	return (const struct step *)(const void *)((const uint8_t *)step + step->size);
 }
 
 /* What every child would do alike. Not with a view, in which rules name what only a child can see; and not a filter with a
@@ -73,6 +73,20 @@ static long prepare(const struct step *first)
 	return 0;
 }
 
+/* Wait for the next byte. A template keeps the host's file systems mounted, also those that somebody wants to be rid of, so
+ * it is not kept for whoever does not come again; by then the plan is too old anyway. */
+static int is_asked(uint64_t request)
+{
+	struct polled watched = {(int)request, POLLIN_, 0};
+	int64_t moment[2] = {PATIENCE_SECONDS, 0};
+	long answer;
+
+	do
+		answer = CALL(ppoll, P(&watched), 1, template.is_there ? P(moment) : 0, 0, 8);
+	while (answer == -EINTR_);
+	return answer == 1;
+}
+
 /* NURSERY: only children go on, one for each byte that comes. What goes back is the child's pid, with the other ends of
  * its status and of its socket for AWAIT, which take the places of ours. */
 static long do_nursery(const struct step *step, long status)
@@ -88,14 +102,13 @@ static long do_nursery(const struct step *step, long status)
 		return 0; /* the child that has become bubblewrap's */
 	answer = prepare(step_after(step));
 	if (!answer)
+		answer = make_template(step_after(step));
+	if (!answer)
 		answer = CALL(rt_sigaction, SIGCHLD_, P(ignored), 0, 8, 0); /* the kernel reaps */
 	if (answer)
 		return answer;
 	for (;;) {
-		do
-			answer = CALL(read, request, P(&byte), 1, 0, 0);
-		while (answer == -4 /* EINTR */);
-		if (answer != 1)
+		if (!is_asked(request) || CALL(read, request, P(&byte), 1, 0, 0) != 1)
 			CALL(exit_group, 0, 0, 0, 0, 0); /* nobody is left to ask */
 		answer = call6(__NR_socketpair, 1 /* AF_UNIX */, 1 /* SOCK_STREAM */ | O_CLOEXEC, 0, P(told), 0, 0);
 		if (!answer)

@@ -10,7 +10,9 @@ static struct {
 	long empty; /* a read-only file system with one empty directory and one empty file, for masks */
 	long umask;
 	int attached;
-} state = {.root = -1, .empty = -1};
+	long host;	    /* where our own /proc can be written to, if not here */
+	const long *layers; /* of the overlay at hand, if they are open already */
+} state = {.root = -1, .empty = -1, .host = AT_FDCWD};
 
 static size_t length_of(const char *text)
 {
@@ -24,7 +26,7 @@ static size_t length_of(const char *text)
 /* Write a text into a file of /proc. */
 static long write_file(const char *path, const char *text)
 {
-	long fd = CALL(openat, AT_FDCWD, P(path), O_WRONLY | O_CLOEXEC, 0, 0);
+	long fd = CALL(openat, state.host, P(state.host < 0 ? path : path + 1), O_WRONLY | O_CLOEXEC, 0, 0);
 	long wrote;
 
 	if (fd < 0)
@@ -335,9 +337,9 @@ static long mount_overlay(const uint64_t *numbers, const char *lower, const char
 	const char *options[] = {"lowerdir", text[0], "upperdir", text[1], "workdir", text[2], "userxattr", NULL, "volatile", NULL, NULL};
 	long fds[4] = {-1, -1, -1, -1}, mount = 0;
 
-	fds[0] = open_planned(AT_FDCWD, lower, O_PATH | O_DIRECTORY, numbers[4], numbers[5]);
-	fds[1] = open_exact(AT_FDCWD, upper, O_PATH | O_DIRECTORY);
-	fds[2] = open_exact(AT_FDCWD, work, O_PATH | O_DIRECTORY);
+	fds[0] = state.layers ? state.layers[0] : open_planned(AT_FDCWD, lower, O_PATH | O_DIRECTORY, numbers[4], numbers[5]);
+	fds[1] = state.layers ? state.layers[1] : open_exact(AT_FDCWD, upper, O_PATH | O_DIRECTORY);
+	fds[2] = state.layers ? state.layers[2] : open_exact(AT_FDCWD, work, O_PATH | O_DIRECTORY);
 	if (fds[2] >= 0) {
 		*decimal(own, (uint64_t)CALL(getpid, 0, 0, 0, 0, 0)) = 0;
 		mount = CALL(mkdirat, fds[2], P(own), 0700, 0, 0);
