@@ -34,7 +34,7 @@ static long write_arguments(long fd, const struct step *step, const char **progr
 {
 	long answer = 0;
 
-	for (; !answer && step->kind == BUBBLEWRAP; step = (const struct step *)(const void *)((const uint8_t *)step + step->size)) {
+	for (; !answer && step->kind == BUBBLEWRAP; step = step_after(step)) {
 		struct reader reader = read_step(step);
 
 		for (uint32_t i = 0; !answer && i < step->strings; i++) {

@@ -496,7 +496,7 @@ static int is_handed_on(const uint8_t *first)
 	const struct step *step = (const struct step *)(const void *)first;
 
 	while (step->kind < BUBBLEWRAP)
-		step = (const struct step *)(const void *)((const uint8_t *)step + step->size);
+		step = step_after(step);
 	return step->kind == BUBBLEWRAP;
 }
 

@@ -127,6 +127,11 @@ static struct reader read_step(const struct step *step)
 	return (struct reader){step, numbers, (const uint8_t *)(numbers + step->numbers)};
 }
 
+static const struct step *step_after(const struct step *step)
+{
+	return (const struct step *)(const void *)((const uint8_t *)step + step->size);
+}
+
 /* The next string; the caller has checked that there is one. */
 static const char *string(struct reader *reader, uint32_t *length)
 {

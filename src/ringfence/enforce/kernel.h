@@ -37,7 +37,7 @@ enum { E_PERM = 1, E_NOENT = 2, E_BADF = 9, E_INVAL = 22, E_PIPE = 32, E_NOSYS =
 #ifndef OPEN_TREE_CLONE
 #define OPEN_TREE_CLONE 1
 #endif
-enum { AT_RECURSIVE_ = 0x8000, OPEN_TREE_CLOEXEC_ = 02000000, MNT_DETACH_ = 2, MS_PRIVATE_ = 1 << 18 };
+enum { AT_RECURSIVE_ = 0x8000, OPEN_TREE_CLOEXEC_ = 02000000, MNT_DETACH_ = 2, MS_BIND_ = 1 << 12, MS_PRIVATE_ = 1 << 18 };
 
 static long call6(long n, long a, long b, long c, long d, long e, long f)
 {
@@ -123,7 +123,7 @@ struct facts {
 	uint32_t rdev_major, rdev_minor, dev_major, dev_minor;
 	uint64_t mount_id, spare[13];
 };
-enum { STATX_BASIC = 0x7ff, TYPE_MASK = 0170000, FIFO = 0010000, CHARACTER = 0020000, DIRECTORY_ = 0040000, REGULAR_ = 0100000, SYMLINK_ = 0120000, SOCKET_ = 0140000 };
+enum { STATX_BASIC = 0x7ff, STATX_INO_ = 0x100, TYPE_MASK = 0170000, FIFO = 0010000, CHARACTER = 0020000, DIRECTORY_ = 0040000, REGULAR_ = 0100000, SYMLINK_ = 0120000, SOCKET_ = 0140000 };
 
 /* As the C library's makedev(), so that Python's st_dev and ours are the same number. */
 static uint64_t device_number(uint32_t major, uint32_t minor)

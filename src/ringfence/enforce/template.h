@@ -34,11 +34,6 @@ static struct {
 	uint8_t parts[MOST_STEPS];	  /* for each MOUNT */
 } template;
 
-static const struct step *step_after(const struct step *step)
-{
-	return (const struct step *)(const void *)((const uint8_t *)step + step->size);
-}
-
 /* How many mounts we see. */
 static long count_mounts(void)
 {
