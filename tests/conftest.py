@@ -4,6 +4,7 @@ A need is met, or it cannot be met here (an older kernel, not root), or somebody
 second is a skip. The third is a skip for a person and a failure in CI, and so is every skip without a marker.
 """
 
+import contextlib
 import ctypes
 import fcntl
 import functools
@@ -41,6 +42,16 @@ def _caches_elsewhere(tmp_path_factory: pytest.TempPathFactory) -> Generator[Non
         del os.environ[name]
         if value is not None:
             os.environ[name] = value
+
+
+@pytest.fixture
+def settled() -> Generator[None, None, None]:
+    """Nobody makes or removes a user meanwhile: that replaces files which a plan names, and a plan holds for what it
+    saw. Other tests do, at the same time; useradd waits for this lock."""
+    with contextlib.ExitStack() as stack:
+        if os.geteuid() == 0:
+            fcntl.lockf(stack.enter_context(open("/etc/.pwd.lock", "r+b")), fcntl.LOCK_SH)
+        yield
 
 
 class Unmet(NamedTuple):

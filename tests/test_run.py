@@ -23,7 +23,7 @@ STANDS_BY = pytest.mark.parametrize("workspace", ["view", "landlock"], indirect=
 
 
 @pytest.fixture(params=["view", pytest.param("bubblewrap", marks=pytest.mark.needs_bwrap), "landlock"])
-def workspace(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Path]:
+def workspace(request: pytest.FixtureRequest, tmp_path: Path, settled: None) -> Iterator[Path]:
     """A workspace, on each backend, with nothing prepared before or after."""
     keep.forget_all()
     host = enforce.probe()

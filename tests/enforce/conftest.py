@@ -5,7 +5,6 @@ back the exit code, the records and the output. Launches by way of `enforce.star
 """
 
 import contextlib
-import fcntl
 import os
 import runpy
 import signal
@@ -247,16 +246,6 @@ class Site:
 
     def close(self) -> None:
         enforce.let_go(self.held)
-
-
-@pytest.fixture
-def settled() -> Iterator[None]:
-    """Nobody makes or removes a user meanwhile: that replaces files which a plan names, and a plan holds for what it
-    saw. Other tests do, at the same time; useradd waits for this lock."""
-    with contextlib.ExitStack() as stack:
-        if os.geteuid() == 0:
-            fcntl.lockf(stack.enter_context(open("/etc/.pwd.lock", "r+b")), fcntl.LOCK_SH)
-        yield
 
 
 @pytest.fixture
