@@ -4,12 +4,17 @@ Asked of a fresh interpreter through -X importtime, which also sees what a proce
 What msgspec imports by itself is not ours to choose, so it is left out of the count.
 """
 
+import ast
+import importlib
+import json
 import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from ringfence import model
 
 RUN = "import sys; from ringfence.cli import main; sys.exit(main())"
 
@@ -40,13 +45,12 @@ FORBIDDEN = {
 }
 
 
-def imports(code: str, *argv: str, cwd: Path, expect: int = 0) -> set[str]:
+def imports(code: str, *argv: str, cwd: Path, expect: int = 0, asked: str = "") -> set[str]:
     """The modules that a fresh interpreter imports for `code`."""
     command = [sys.executable, "-I", "-X", "importtime", "-c", code, *argv]
     env = os.environ | {"HOME": str(cwd.parent)}  # in a home that was used there may be caches to sweep
-    done = subprocess.run(
-        command, cwd=cwd, env=env, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=30
-    )
+    env.pop("XDG_RUNTIME_DIR", None)  # where a hook that stays would be found
+    done = subprocess.run(command, cwd=cwd, env=env, capture_output=True, text=True, input=asked, timeout=30)
     assert done.returncode == expect, done.stderr
     rows = [line for line in done.stderr.splitlines() if line.startswith("import time:")]
     return {row.rpartition("|")[2].strip() for row in rows}
@@ -83,6 +87,29 @@ def test_the_run_door_assembles_no_filter(ours: set[str]) -> None:
     assert ours & {"ringfence.plan.filters", "ringfence.plan.syscalls", "ringfence.plan.bpf"} == set()
 
 
+@pytest.fixture(scope="module")
+def hooks(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
+    """What a hook imports that judges a shell line by itself."""
+    work = tmp_path_factory.mktemp("home") / "workspace"
+    work.mkdir()
+    call = {"cwd": str(work), "hook_event_name": "PreToolUse", "tool_name": "Bash"}
+    asked = json.dumps({**call, "tool_input": {"command": "ls -la | grep x > out.txt"}})
+    return imports(f"import sys; sys.argv[0] = 'ringfence'; {RUN}", "hook", "claude", cwd=work, asked=asked)
+
+
+def test_a_hook_makes_no_value_of_a_run(hooks: set[str]) -> None:
+    unneeded = {f"ringfence.model.{name}" for name in ("command", "event", "host", "names", "outcome", "plan")}
+
+    assert hooks & unneeded == set()
+    assert "ringfence.guard.reach" in hooks
+
+
+def test_a_hook_imports_nothing_dear(hooks: set[str]) -> None:
+    dear = {*FORBIDDEN, "decimal", "signal", "socket", "uuid"}
+
+    assert hooks & dear == set()
+
+
 def test_the_probe_sees_an_import_that_is_there(tmp_path: Path) -> None:
     assert "argparse" in imports("import argparse", cwd=tmp_path)
 
@@ -104,3 +131,14 @@ def test_what_was_left_out_of_msgspec_is_there_when_it_is_used(tmp_path: Path) -
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=30)
 
     assert done.returncode == 0, done.stderr
+
+
+def test_no_value_of_the_model_has_lost_its_module() -> None:
+    """What is imported when it is asked for, is there for whoever asks; a checker of types reads another list."""
+    tree = ast.parse(Path(model.__file__).read_text(encoding="utf-8"))
+    names = [(node.module, alias.name) for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.module
+             for alias in node.names]  # fmt: skip
+
+    assert len(names) > 50
+    for module, name in names:
+        assert getattr(model, name) is getattr(importlib.import_module(f"ringfence.model.{module}"), name)

@@ -76,28 +76,39 @@ def before_msgspec() -> None:
         import _datetime  # type: ignore[import-not-found]  # what the module of that name is, once it has been read for nothing
 
         sys.modules.setdefault("datetime", _datetime)
-        if "platform" not in sys.modules:  # uuid asks it for one word
-            platform = sys.modules["platform"] = type(sys)("platform")
-            platform.system = lambda: os.uname().sysname  # type: ignore[attr-defined]
-            sys.modules.setdefault("_uuid", None)  # type: ignore[arg-type]
-            import uuid as uuid
-
-            del sys.modules["platform"]
     for name in _LATER:
         sys.modules[name] = _Later(name)
     for name in ("schema", "schema_components"):  # taken by name when msgspec is imported
         setattr(sys.modules[_SCHEMA], name, _deferred(name))
-    has_decimal = "decimal" in sys.modules
-    decimal = sys.modules.setdefault("decimal", _Module("decimal"))
-    if not has_decimal:
-        decimal.Decimal = type("Decimal", (), {})  # type: ignore[attr-defined]  # nothing of ours is one
+    unused = [name for name in _UNUSED if name not in sys.modules]
+    for name in unused:
+        sys.modules[name] = _Module(name)
+        for word in _UNUSED[name]:
+            setattr(sys.modules[name], word, type(word, (), {"unknown": None}))
+    import typing
+
+    reference = typing.ForwardRef
+    typing.ForwardRef = _Unread  # type: ignore[assignment, misc]
     try:
         import msgspec as msgspec
-    except ImportError:  # another msgspec than we know: as a whole, then
+    except (ImportError, AttributeError):  # another msgspec than we know: as a whole, then
         for name in _LATER:
             del sys.modules[name]
-    if not has_decimal:
-        del sys.modules["decimal"]
+    finally:
+        typing.ForwardRef = reference  # type: ignore[misc]
+        for name in unused:
+            del sys.modules[name]
+
+
+# What msgspec takes a word of, and nothing of ours is one.
+_UNUSED = {"decimal": ("Decimal",), "uuid": ("UUID", "SafeUUID")}
+
+
+class _Unread:
+    """msgspec makes one reference when it is imported, to see which words it takes. A real one compiles its text, and
+    the first text that is compiled makes every class of `ast`: more than a millisecond."""
+
+    def __init__(self, text: str, *, is_class: bool) -> None: ...
 
 
 def _deferred(name: str) -> "Callable[..., object]":

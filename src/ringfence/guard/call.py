@@ -155,8 +155,10 @@ def called(walk: Walk, field: Field, shell: Shell) -> str:
 
 
 def _unversioned(name: str) -> str:
+    if name in ROWS:
+        return name
     plain = re.sub(r"(?<=[a-z+])-?\d+(?:\.\d+)*$", "", name)
-    return plain if name not in ROWS and plain in ROWS else name
+    return plain if plain in ROWS else name
 
 
 # --- where the shell stands --------------------------------------------------------------------------------------

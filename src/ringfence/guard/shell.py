@@ -29,8 +29,7 @@ from .words import PLAIN as PLAIN
 from .words import Unreadable as Unreadable
 from .words import Words
 
-_CONTROL = lazy(r"[\x00-\x08\x0b-\x1f\x7f]|[^\S \t\n]|[\ud800-\udfff]")
-_OPERATOR = lazy(r"\n|&&|&>>|&>|&|\|\||\|&|\||;;&|;;|;&|;|<<<|<<-|<<|<>|<&|<|>>|>&|>\||>|\(|\)")
+_OPERATORS = frozenset("\n && &>> &> & || |& | ;;& ;; ;& ; <<< <<- << <> <& < >> >& >| > ( )".split(" "))
 _BLANK = lazy(r"(?:[ \t]|\\\n)*(?:#[^\n]*)?")
 _BARE_BLANK = lazy(r"(?:[ \t]|\\\n)*")
 _NAME = lazy(r"[A-Za-z_][A-Za-z0-9_]*\Z")
@@ -49,14 +48,26 @@ DEEPEST = 60
 
 def parse(text: str) -> Sequence:
     """The whole script, or Unreadable with the reason."""
-    odd = _CONTROL.search(text)
+    odd = next(filter(_is_odd, dict.fromkeys(text)), "")
     if odd:
-        raise Unreadable(f"it holds the character {odd.group()!r}, which shells read differently")
+        raise Unreadable(f"it holds the character {odd!r}, which shells read differently")
     reader = Reader(text)
     script = reader.sequence("")
     if reader.at < len(text):
         raise Unreadable(f"nothing begins with {reader.operator()!r}")
     return script
+
+
+def _is_odd(char: str) -> bool:
+    """Whether it is a control character, a blank that is none to every shell, or half a character."""
+    if char.isprintable() or char in "\t\n":
+        return False
+    return char < " " or char == "\x7f" or char.isspace() or "\ud800" <= char <= "\udfff"
+
+
+def _operator_at(text: str, at: int) -> str:
+    """The longest operator that stands there, or nothing."""
+    return next((text[at:end] for end in (at + 3, at + 2, at + 1) if text[at:end] in _OPERATORS), "")
 
 
 class Reader(Words):
@@ -76,12 +87,10 @@ class Reader(Words):
     def operator(self) -> str:
         """The operator that comes next, or nothing."""
         self.skip()
-        found = _OPERATOR.match(self.text, self.at)
-        if found is None:
-            return ""
-        if self.text.startswith("\\\n", found.end()) and found.group() != "\n":
+        found = _operator_at(self.text, self.at)
+        if found not in ("", "\n") and self.text.startswith("\\\n", self.at + len(found)):
             raise Unreadable("an operator is continued on the next line")
-        return found.group()
+        return found
 
     def take(self, operator: str) -> bool:
         if self.operator() != operator:
@@ -360,14 +369,13 @@ class Reader(Words):
         descriptor = found.group() if found else ""
         start = self.at
         self.at += len(descriptor)
-        operator = _OPERATOR.match(self.text, self.at)
-        if operator is None or operator.group() not in _REDIRECTS or self.process_begins():
+        if _operator_at(self.text, self.at) not in _REDIRECTS or self.process_begins():
             self.at = start
             return None
         kind = self.operator()
         self.at += len(kind)
         _skip_blank(self)
-        if self.at >= len(self.text) or (_OPERATOR.match(self.text, self.at) and not self.process_begins()):
+        if self.at >= len(self.text) or (_operator_at(self.text, self.at) and not self.process_begins()):
             raise Unreadable(f"nothing follows {kind!r}")
         redirect = Redirect(descriptor, kind, self.word())
         if kind in ("<<", "<<-"):

@@ -50,21 +50,23 @@ class _Judge:
 
     def __init__(self, policy: Policy) -> None:
         self.outside = max(policy.escape, Verdict.ASK)  # what is said of what no rule speaks of
-        self.exact: dict[tuple[Access, str], list[Rule]] = {}
+        self.reads: dict[str, list[Rule]] = {}
+        self.writes: dict[str, list[Rule]] = {}
         self.globs: dict[Access, list[_Glob]] = {Access.READ: [], Access.WRITE: []}
         for rule in policy.rules:
             if rule.glob:
                 self.globs[rule.access] += [(compile_parts(pattern), rule) for pattern in expand(rule.path)]
             else:
-                self.exact.setdefault((rule.access, rule.path), []).append(rule)
+                (self.reads if rule.access is Access.READ else self.writes).setdefault(rule.path, []).append(rule)
 
     def matching(self, access: Access, path: str) -> list[tuple[int, Rule]]:
         """The rules that speak for a path, each with the depth of the place it names, deepest first."""
         names = [name for name in path.split("/") if name]
         found = []
+        exact = self.reads if access is Access.READ else self.writes
         place = path
         for depth in range(len(names), -1, -1):
-            found += [(depth, rule) for rule in self.exact.get((access, place), ())]
+            found += [(depth, rule) for rule in exact.get(place, ())]
             place = place.rpartition("/")[0] or "/"
         for parts, rule in self.globs[access]:
             depth = deepest_match(parts, names)

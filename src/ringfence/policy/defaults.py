@@ -59,8 +59,9 @@ def check_workspace(workspace: str, homes: tuple[str, ...]) -> None:
         if is_inside(home, (workspace,)):
             what = "is a home directory" if home == workspace else f"holds the home directory {shown(home)}"
             raise PolicyError(place, f"{shown(workspace)} {what}", _ELSEWHERE)
+        start, inside = _below(home, ""), f"{workspace}/"
         for name, why in SECRETS:
-            if is_inside(workspace, (_below(home, name),)):
+            if inside.startswith(f"{start}{name}/"):
                 raise PolicyError(place, f"{shown(workspace)} lies in a store of secrets ({why})", _ELSEWHERE)
 
 

@@ -118,6 +118,8 @@ def _network(layers: list[Layer], switches: Network) -> Network:
 
 def settled(rules: tuple[Rule, ...]) -> tuple[Rule, ...]:
     """The rules without the reads that came with allowWrite to a place whose reading somebody denied."""
+    if not [rule for rule in rules if rule.implied]:
+        return rules
     denied = {rule.path for rule in rules if rule.access is Access.READ and rule.verdict is Verdict.DENY}
     return tuple(rule for rule in rules if not (rule.implied and rule.path in denied))
 
