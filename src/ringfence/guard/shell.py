@@ -67,7 +67,9 @@ def _is_odd(char: str) -> bool:
 
 def _operator_at(text: str, at: int) -> str:
     """The longest operator that stands there, or nothing."""
-    return next((text[at:end] for end in (at + 3, at + 2, at + 1) if text[at:end] in _OPERATORS), "")
+    if text[at : at + 1] not in _OPERATORS:  # every beginning of one is one
+        return ""
+    return next(text[at:end] for end in (at + 3, at + 2, at + 1) if text[at:end] in _OPERATORS)
 
 
 class Reader(Words):
