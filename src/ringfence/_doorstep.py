@@ -29,18 +29,29 @@ def is_program(name: str, words: list[str], package: str) -> bool:
 def clean(path: list[str], pythonpath: str, cwd: str, own: str) -> list[str]:
     """The entries that may stay."""
     chosen = {os.path.realpath(entry) for entry in pythonpath.split(os.pathsep) if os.path.isabs(entry)}
+    ours, here = _identity(own), _identity(cwd)
 
     def stays(entry: str) -> bool:
         if not os.path.isabs(entry):
             return False
-        real = os.path.realpath(entry)
-        if real == own:
+        found = _identity(entry)
+        if found in (ours, ()):
             return True
-        if real == cwd:
+        if found == here:
             return False
+        real = os.path.realpath(entry) if chosen else ""
         return real not in chosen or os.path.commonpath((real, cwd)) not in (real, cwd)
 
     return [entry for entry in path if stays(entry)]
+
+
+def _identity(path: str) -> tuple[int, ...]:
+    """Which file stands there; one question to the disk, where its real path would be one for each name."""
+    try:
+        facts = os.stat(path)
+    except OSError:
+        return ()
+    return facts.st_dev, facts.st_ino
 
 
 _Module = type(sys)

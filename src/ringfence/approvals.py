@@ -10,11 +10,10 @@ from collections.abc import Mapping
 
 import msgspec
 
-from .model import PolicyError
-from .model.grant import NOTHING, Answer, Grant, Operation, Standing
-from .policy.trust import approvals_of, directory_of, home_of, passwd_home
+from .model import NOTHING_APPROVED, PolicyError, Standing
+from .model.grant import Answer, Grant, Operation
+from .policy.trust import APPROVALS, approvals_of, directory_of, has_approvals, home_of, passwd_home
 
-FILE = "approvals.db"  # as airlock.store has it, which need not be imported where there is none
 SESSION_SECONDS = 12 * 3600
 DOCUMENT = "ringfence/approvals@1"
 
@@ -22,10 +21,10 @@ _known: dict[str, tuple[object, list[Grant]]] = {}
 
 
 def standing(workspace: str, environ: Mapping[str, str]) -> Standing:
-    """The grants that count in a workspace now. Where nobody approved anything this is one question to the disk."""
+    """The grants that count in a workspace now."""
+    if not has_approvals(environ):
+        return NOTHING_APPROVED
     directory = approvals_of(environ)
-    if not directory or not os.access(f"{directory}/{FILE}", os.F_OK, follow_symlinks=False):
-        return NOTHING
     root, now, boot = os.path.realpath(workspace), int(time.time()), boot_id()
     homes, own = homes_of(environ), own_of(environ)
     kept, notes = [], []
@@ -42,7 +41,7 @@ def standing(workspace: str, environ: Mapping[str, str]) -> Standing:
 
 def _grants(directory: str) -> list[Grant]:
     """All in the store, read again when it has changed."""
-    stamp = tuple(_identity(f"{directory}/{FILE}{end}") for end in ("", "-wal"))
+    stamp = tuple(_identity(f"{directory}/{APPROVALS}{end}") for end in ("", "-wal"))
     known = _known.get(directory)
     if known is not None and known[0] == stamp:
         return known[1]

@@ -13,8 +13,8 @@ from . import approvals, policy
 from .airlock.lines import Line
 from .enforce import modes
 from .enforce.pauses import Call, Inquiry
-from .model import Access, Decision, Origin, Policy, Verdict
-from .model.grant import Answer, EscapeRequest, Grant, Operation, Standing
+from .model import Access, Decision, Origin, Policy, Standing, Verdict
+from .model.grant import Answer, EscapeRequest, Grant, Operation
 from .network.control import Wish
 from .policy.grants import choices, grants_layer, rule_text
 from .policy.hosts import joined, split_port

@@ -9,9 +9,8 @@ import os
 from collections.abc import Callable, Mapping
 
 from . import policy
-from .approvals import standing
 from .guard import Bounds
-from .model import Access, Decision, Origin, Policy, Rule, UsageError, Verdict
+from .model import NOTHING_APPROVED, Access, Decision, Origin, Policy, Rule, UsageError, Verdict
 from .where import chosen_root
 
 MOST_NAMES = 256
@@ -62,7 +61,12 @@ def bounds_for_agent(cwd: str, workspace: str, environ: Mapping[str, str], exact
         raise UsageError(root, "the workspace is not a directory")
     here = os.path.realpath(cwd)
     start = here if here == root or here.startswith(root.rstrip("/") + "/") else root
-    found = policy.load(root, environ=environ, standing=standing(root, environ))
+    approved = NOTHING_APPROVED
+    if policy.has_approvals(environ):
+        from .approvals import standing
+
+        approved = standing(root, environ)
+    found = policy.load(root, environ=environ, standing=approved)
     return bounds_of(root, found, start, environ.get("HOME", ""))
 
 

@@ -15,8 +15,8 @@ from collections.abc import Iterable, Mapping, Sequence
 import msgspec
 
 from . import enforce, plan, policy
-from .approvals import standing
 from .model import (
+    NOTHING_APPROVED,
     Access,
     Command,
     Crowd,
@@ -36,7 +36,6 @@ from .model import (
     Step,
     StepKind,
 )
-from .model.grant import NOTHING
 
 FRESH_SECONDS = 5.0
 KEPT = 8
@@ -400,7 +399,11 @@ def load_policy(request: Request) -> Policy:
     """The policy of all layers for a request: the caller's own settings, and the command's home."""
     home = request.home if request.ids else ""
     environ = environment()
-    approved = NOTHING if request.ids else standing(request.workspace, environ)  # a person's yes is for their own
+    approved = NOTHING_APPROVED
+    if not request.ids and policy.has_approvals(environ):  # a person's yes is for their own
+        from .approvals import standing
+
+        approved = standing(request.workspace, environ)
     return policy.load(request.workspace, request.flags, home=home, environ=environ, own=OWN, standing=approved)
 
 

@@ -18,8 +18,20 @@ from ringfence.airlock import Store
 from ringfence.cli import call
 from ringfence.explain import why, why_connect
 from ringfence.judging import bounds_for_agent
-from ringfence.model import GRANTED, Access, Disk, Kind, Origin, Place, Policy, Rule, Verdict
-from ringfence.model.grant import NOTHING, Answer, EscapeRequest, Grant, Operation, Standing
+from ringfence.model import (
+    GRANTED,
+    NOTHING_APPROVED,
+    Access,
+    Disk,
+    Kind,
+    Origin,
+    Place,
+    Policy,
+    Rule,
+    Standing,
+    Verdict,
+)
+from ringfence.model.grant import Answer, EscapeRequest, Grant, Operation
 from ringfence.plan.rules import swayed
 from ringfence.policy.grants import choices, grants_layer, refusal, rule_text, target_of
 from ringfence.policy.trust import approvals_of
@@ -87,7 +99,7 @@ def test_a_grant_holds_where_and_as_long_as_it_says(
     other = workspace.parent / "other"
     other.mkdir()
     add(home / "data", workspace)
-    assert approvals.standing(str(other), os.environ) == NOTHING
+    assert approvals.standing(str(other), os.environ) == NOTHING_APPROVED
     always = add(home / "notes", workspace, answer=Answer.ALWAYS)
     assert approvals.standing(str(other), os.environ).grants == (always,)
     session = add(home / ".cargo", workspace, answer=Answer.SESSION, seconds=10**9)

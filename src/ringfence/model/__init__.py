@@ -14,6 +14,7 @@ from .errors import Unenforceable as Unenforceable
 from .errors import UsageError as UsageError
 from .errors import WorkspaceError as WorkspaceError
 from .policy import BUILT_IN as BUILT_IN
+from .policy import NOTHING_APPROVED as NOTHING_APPROVED
 from .policy import Access as Access
 from .policy import Ask as Ask
 from .policy import Decision as Decision
@@ -29,6 +30,7 @@ from .policy import ParentProxy as ParentProxy
 from .policy import Policy as Policy
 from .policy import Rule as Rule
 from .policy import SocketRule as SocketRule
+from .policy import Standing as Standing
 from .verdict import Verdict as Verdict
 
 TYPE_CHECKING = False

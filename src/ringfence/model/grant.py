@@ -64,13 +64,3 @@ class Grant(msgspec.Struct, frozen=True, kw_only=True):
     until: int = 0  # 0: until it is revoked
     boot: str = ""  # of a session: which start of the machine
     reason: str = ""
-
-
-class Standing(msgspec.Struct, frozen=True):
-    """The grants that count now in a workspace, and what of the store does not, as sentences."""
-
-    grants: tuple[Grant, ...] = ()
-    notes: tuple[str, ...] = ()
-
-
-NOTHING = Standing()

@@ -10,6 +10,10 @@ import msgspec
 
 from .verdict import Verdict
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .grant import Grant
+
 
 class Origin(msgspec.Struct, frozen=True, order=True, gc=False):
     """Where a rule was written: a file and its line, a flag, or the built-in policy."""
@@ -195,6 +199,16 @@ class Policy(msgspec.Struct, frozen=True):
     nested: bool = False  # allowNestedSandbox: programs may make sandboxes of their own
     escape: Verdict = Verdict.DENY  # what is said of a way out that no rule speaks of: ask, or deny
     asking: bool = False  # --ask: and while the command waits
+
+
+class Standing(msgspec.Struct, frozen=True):
+    """The grants that count now in a workspace, and what of the store does not, as sentences."""
+
+    grants: "tuple[Grant, ...]" = ()
+    notes: tuple[str, ...] = ()
+
+
+NOTHING_APPROVED = Standing()  # mostly: then nobody need know what a grant is
 
 
 class Decision(msgspec.Struct, frozen=True):

@@ -12,6 +12,7 @@ from .flags import Flags as Flags
 from .flags import Reach as Reach
 from .load import load as load
 from .trust import distrust as distrust
+from .trust import has_approvals as has_approvals
 from .trust import trust as trust
 from .words import quoted as quoted
 

@@ -4,8 +4,8 @@ Pure: where a path leads and whether it is there is found out by the caller. A g
 own files, or what a boundary says is never allowed; a wider one leaves them closed, for they are denied by name.
 """
 
-from ..model import GRANTED, Access, Origin, Rule, Verdict
-from ..model.grant import Answer, EscapeRequest, Grant, Operation, Standing
+from ..model import GRANTED, Access, Origin, Rule, Standing, Verdict
+from ..model.grant import Answer, EscapeRequest, Grant, Operation
 from .decide import is_canonical
 from .defaults import SHARED, is_inside
 from .hosts import HostError, canonical_host, is_address, joined, port_number, split_port

@@ -11,8 +11,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from ..model import Access, Policy, PolicyError, Verdict
-from ..model.grant import NOTHING, Standing
+from ..model import NOTHING_APPROVED, Access, Policy, PolicyError, Standing, Verdict
 from .decide import canonical_policy, writer
 from .defaults import built_in
 from .flags import Flags, flags_layer
@@ -71,7 +70,7 @@ def load(
     managed: str = MANAGED,
     managed_owner: int = 0,
     own: tuple[str, ...] = (),
-    standing: Standing = NOTHING,
+    standing: Standing = NOTHING_APPROVED,
 ) -> Policy:
     """The policy for a workspace: all layers, merged and checked.
 
@@ -294,7 +293,7 @@ def _project_layer(sources: Sources, base: Base) -> list[Layer]:
 
 
 def _grants_layer(standing: Standing) -> list[Layer]:
-    if standing == NOTHING:
+    if standing == NOTHING_APPROVED:
         return []
     from .grants import grants_layer
 

@@ -13,6 +13,7 @@ import msgspec
 from ..model import PolicyError
 
 MAX_BYTES = 1 << 20
+APPROVALS = "approvals.db"  # as airlock.store has it
 _FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC  # a FIFO opens at once instead of hanging
 
 
@@ -89,6 +90,12 @@ def audit_of(environ: Mapping[str, str]) -> str:
 def approvals_of(environ: Mapping[str, str]) -> str:
     """Where approvals are kept; empty when there is no home to keep them in."""
     return _kept(environ, "approvals")
+
+
+def has_approvals(environ: Mapping[str, str]) -> bool:
+    """Whether anybody approved anything yet; mostly not, and then nothing about grants is imported."""
+    directory = approvals_of(environ)
+    return bool(directory) and os.access(f"{directory}/{APPROVALS}", os.F_OK, follow_symlinks=False)
 
 
 def asking_of(environ: Mapping[str, str]) -> str:
