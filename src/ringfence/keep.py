@@ -244,7 +244,7 @@ class Prepared:
         """Protected names that did not exist when we looked, and are seen now."""
         return tuple(self._absent.those(os.path.lexists))
 
-    def take_standby(self, inherited: tuple[object, ...]) -> enforce.Standby | None:
+    def take_standby(self, inherited: tuple[object, ...]) -> "enforce.Standby | None":
         """An enactor that waits behind these walls and has what a child of ours would inherit now, if there is a
         nursery for them; it is the taker's."""
         kept = self._nursery

@@ -1,6 +1,10 @@
-"""What touches the world: the disk, the enactor, processes. The platform is chosen here and nowhere else."""
+"""What touches the world: the disk, the enactor, processes. The platform is chosen here and nowhere else.
+
+What a first run in an ordinary place does not need is imported when somebody asks for it.
+"""
 
 import sys
+from typing import TYPE_CHECKING
 
 from .holding import let_go as let_go
 from .lookout import Lookout as Lookout
@@ -12,16 +16,22 @@ from .repository import programs as programs
 from .repository import project_of as project_of
 from .repository import submodule as submodule
 from .repository import worktrees as worktrees
-from .temporary import new_directory as new_directory
-from .temporary import remove as remove
-from .temporary import write_new as write_new
 from .wire import encode as encode
 from .wire import encode_step as encode_step
 from .wire import encode_texts as encode_texts
 from .wire import whole as whole
 
+if TYPE_CHECKING:
+    from .temporary import new_directory as new_directory
+    from .temporary import remove as remove
+    from .temporary import write_new as write_new
+
+    if sys.platform == "linux":
+        from .crowd import look_at as look_at
+        from .standby import Nursery as Nursery
+        from .standby import Standby as Standby
+
 if sys.platform == "linux":
-    from .crowd import look_at as look_at
     from .disk import canonical as canonical
     from .disk import list_children as list_children
     from .disk import mounts as mounts
@@ -37,8 +47,6 @@ if sys.platform == "linux":
     from .linux import start as start
     from .process import inheritance as inheritance
     from .shelf import make_shelf as make_shelf
-    from .standby import Nursery as Nursery
-    from .standby import Standby as Standby
     from .streams import look_over as look_over
 elif sys.platform == "darwin":
     from .macos import Launch as Launch
@@ -80,3 +88,26 @@ else:
     from .unsupported import probe as probe
     from .unsupported import start as start
     from .unsupported import survey as survey
+
+
+def __getattr__(name: str) -> object:
+    if name in ("new_directory", "remove", "write_new"):
+        from . import temporary
+
+        return _kept(name, temporary)
+    if sys.platform == "linux":
+        if name in ("Nursery", "Standby"):
+            from . import standby
+
+            return _kept(name, standby)
+        if name == "look_at":
+            from . import crowd
+
+            return _kept(name, crowd)
+    raise AttributeError(name)
+
+
+def _kept(name: str, module: object) -> object:
+    found: object = getattr(module, name)
+    globals()[name] = found
+    return found

@@ -8,7 +8,7 @@ import errno
 import itertools
 import os
 import stat
-from collections.abc import Iterable, Set
+from collections.abc import Iterable, Mapping, Set
 
 from ..model import Disk, Kind, Mount, Place, PlanError
 from .folding import folds
@@ -140,13 +140,15 @@ class Listing:
     """The names in a directory, if they are few: most paths of a policy lie in a few directories, and are missing."""
 
     MOST = 2000  # a directory with more is asked about each name
+    WORTH = 3  # names: for fewer a directory is not read
 
-    def __init__(self, path: str, gone: Place | None, ids: tuple[int, int] | None) -> None:
-        """`gone` is the directory's own place when it is known not to be there; `ids` is who will use it, if not we."""
+    def __init__(self, path: str, gone: Place | None, ids: tuple[int, int] | None, wanted: int) -> None:
+        """`gone` is the directory's own place when it is known not to be there; `ids` is who will use it, if not we;
+        `wanted` is how many names in it are asked about."""
         self.names: set[str] | None = None  # None: ask
         self.gone = gone
         self.is_plain = False  # canonical and open to its user, so that a name in it needs no further look at the way
-        if gone is not None:
+        if gone is not None or wanted < self.WORTH:
             return
         try:
             with os.scandir(path) as entries:
@@ -187,15 +189,17 @@ def _is_folding(path: str, names: set[str]) -> bool:
         return True
 
 
-def _listing(path: str, listings: dict[str, Listing], ids: tuple[int, int] | None) -> Listing:
+def _listing(
+    path: str, listings: dict[str, Listing], ids: tuple[int, int] | None, wanted: Mapping[str, int]
+) -> Listing:
     """The listing of a directory; where its parent's does not have it, nothing is asked of the disk."""
     found = listings.get(path)
     if found is None:
         gone = None
         if path != "/":
             above, _, name = path.rpartition("/")
-            gone = _listing(above or "/", listings, ids).place(path, name)
-        found = listings[path] = Listing(path, gone, ids)
+            gone = _listing(above or "/", listings, ids, wanted).place(path, name)
+        found = listings[path] = Listing(path, gone, ids, wanted.get(path, 0))
     return found
 
 
@@ -211,11 +215,14 @@ def survey(
     places = dict(known.places)
     listings: dict[str, Listing] = {}
     modes: dict[str, bool] = {}
-    for path in paths:
+    asked = [(path, *path.rpartition("/")) for path in paths if path not in places]
+    wanted: dict[str, int] = {}
+    for _, above, _, _ in asked:
+        wanted[above or "/"] = wanted.get(above or "/", 0) + 1
+    for path, above, _, name in asked:
         if path in places:
             continue
-        above, _, name = path.rpartition("/")
-        listing = _listing(above or "/", listings, ids) if name else None
+        listing = _listing(above or "/", listings, ids, wanted) if name else None
         absent = listing.place(path, name) if listing else None
         if absent is None and listing is not None and path in denied:
             absent = listing.glance(path)

@@ -161,7 +161,7 @@ def probe(ids: tuple[int, int] | None = None) -> Host:
 def _traces() -> bool:
     """Whether Yama lets a process look into its descendants: it does up to 1."""
     try:
-        with open("/proc/sys/kernel/yama/ptrace_scope", encoding="ascii") as file:
+        with open("/proc/sys/kernel/yama/ptrace_scope", encoding="utf-8") as file:
             return int(file.read()) <= 1
     except FileNotFoundError:
         return True
@@ -171,7 +171,7 @@ def _traces() -> bool:
 
 def _core_limit() -> int:
     """One byte, unless somebody has taken even that."""
-    with open("/proc/self/limits", encoding="ascii") as file:
+    with open("/proc/self/limits", encoding="utf-8") as file:
         words = next(line for line in file if line.startswith("Max core file size")).split()
     return 0 if words[5] == "0" else 1
 
@@ -189,7 +189,7 @@ def _core_handler() -> str:
 def _is_loopback_only() -> bool:
     """Whether our network has no way out: no interface but a loopback."""
     try:
-        with open("/proc/self/net/dev", encoding="ascii") as file:
+        with open("/proc/self/net/dev", encoding="utf-8") as file:
             return [line.split(":")[0].strip() for line in file if ":" in line] == ["lo"]
     except OSError:
         return False

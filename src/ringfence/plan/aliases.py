@@ -5,7 +5,6 @@ elsewhere must be hidden or protected there too. Hosts with thousands of mounts 
 them for one path.
 """
 
-from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 
 import msgspec
@@ -62,6 +61,8 @@ class Table:
 
     def _parts(self, device: str, within: str) -> Iterator[tuple[Mount, str]]:
         """Mounts that show a part of it."""
+        from bisect import bisect_left  # most machines show nothing twice
+
         stem, roots = within.rstrip("/") + "/", self.sorted[device]
         for root in roots[bisect_left(roots, stem) :]:
             if not root.startswith(stem):
