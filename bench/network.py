@@ -1,10 +1,10 @@
 """`python bench/network.py`: what a connection costs, by each way out, against a direct one; interleaved, medians.
 
-A server on an address of this machine, under a name that /etc/hosts has in a mount namespace of the bench's own: three
-times 2,000 requests with keep-alive, 300 connections, each with its own look at the name, six times 200 MB. The same
-client runs bare and inside. For requests, client and server have a processor each where there are two, for on one they take turns, and which
-it is changes from start to start; downloads move freely. These machines have fast and slow moments: medians, and behind
-them the best.
+A server on an address of this machine, under a name that /etc/hosts has in a mount namespace of the bench's own:
+three times 2,000 requests with keep-alive, 300 connections, each with its own look at the name, six times 200 MB. The
+same client runs bare and inside. For requests, client and server have a processor each where there are two, for on
+one they take turns, and which it is changes from start to start; downloads move freely. These machines have fast and
+slow moments: medians, and behind them the best.
 """
 
 import json
