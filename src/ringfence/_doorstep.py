@@ -35,7 +35,7 @@ def clean(path: list[str], pythonpath: str, cwd: str, own: str) -> list[str]:
         if not os.path.isabs(entry):
             return False
         found = _identity(entry)
-        if found in (ours, ()):
+        if found and found == ours:
             return True
         if found == here:
             return False

@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 from tests.attacks.conftest import Field, Ground, said
 
+from ringfence import _doorstep
+
 NAMES = ("json", "msgspec", "signal", "fcntl", "sitecustomize", "usercustomize", "struct", "_hashlib", "atexit", "enum")
 
 
@@ -75,3 +77,10 @@ def test_a_variable_that_means_the_current_directory_imports_nothing(field: Fiel
     )
 
     assert (done.code, marks(ground)) == (0, set()), done
+
+
+def test_a_directory_that_the_command_may_make_later_is_no_place_for_modules(tmp_path: Path) -> None:
+    here, later = os.path.realpath(tmp_path), os.path.realpath(tmp_path / "later")
+    own = os.path.dirname(os.path.dirname(_doorstep.__file__))
+
+    assert _doorstep.clean([later, "/nonexistent", own], later, here, own) == ["/nonexistent", own]

@@ -150,7 +150,7 @@ def test_an_account_that_is_gone_opens_nothing(client: Client, place: tuple[Host
 
 def test_too_many_logins(client: Client) -> None:
     """Ten are let through, and one more every five seconds; a busy machine needs that long for some."""
-    answers: list[tuple[int, str]] = []
+    answers: list[object] = []
     while (429, "too_many") not in answers and len(answers) < 60:
         asked = {"account": "mallory", "password": str(len(answers))}
         answers.append(code(client.ask("POST", "/api/login", data=asked)))
