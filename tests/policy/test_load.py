@@ -217,7 +217,7 @@ def exposed(path: str, rule: str, target: str) -> tuple[str, str, str]:
     return (
         path,
         f"the command could write this file, for {rule} lets it write {target}",
-        "policies are read from here: keep it out of what may be written, or add it to denyWrite",
+        "it decides what is allowed: keep it out of what may be written, or add it to denyWrite",
     )
 
 
@@ -235,6 +235,14 @@ def test_a_command_that_could_write_the_trust_store_is_refused(world: World) -> 
     assert world.error() == exposed(
         f"{world.home}/.local/state/ringfence/trust.json", f"{path}:1", f"{world.home}/.local"
     )
+
+
+def test_a_command_that_could_answer_for_the_hook_that_stays_is_refused(world: World) -> None:
+    place = world.workspace / "run"
+    world.environ["XDG_RUNTIME_DIR"] = str(place)
+
+    assert world.error() == exposed(f"{place}/ringfence", "built-in", str(world.workspace))
+    assert world.load(Flags(deny_write=("run/ringfence",))).rules
 
 
 def test_a_policy_file_in_the_workspace_is_refused_unless_writing_it_is_denied(world: World) -> None:

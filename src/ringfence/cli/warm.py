@@ -19,7 +19,7 @@ IDLE = 300.0
 LONGEST = 9.0  # seconds; whoever asks has denied before
 MOST_BYTES = 20_000_000
 # What a question may hang on besides its payload.
-NAMES = ("HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME", "WORKTREE_SANDBOX_PATH", "PATH")
+NAMES = ("HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_RUNTIME_DIR", "WORKTREE_SANDBOX_PATH", "PATH")
 
 
 def place() -> str:

@@ -34,6 +34,7 @@ from .trust import (
 MANAGED = "/etc/ringfence/policy.d"
 PROFILES = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "profiles")
 INLINE = "inline policy"
+_PLACES = ("HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_RUNTIME_DIR")
 _REMEMBERED = 64
 _SETTLED = 50_000_000  # ns. A file changed twice within one tick of the kernel's clock looks unchanged the second time.
 
@@ -79,12 +80,12 @@ def load(
     """
     environ = os.environ if environ is None else environ
     get = environ.get
-    chosen = get("HOME", ""), get("XDG_CONFIG_HOME", ""), get("XDG_STATE_HOME", "")
+    chosen = get("HOME", ""), get("XDG_CONFIG_HOME", ""), get("XDG_STATE_HOME", ""), get("XDG_RUNTIME_DIR", "")
     key = (workspace, flags, chosen, home, managed, managed_owner, own, standing, os.getuid())
     known = _memory.get(key)
     if known is not None and _is_as_stamped(workspace, known):
         return known[3]
-    named = dict(zip(("HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME"), chosen, strict=True))
+    named = dict(zip(_PLACES, chosen, strict=True))
     sources = Sources(_directory(workspace), named, home, managed, managed_owner, own)
     watched = _watched(sources, flags)
     stamp = _stamp(workspace, watched)
@@ -378,10 +379,12 @@ def _explicit_path(name: str, flags: Flags, workspace: str) -> str:
 
 
 def _guarded(sources: Sources, layers: tuple[Layer, ...]) -> tuple[str, ...]:
-    """Every place whose content can widen a policy, as it is reached and as it really is."""
+    """Every place whose content can widen a policy or answers for it, as it is reached and as it really is."""
     places = [sources.managed, *(candidates(sources.user) if sources.user else ())]
     further = (store_of(sources.environ), approvals_of(sources.environ), profile_directory(sources.environ))
     places += [place for place in further if place]
+    if sources.environ["XDG_RUNTIME_DIR"].startswith("/"):  # whoever writes there can answer for the hook that stays
+        places.append(directory_of(sources.environ, "XDG_RUNTIME_DIR", ""))
     places += [layer.source for layer in layers if layer.source not in ("", INLINE) and layer.trusted]
     reached = [f"{os.path.realpath(os.path.dirname(place))}/{os.path.basename(place)}" for place in places]
     return tuple(dict.fromkeys([*reached, *(os.path.realpath(place) for place in places)]))
@@ -401,5 +404,5 @@ def _refuse_exposed(policy: Policy, guarded: tuple[str, ...]) -> None:
     raise PolicyError(
         path,
         f"the command could write this file, for {rule.origin} lets it write {rule.path}",
-        "policies are read from here: keep it out of what may be written, or add it to denyWrite",
+        "it decides what is allowed: keep it out of what may be written, or add it to denyWrite",
     )
