@@ -20,6 +20,7 @@ attempt("fchown", lambda: by_descriptor(lambda fd: os.fchown(fd, os.getuid(), -1
 attempt("futimens", lambda: by_descriptor(lambda fd: os.utime(fd, (1, 1))))
 attempt("fsetxattr", lambda: by_descriptor(lambda fd: os.setxattr(fd, "user.y", b"1")))
 attempt("set flags", lambda: by_descriptor(lambda fd: __import__("fcntl").ioctl(fd, 0x40086602, b"\\x40" + bytes(7))))
+attempt("set version", lambda: by_descriptor(lambda fd: __import__("fcntl").ioctl(fd, 0x40087602, b"\\x07" + bytes(7))))
 attempt("a protected file of the workspace", lambda: os.chmod("rules", 0o777))
 """
 

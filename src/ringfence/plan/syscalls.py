@@ -5,8 +5,8 @@ holds answers; a known call that no row answers is allowed; a number that nobody
 half of an argument wherever the kernel takes an int: it ignores the high half, and so must we (CVE-2019-7303).
 
 What is known and left open on purpose:
-- chmod, chown, utime, the xattr calls with setxattrat and removexattrat, file_setattr, and FS_IOC_SETFLAGS and
-  FS_IOC_FSSETXATTR of ioctl write metadata. Landlock has no right for them; the read-only mounts of the view judge
+- chmod, chown, utime, the xattr calls with setxattrat and removexattrat, file_setattr, and what ioctl sets of a file
+  (FS_IOC_SETFLAGS and its kin) write metadata. Landlock has no right for them; the read-only mounts of the view judge
   them, without a view the warden, and where it cannot they are a named gap.
 - sched_setaffinity, sched_setscheduler, sched_setparam and sched_setattr take a thread id: glibc passes one for every
   thread, and no filter can tell it from a stranger's. A pid namespace hides the strangers, or the warden asks.
@@ -406,7 +406,11 @@ JUDGED = {
             "ioctl",
             Answer.ENOTTY,
             "attributes of a file are changed by it, and nobody is asked",
-            OneOf(1, (0x40086602, 0x401C5820), "it is FS_IOC_SETFLAGS or FS_IOC_FSSETXATTR"),
+            OneOf(
+                1,
+                (0x40086602, 0x401C5820, 0x40087602, 0x40086604, 0x40806685, 0x800C6613, 0x6609),
+                "it sets flags, attributes, a version, verity, encryption or the layout of a file",
+            ),
         ),
     ),
     Judged.READS: (_row("open openat", Answer.NOTIFY, _USED),),
