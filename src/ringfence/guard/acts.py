@@ -176,6 +176,7 @@ def patch(walk: Walk, call: Call) -> None:
     """patch keeps to the directory it works in; a trial and an output of its own go through a temporary file."""
     walk.writes(Field(".", raw="what the patch names"), call.shell)
     no_directory(walk, call, "-B", "-z")
+    walk.loose += [walk.stand(place) for place in call.shell.places]  # it makes links, too
     if call.has("--dry-run", "-o", "--output"):
         walk.writes(temporary(call), call.shell)
 

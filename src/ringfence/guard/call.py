@@ -248,7 +248,8 @@ def trap(walk: Walk, fields: list[Field], shell: Shell, stdin: Word | None) -> N
     if fields[0].known:
         walk.traps.append(fields[0].text)
         conditions = {field.text for field in fields[1:]}
-        if not conditions <= {"EXIT", "0"} and _MOVES.search(fields[0].text):
+        walk.interrupted = walk.interrupted or not conditions <= {"EXIT", "0"}
+        if walk.interrupted and _MOVES.search(fields[0].text):
             walk.doubt("a trap may change what the line has set, at any moment")
     else:
         walk.doubt("a trap runs a text that is not known")

@@ -300,6 +300,8 @@ def moved(walk: Walk, call: Call) -> None:
     for field in operands(call, []):
         if call.name in ("rm", "mv") and (field.known or "/" in field.text):
             walk.writes(field, call.shell, replaces=True)
+    if call.name == "mv":  # a link leads elsewhere from its new place
+        walk.checked_out += [walk.stand(place) for place in call.shell.places]
 
 
 _SPECIAL = {

@@ -69,7 +69,7 @@ _AWK_TOKEN = lazy(
     r'(?P<text>"(?:[^"\\\n]|\\[^\n])*")|(?P<comment>#[^\n]*)|(?P<pattern>/(?:[^/\\\[\n]|\\[^\n])+/)|(?P<space>\s+)'
     r"|(?P<code>[A-Za-z0-9_.$]+|\|\||&&|.)"
 )
-_AWK_OPERAND = lazy(r"(?!(?:return|print|printf|in|do|else|case)\Z)[\w.$]+\Z|[)\]]|\+\+|--")
+_AWK_OPERAND = lazy(r"(?!(?:return|print|printf|in|do|else|case)\Z)[\w.$]+\Z|[)\]+-]")
 
 
 def awk_code(script: str) -> str | None:
@@ -86,9 +86,10 @@ def awk_code(script: str) -> str | None:
             return None
         at = found.end()
         if kind in ("comment", "space"):
+            before = "" if "\n" in found.group() else before
             out += "\n" if "\n" in found.group() else " "
             continue
-        before = '"' if kind in ("text", "pattern") else found.group()
+        before = "0" if kind in ("text", "pattern") else found.group()
         out += '""' if kind in ("text", "pattern") else before
     return out
 

@@ -331,7 +331,8 @@ def interpreter(walk: Walk, call: Call) -> None:
 def make(walk: Walk, call: Call) -> None:
     for field in call.operands:
         name, equals, value = field.text.partition("=")
-        if equals and field.known and ("$(" in value or "`" in value or name in ("SHELL", "MAKE", "MAKEFLAGS")):
+        odd = re.match(r"\.?SHELL|MAKE", name) or name.rstrip().endswith("!")
+        if equals and field.known and (odd or "$" in value or "`" in value):
             walk.doubt(f"make is told {field.shown!r}, which may run a command")
         if name in ("install", "uninstall") and not equals:
             walk.doubt("make install writes where the project says")

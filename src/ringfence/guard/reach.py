@@ -52,7 +52,7 @@ _BASHS_OWN = lazy(
     r"|PIPESTATUS|REPLY|PWD|OLDPWD|SHLVL|HOSTNAME|HOSTTYPE|MACHTYPE|OSTYPE|COLUMNS|LINES)\Z"
 )
 _ELEMENT = lazy(r"\[([^\]]*)\]\+?=")
-_SETTLES = ("places", "variables", "numbers", "functions")
+_SETTLES = ("places", "variables", "numbers", "functions", "exported", "positional", "odd_words")
 _COMPARES = frozenset(("-eq", "-ne", "-lt", "-le", "-gt", "-ge"))
 
 

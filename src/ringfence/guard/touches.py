@@ -23,6 +23,7 @@ class Touches:
         self.opened_outside = ""  # a file that may not be written and stands open on some descriptor
         self.descriptor_written = ""
         self.notes: list[str] = []
+        self.interrupted = False  # a trap may run at any moment
 
     def find(self, verdict: Verdict, reason: str, access: str = "", path: str = "") -> None:
         key = (reason, path)
@@ -139,7 +140,14 @@ class Touches:
 
     def surely_stands(self, real: str) -> bool:
         """Whether a directory is there now, and nothing in the line so far may have changed that."""
-        if not self.bounds.is_directory(real) or self.notes or self.loose or self.checked_out or self.links:
+        if (
+            not self.bounds.is_directory(real)
+            or self.interrupted
+            or self.notes
+            or self.loose
+            or self.checked_out
+            or self.links
+        ):
             return False
         changed = [
             finding.path for finding in self.findings.values() if finding.access == "write" or not finding.access
