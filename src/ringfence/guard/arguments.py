@@ -18,6 +18,8 @@ _RULES = lazy(
     r"|[^/]*\.config\.[cm]?[jt]s|\.[^/]*rc(?:\.[^/]*)?|[^/]*\.cmake|build\.(?:ninja|xml|sbt|zig)|meson\.build|dune[^/]*"
     r"|test_[^/]*|[^/]*[._](?:test|spec)s?\.[^/]*|\.pre-commit-config\.yaml|mix\.exs|__init__\.py|sitecustomize\.py)\Z"
 )
+# Options that name a program to run, or are one.
+_CODE = lazy(r"--?(?:python-executable|init-hook|node-options|lua-filter|fplugin|vettool|eval|script-shell)\b")
 _MODE = lazy(r"[0-7]{1,5}|[ugoa]*[-+=][rwxXstugo]*(?:,?[ugoa]*[-+=][rwxXstugo]*)*")
 
 
@@ -175,6 +177,8 @@ def nothing_elsewhere(walk: Walk, call: Call, fields: list[Field]) -> None:
             if field.may_be_option or "/" in field.text:
                 walk.doubt(f"{call.name} gets {field.shown!r}, which is not known")
             continue
+        if _CODE.match(field.text) or (call.name == "pandoc" and field.text.startswith(("-F", "--filter"))):
+            walk.doubt(f"{call.name} is told by {field.shown!r} to run something of the line's choice")
         if field.text.startswith("@") and ("/" not in field.text or call.name not in _SCOPED):
             walk.doubt(f"{call.name} takes its arguments from {field.shown!r}")
         for found in _ELSEWHERE.finditer(field.text):

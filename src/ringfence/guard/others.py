@@ -360,7 +360,7 @@ def npm(walk: Walk, call: Call) -> None:
     words = [field.text for field in call.operands if field.known]
     if call.has("-g", "--global", "--location") or (words and words[0] in _NPM_OUTSIDE):
         walk.doubt(f"{call.name} changes what lies outside the project")
-    if words and words[0] in ("exec", "x", "dlx", "node", "create", "init"):
+    if words and words[0] in ("exec", "x", "dlx", "node", "create", "init", "explore"):
         walk.doubt(f"{call.name} {words[0]} runs what it is told")
 
 
