@@ -208,6 +208,20 @@ def test_a_call_that_says_what_runs_its_line_is_denied(name: str, bounds: Bounds
     assert verdict(bounds, "exec_command", cmd="ls", **{name: None}) == "allow"
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "echo " + "{" * 40_000 + ",",  # to find each one's end took minutes
+        "pytest " + "a=b " * 20_000,
+        "cat " + "<a.txt " * 10_000,
+        "; ".join(f"a{at}='{f'a{at + 1} ' * 50}$(touch ../x)'" for at in range(60)) + "; ((a0))",
+    ],
+    ids=["braces", "words", "redirections", "names that name one another"],
+)
+def test_what_is_too_much_to_follow_is_asked_about_soon(line: str, bounds: Bounds) -> None:
+    assert verdict(bounds, "bash", command=line) == "ask"
+
+
 def test_of_two_patches_both_are_judged(bounds: Bounds) -> None:
     inside, outside = ("*** Begin Patch\n*** Add File: " + path + "\n+x\n" for path in ("a.txt", "../other/x"))
 

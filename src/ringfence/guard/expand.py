@@ -21,6 +21,7 @@ _LETTERS = lazy(r"([a-zA-Z])\.\.([a-zA-Z])\Z")
 _ESCAPED = lazy(r"([*?\[\\])")
 _BARE_NAME = lazy(r"\$[A-Za-z_0-9@*#?$!-]")
 MOST_FIELDS = 256
+MOST_BRACES = 64
 
 Atom = tuple[str, bool] | Variable | Substitution | Arithmetic  # one character and whether it is quoted, or a piece
 
@@ -56,8 +57,11 @@ class Expander:
             for piece in pieces:
                 self.value(piece)
             return [Field("", False, word.raw, many=True)]  # braces come first: `{$x,b}c` looks up `xc`
+        whole = _atoms(pieces)
+        if whole.count(("{", False)) > MOST_BRACES:
+            raise Unreadable("a word has more braces than are followed")
         found = []
-        for atoms in braces(_atoms(pieces)):
+        for atoms in braces(whole):
             found += self.one(tuple(_pieces(atoms)), word.raw)
             if len(found) > MOST_FIELDS:
                 return [Field("", False, word.raw, many=True)]

@@ -45,6 +45,7 @@ from .words import Unreadable
 
 MOST_STEPS = 1500  # a line that takes more is a program, and is asked about
 MOST_ROUNDS = 6
+MOST_WORDS = 1000
 MOST_CALLS = 12
 _NAMES = lazy(r"[A-Za-z_][A-Za-z0-9_]*")
 _BASHS_OWN = lazy(
@@ -308,7 +309,7 @@ class Walk(Touches):
             if name in shell.variables or name == "IFS":
                 shell.assign(name, None, shell.is_number(name))
 
-    def evaluated(self, value: str | None, shown: str, shell: Shell, depth: int = 0) -> None:
+    def evaluated(self, value: str | None, shown: str, shell: Shell, seen: set[str] | None = None) -> None:
         """A text that bash evaluates as arithmetic, where `a[$(command)]` runs a command and names are such texts."""
         if value is None and not re.fullmatch(r"\$\{?[#?0-9]\}?|\$\{#\w+(\[[@*]\])?\}|\$\(\(.*\)\)", shown):
             names = [name for name in _NAMES.findall(shown) if name in shell.variables and not shell.is_number(name)]
@@ -316,13 +317,12 @@ class Walk(Touches):
                 self.doubt(f"{shown!r} is evaluated as arithmetic, and its value is not known")
         elif value is not None and re.search(r"[`]|\$\(|\[[^\]]*[^\]\w@*$]", value):
             self.doubt(f"{shown!r} is evaluated as arithmetic, and may run commands")
+        seen = set() if seen is None else seen
         for name in _NAMES.findall(value or ""):
-            if name not in shell.variables or shell.is_number(name) or shell.variables[name] == "":
+            if name in seen or name not in shell.variables or shell.is_number(name) or shell.variables[name] == "":
                 continue
-            if depth > MOST_ROUNDS:
-                self.doubt(f"{shown!r} is evaluated as arithmetic, by more names than are followed")
-            else:
-                self.evaluated(shell.variables[name], name, shell, depth + 1)
+            seen.add(name)  # each once, however often they name one another
+            self.evaluated(shell.variables[name], name, shell, seen)
 
     # --- simple commands -----------------------------------------------------------------------------------------
 
@@ -346,7 +346,7 @@ class Walk(Touches):
         from .call import call  # it needs this module in turn
 
         self.steps += 1
-        if self.steps > MOST_STEPS:
+        if self.steps > MOST_STEPS or len(fields) > MOST_WORDS:
             raise TooLong
         return call(self, fields, shell, stdin)
 
@@ -382,6 +382,8 @@ class Walk(Touches):
     def redirects(self, redirects: tuple[Redirect, ...], shell: Shell) -> bool:
         """Where streams go; and whether that may fail, so that the command does not run at all."""
         fails = False
+        if len(redirects) > MOST_WORDS:
+            raise TooLong
         for redirect in redirects:
             fails = fails or self.may_fail(redirect)
             if redirect.descriptor.startswith("{"):

@@ -11,6 +11,12 @@ _STREAMS = lazy(r"/dev/(?:null|stdout|stderr|fd/\d+)\Z")
 _BACK = lazy(r"(?:^|/)(?!\.\.?(?:/|\Z))[^/]+/(?:.*/)?\.\.(?:/|\Z)")  # `..` after a name
 
 
+def _upwards(path: str) -> list[str]:
+    """A path and all that it lies below."""
+    names = path.split("/")
+    return ["/".join(names[:count]) for count in range(len(names), 1, -1)]
+
+
 class Touches:
     """The findings so far, and how paths are looked at."""
 
@@ -156,9 +162,11 @@ class Touches:
 
     def has_written(self, text: str, shell: Shell) -> bool:
         """Whether this line has written a path, or may have put another directory on the way to it."""
-        written = [finding.path for finding in self.findings.values() if finding.access == "write"]
+        written = {finding.path for finding in self.findings.values() if finding.access == "write"}
+        if not written:
+            return False
         reals = [self.bounds.resolve(path) for path in self.absolute(text, shell, "")] if shell.places else []
-        return not reals or any(real == path or real.startswith(path + "/") for real in reals for path in written)
+        return not reals or any(above in written for real in reals for above in _upwards(real))
 
     def leads_outside(self, text: str, shell: Shell) -> bool:
         """Whether a path leads to where nobody may write, from anywhere the shell may stand."""
