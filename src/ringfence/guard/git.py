@@ -4,7 +4,6 @@ import posixpath
 import re
 from collections.abc import Callable
 
-from .acts import stood_in
 from .arguments import Call, apply_options, sorted_arguments
 from .patterns import lazy
 from .programs import Row
@@ -296,6 +295,8 @@ def remote(walk: Walk, call: Call) -> None:
 def moved(walk: Walk, call: Call) -> None:
     """Files named by the subcommand itself."""
     if call.name == "mv":
+        from .acts import stood_in  # few lines need it
+
         stood_in(walk, call, operands(call, [])[:-1])
     for field in operands(call, []):
         if call.name in ("rm", "mv") and (field.known or "/" in field.text):

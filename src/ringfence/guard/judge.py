@@ -5,7 +5,6 @@ allowed one is rewritten to begin in the worktree. What cannot be known is ASK a
 """
 
 import posixpath
-import re
 
 import msgspec
 
@@ -36,7 +35,7 @@ PATCHES = ("command", "input", "patch")
 PATTERNED = frozenset(("glob", "find"))
 LONGEST = 100_000
 # A line of a patch that names a file, as a reader takes it that forgives spaces and case.
-_NAMES_FILE = lazy(r"(?i)\s*\*\*\*\s*(?:(?:add|update|delete)\s+file|move\s+to)\s*:[ \t]?(.*)\Z", re.DOTALL)
+_NAMES_FILE = lazy(r"(?is)\s*\*\*\*\s*(?:(?:add|update|delete)\s+file|move\s+to)\s*:[ \t]?(.*)\Z")
 
 
 class ToolCall(msgspec.Struct, frozen=True):
