@@ -6,6 +6,7 @@ Under a policy `decide` answers with that policy. Without one the rule is that n
 
 import errno
 import os
+import re
 from collections.abc import Callable, Mapping
 
 from . import policy
@@ -132,6 +133,8 @@ def names(pattern: str, directory: str, root: str) -> list[str] | None:
     """What a pattern of the shell matches, or None when it reaches too far or too much to be looked up."""
     parts = pattern.split("/")
     wild = [part for part in parts if any(char in part for char in "*?[")]
+    if any(re.fullmatch(r"\.(?:\*+|\?|\[.*\])\**", part) for part in wild):
+        return None  # bash before 5.2 finds `..` by it
     if len(wild) > 2 or ".." in parts or any("[:" in part or "[=" in part for part in wild):
         return None
     if pattern.startswith("/") and not os.path.normpath(pattern).startswith(root.rstrip("/") + "/"):

@@ -243,7 +243,9 @@ class Walk(Touches):
         )
 
     def match(self, pattern: str, shell: Shell) -> list[str] | None:
-        """The names that a pattern has in every place the shell may stand in."""
+        """The names that a pattern has in every place the shell may stand in, unless the line may have made others."""
+        if self.odd_names or self.loose or self.interrupted:
+            return None
         if pattern.startswith("/"):
             return self.bounds.match(pattern, "/")
         names: list[str] = []

@@ -8,6 +8,7 @@ from .patterns import lazy
 from .state import Field, Shell
 
 _STREAMS = lazy(r"/dev/(?:null|stdout|stderr|fd/\d+)\Z")
+_SEVERAL = lazy(r"[\s*?\[]")
 _BACK = lazy(r"(?:^|/)(?!\.\.?(?:/|\Z))[^/]+/(?:.*/)?\.\.(?:/|\Z)")  # `..` after a name
 
 
@@ -30,6 +31,7 @@ class Touches:
         self.descriptor_written = ""
         self.notes: list[str] = []
         self.interrupted = False  # a trap may run at any moment
+        self.odd_names = False  # the line makes a name that is several words, or a pattern, where it is not quoted
 
     def find(self, verdict: Verdict, reason: str, access: str = "", path: str = "") -> None:
         key = (reason, path)
@@ -66,6 +68,7 @@ class Touches:
         if not replaces and field.text.startswith("/") and _STREAMS.match(lexical):
             self.descriptor_written = lexical if lexical != "/dev/null" else self.descriptor_written
             return
+        self.odd_names = self.odd_names or bool(_SEVERAL.search(posixpath.basename(lexical)))
         if posixpath.basename(lexical).startswith("-"):
             self.doubt(f"{what}, a name that looks like an option")
         follow = not replaces or field.below or field.text.endswith("/")
