@@ -127,6 +127,10 @@ def link_gaps(policy: Policy, disk: Disk, held: Set[str] = frozenset(), kept: Co
 
     Whoever replaces a link on the way to an unwritable file puts another in its place; what was hidden stays hidden.
     """
+    denied = [rule for rule in policy.rules if rule.verdict is Verdict.DENY and not rule.glob]
+    linked = [rule for rule in denied if disk[rule.path].links]
+    if not linked:
+        return []
     roots = {disk[rule.path].path for rule in policy.rules if is_allow_write(rule)}
 
     def loose(rule: Rule) -> tuple[str, ...]:
@@ -141,8 +145,8 @@ def link_gaps(policy: Policy, disk: Disk, held: Set[str] = frozenset(), kept: Co
             rule.origin,
             "name the link's target instead",
         )
-        for rule in policy.rules
-        if rule.verdict is Verdict.DENY and not rule.glob and is_any_below(loose(rule), roots)
+        for rule in linked
+        if is_any_below(loose(rule), roots)
     ]
 
 

@@ -69,13 +69,14 @@ def swayed(policy: Policy, disk: Disk) -> tuple[Rule, ...]:
     """Grants whose path runs through a symbolic link that a command may replace: it would choose what is granted at the
     next run. The repository of a linked worktree is another workspace's to write, so no link counts there at all; nor
     on the way to what a person approved, who saw another path."""
-    roots = {disk[rule.path].path for rule in policy.rules if is_allow_write(rule) and not disk[rule.path].links}
-
-    def is_swayed(rule: Rule) -> bool:
-        links = disk[rule.path].links
-        return bool(links) and (rule.why in (REPOSITORY, GRANTED) or is_any_below(links, roots))
-
-    return tuple(rule for rule in policy.rules if rule.verdict is Verdict.ALLOW and not rule.glob and is_swayed(rule))
+    given = [rule for rule in policy.rules if rule.verdict is Verdict.ALLOW and not rule.glob]
+    linked = [rule for rule in given if disk[rule.path].links]
+    if not linked:
+        return ()
+    roots = {disk[rule.path].path for rule in given if is_allow_write(rule) and not disk[rule.path].links}
+    return tuple(
+        rule for rule in linked if rule.why in (REPOSITORY, GRANTED) or is_any_below(disk[rule.path].links, roots)
+    )
 
 
 def is_allow_write(rule: Rule) -> bool:
@@ -226,6 +227,8 @@ def denied_paths(policy: Policy) -> set[str]:
     """What somebody's rules only deny: of those nothing needs to be known but whether and what they are."""
     rules = [rule for rule in policy.rules if not rule.glob]
     denied = {rule.path for rule in rules if rule.verdict is not Verdict.ALLOW and rule.origin != BUILT_IN}
+    if not denied:
+        return denied
     return denied.difference(rule.path for rule in rules if rule.verdict is Verdict.ALLOW or rule.origin == BUILT_IN)
 
 
