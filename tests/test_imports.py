@@ -1,7 +1,7 @@
 """What `ringfence run` imports: it starts hundreds of times an hour, and every module costs it milliseconds.
 
 Asked of a fresh interpreter through -X importtime, which also sees what a process imports that ends by exec or _exit.
-What msgspec imports by itself is not ours to choose, so it is left out of the count.
+It is given the command's name, as the command itself does without much of what msgspec imports.
 """
 
 import ast
@@ -16,17 +16,20 @@ import pytest
 
 from ringfence import model
 
-RUN = "import sys; from ringfence.cli import main; sys.exit(main())"
+RUN = "import sys; sys.argv[0] = 'ringfence'; from ringfence.cli import main; main()"
 
 # Modules that must not be on the way, and why: milliseconds are what importing them after msgspec took (CPython 3.11,
 # two cores); the whole budget over a bare process is 50.
 FORBIDDEN = {
     "argparse": "1.5 ms, with gettext; the run door reads its few flags by hand",
     "asyncio": "24 ms; nothing here waits for two things at once",
+    "bisect": "0.3 ms; only where a file system shows twice",
     "ctypes": "1.8 ms; the enactor makes the system calls",
     "dataclasses": "1.4 ms, and each class is compiled anew; msgspec.Struct does the same",
+    "decimal": "2 ms; msgspec takes one word of it, and nothing here is one",
     "difflib": "0.9 ms; only wanted for the hint of an error",
     "email": "comes with importlib.metadata",
+    "encodings.ascii": "0.3 ms; UTF-8 is there already",
     "hashlib": "2.5 ms, loads OpenSSL; _sha256 (_sha2 from 3.12 on) is in the interpreter",
     "http": "20 ms; nothing here speaks HTTP",
     "importlib.metadata": "28 ms; the version is a constant under test",
@@ -35,13 +38,16 @@ FORBIDDEN = {
     "multiprocessing": "6.4 ms",
     "pathlib": "3.7 ms; posixpath is there already",
     "random": "0.8 ms, and hashlib with it",
+    "ringfence.approvals": "0.6 ms, with what a grant is; only where somebody approved something",
     "shutil": "2.1 ms, with every archive format",
+    "signal": "0.5 ms, an enumeration of them all",
     "sqlite3": "2 ms; only where somebody approved something",
     "ssl": "8 ms; nothing here speaks TLS",
     "tempfile": "3.8 ms, through random and shutil",
     "tomllib": "2.1 ms; only when a policy is TOML",
     "unittest": "8.4 ms",
     "urllib": "2 ms; nothing here reads addresses",
+    "uuid": "0.4 ms; as decimal",
 }
 
 
@@ -58,17 +64,17 @@ def imports(code: str, *argv: str, cwd: Path, expect: int = 0, asked: str = "") 
 
 @pytest.fixture(scope="module")
 def ours(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
-    """What `run -- true` imports beyond the interpreter itself and msgspec."""
+    """What `run -- true` imports beyond the interpreter itself."""
     workspace = tmp_path_factory.mktemp("workspace")
     as_root = ["--as-root"] if os.geteuid() == 0 else []
     taken = imports(RUN, "run", *as_root, "--", "true", cwd=workspace)
-    return taken - imports("import msgspec", cwd=workspace)
+    return taken - imports("pass", cwd=workspace)
 
 
 def test_the_run_door_needs_nothing_but_the_standard_library_and_msgspec(ours: set[str]) -> None:
-    strangers = {name.partition(".")[0] for name in ours} - sys.stdlib_module_names - {"ringfence", "msgspec"}
+    strangers = {name.partition(".")[0] for name in ours} - sys.stdlib_module_names
 
-    assert strangers == set()
+    assert strangers == {"ringfence", "msgspec", "typing_extensions"}  # msgspec looks for the last, and is told no
 
 
 def test_the_run_door_imports_nothing_dear(ours: set[str]) -> None:
@@ -94,7 +100,15 @@ def hooks(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
     work.mkdir()
     call = {"cwd": str(work), "hook_event_name": "PreToolUse", "tool_name": "Bash"}
     asked = json.dumps({**call, "tool_input": {"command": "ls -la | grep x > out.txt"}})
-    return imports(f"import sys; sys.argv[0] = 'ringfence'; {RUN}", "hook", "claude", cwd=work, asked=asked)
+    return imports(RUN, "hook", "claude", cwd=work, asked=asked) - imports("pass", cwd=work)
+
+
+def test_few_modules_are_on_the_way(ours: set[str], hooks: set[str]) -> None:
+    """Finding and reading one takes a tenth of a millisecond, whatever is in it: one more is worth a thought."""
+    run, hook = (len([name for name in taken if name.startswith("ringfence")]) for taken in (ours, hooks))
+
+    assert run <= 78  # 72, and some more on a machine without namespaces
+    assert hook <= 44
 
 
 def test_a_hook_makes_no_value_of_a_run(hooks: set[str]) -> None:
@@ -105,9 +119,9 @@ def test_a_hook_makes_no_value_of_a_run(hooks: set[str]) -> None:
 
 
 def test_a_hook_imports_nothing_dear(hooks: set[str]) -> None:
-    dear = {*FORBIDDEN, "decimal", "signal", "socket", "uuid"}
+    dear = {name: FORBIDDEN[name] for name in hooks & FORBIDDEN.keys()}
 
-    assert hooks & dear == set()
+    assert dear == {}
 
 
 def test_the_probe_sees_an_import_that_is_there(tmp_path: Path) -> None:
