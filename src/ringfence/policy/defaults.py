@@ -82,10 +82,11 @@ def _reads(workspace: str, homes: tuple[str, ...], missing: tuple[str, ...]) -> 
         if home != "/" and not is_inside(home, _SYSTEM):  # a service's home may be /usr/sbin, which stays the system's
             rules.append(_closed(home, "a home"))
         if home not in missing:
-            rules += [_rule(Access.READ, Verdict.DENY, _below(home, name), why) for name, why in SECRETS]
+            start = _below(home, "")
+            rules += [_rule(Access.READ, Verdict.DENY, start + name, why) for name, why in SECRETS]
     if homes and homes[0] not in missing:
-        home = homes[0]
-        rules += [_rule(Access.READ, Verdict.ALLOW, _below(home, name), why) for name, why in TOOLS]
+        start = _below(homes[0], "")
+        rules += [_rule(Access.READ, Verdict.ALLOW, start + name, why) for name, why in TOOLS]
     rules.append(_rule(Access.READ, Verdict.ALLOW, workspace, "the workspace"))
     return rules
 

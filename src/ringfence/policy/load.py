@@ -87,9 +87,10 @@ def load(
         return known[3]
     named = dict(zip(_PLACES, chosen, strict=True))
     sources = Sources(_directory(workspace), named, home, managed, managed_owner, own)
-    watched = _watched(sources, flags)
+    homes = _homes(sources)
+    watched = _watched(sources, flags, homes)
     stamp = _stamp(workspace, watched)
-    policy = _load(sources, flags, standing)
+    policy = _load(sources, flags, standing, homes)
     if stamp is not None and _is_settled(stamp[1]):
         if len(_memory) >= _REMEMBERED:
             _memory.clear()
@@ -99,8 +100,7 @@ def load(
     return policy
 
 
-def _load(sources: Sources, flags: Flags, standing: Standing) -> Policy:
-    homes = _homes(sources)
+def _load(sources: Sources, flags: Flags, standing: Standing, homes: tuple[str, ...]) -> Policy:
     base = Base(sources.workspace, homes[0] if homes else "")
     chosen = (*_managed_layers(sources, base), *_user_layer(sources, base))
     layers = (
@@ -146,7 +146,7 @@ def _missing(homes: tuple[str, ...]) -> tuple[str, ...]:
 # --- what is remembered -----------------------------------------------------------------------------------------
 
 
-def _watched(sources: Sources, flags: Flags) -> tuple[str, ...]:
+def _watched(sources: Sources, flags: Flags, homes: tuple[str, ...]) -> tuple[str, ...]:
     """Every file that is a layer or could become one. Of a directory that is missing, its own coming is enough."""
     watched: list[str] = []
     for directory in (sources.user, sources.project):
@@ -154,7 +154,7 @@ def _watched(sources: Sources, flags: Flags) -> tuple[str, ...]:
             watched += candidates(directory) if os.path.lexists(directory) else (directory,)
     managed = _managed_files(sources.managed)
     watched += [sources.managed, *managed]
-    watched += _missing(_homes(sources))
+    watched += _missing(homes)
     watched += [_explicit_path(name, flags, sources.workspace) for name in flags.policy_files]
     watched += _profile_files(sources) if flags.profile or managed or policy_file(sources.user) else ()
     store = store_of(sources.environ)
@@ -386,8 +386,10 @@ def _guarded(sources: Sources, layers: tuple[Layer, ...]) -> tuple[str, ...]:
     if sources.environ["XDG_RUNTIME_DIR"].startswith("/"):  # whoever writes there can answer for the hook that stays
         places.append(directory_of(sources.environ, "XDG_RUNTIME_DIR", ""))
     places += [layer.source for layer in layers if layer.source not in ("", INLINE) and layer.trusted]
-    reached = [f"{os.path.realpath(os.path.dirname(place))}/{os.path.basename(place)}" for place in places]
-    return tuple(dict.fromkeys([*reached, *(os.path.realpath(place) for place in places)]))
+    real = {directory: os.path.realpath(directory) for directory in dict.fromkeys(map(os.path.dirname, places))}
+    reached = [f"{real[os.path.dirname(place)]}/{os.path.basename(place)}" for place in places]
+    links = [place for place in reached if os.path.islink(place)]
+    return tuple(dict.fromkeys([*reached, *map(os.path.realpath, links)]))
 
 
 def _refuse_exposed(policy: Policy, guarded: tuple[str, ...]) -> None:
