@@ -217,8 +217,8 @@ def survey(
     modes: dict[str, bool] = {}
     asked = [(path, *path.rpartition("/")) for path in paths if path not in places]
     wanted: dict[str, int] = {}
-    for _, above, _, _ in asked:
-        wanted[above or "/"] = wanted.get(above or "/", 0) + 1
+    for path, above, _, _ in asked:  # what is denied is told by its listing, without being held
+        wanted[above or "/"] = wanted.get(above or "/", 0) + (Listing.WORTH if path in denied else 1)
     for path, above, _, name in asked:
         if path in places:
             continue

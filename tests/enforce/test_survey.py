@@ -1,0 +1,44 @@
+"""The look at the disk: each name as it is, whichever way it was asked for, and only what is granted is held."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from ringfence import enforce
+from ringfence.model import Kind
+
+
+@pytest.fixture
+def names(tmp_path: Path) -> list[str]:
+    """One name in each of five directories, and five in one; every other is there."""
+    apart = [tmp_path / f"d{number}" / "name" for number in range(5)]
+    together = [tmp_path / "many" / f"name{number}" for number in range(5)]
+    for number, path in enumerate((*apart, *together)):
+        path.parent.mkdir(exist_ok=True)
+        if number % 2:
+            path.touch()
+    return [str(path) for path in (*apart, *together)]
+
+
+@pytest.mark.parametrize("is_denied", [True, False])
+def test_each_name_is_told_as_it_is_and_what_is_denied_is_not_held(names: list[str], is_denied: bool) -> None:
+    held: list[int] = []
+
+    disk = enforce.survey(names, held, denied=set(names) if is_denied else set())
+
+    try:
+        for path in names:
+            assert disk[path].path == path
+            assert (disk[path].kind is Kind.FILE) == os.path.exists(path)
+        assert len(held) == (0 if is_denied else 5)
+    finally:
+        enforce.let_go(held)
+
+
+def test_a_missing_name_behind_a_link_is_where_the_link_leads(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to("real")
+    path = str(tmp_path / "link" / "name")
+
+    assert enforce.survey([path], [])[path].path == str(tmp_path / "real" / "name")
