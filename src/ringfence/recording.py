@@ -23,14 +23,21 @@ class Entry:
         self, run: str, directory: str, request: "Request", argv: Sequence[str], environ: Mapping[str, str]
     ) -> None:
         """Have ready what does not depend on the run's end."""
-        self._run, self._directory, self._request = run, directory, request
-        self._uid, self._pid = os.getuid(), os.getpid()
-        self._session = session_of(request.workspace)
+        self._directory, self._request = directory, request
+        self._common: dict[str, str | int] = {
+            "at": now(),
+            "run": run,
+            "workspace": request.workspace,
+            "session": session_of(request.workspace),
+            "uid": os.getuid(),
+            "pid": os.getpid(),
+        }
         self._words = cleaned(argv, environ)
+        self._ran_as = request.ids[0] if request.ids else os.geteuid()
         grants = granted(request.flags)
-        self._granted = [encoded(Granted(**self._common(), grants=grants))] if grants else []  # type: ignore[arg-type]
+        self._granted = [encoded(Granted(**self._common, grants=grants))] if grants else []  # type: ignore[arg-type]
         try:
-            open_log(self._directory)
+            open_log(directory)
         except (LogError, OSError):
             pass  # it is said when it matters, at the end
 
@@ -39,23 +46,10 @@ class Entry:
         words = self._words
         if sum(map(len, words)) >= 1000:
             words = tuple(word[:100] for word in words[:10])
-        return [*self._granted, encoded(self._ran(self._common(), words, ""))]
+        return [*self._granted, encoded(self._ran(self._common, words, ""))]
 
     def _ran(self, common: dict[str, str | int], words: tuple[str, ...], error: str) -> Ran:
-        request = self._request
-        ran_as = request.ids[0] if request.ids else os.geteuid()
-        return Ran(**common, argv=words, cwd=request.cwd, ran_as=ran_as, error=error)  # type: ignore[arg-type]
-
-    def _common(self) -> dict[str, str | int]:
-        """What each event of the run has."""
-        return {
-            "at": now(),
-            "run": self._run,
-            "workspace": self._request.workspace,
-            "session": self._session,
-            "uid": self._uid,
-            "pid": self._pid,
-        }
+        return Ran(**common, argv=words, cwd=self._request.cwd, ran_as=self._ran_as, error=error)  # type: ignore[arg-type]
 
     def searched(self, outcome: Outcome, begun: int, moves: bool) -> Outcome:
         """The outcome with what the command left behind."""
@@ -70,7 +64,7 @@ class Entry:
         return ""
 
     def _events(self, outcome: Outcome | None, error: str) -> list[AnyEvent]:
-        request, common = self._request, self._common()
+        request, common = self._request, {**self._common, "at": now()}
         if outcome is None:
             return [self._ran(common, self._words, error)]
         policies = tuple(map(_stamped, outcome.policies)) if outcome.policies else ()
@@ -78,7 +72,7 @@ class Entry:
             **common,  # type: ignore[arg-type]
             argv=self._words,
             cwd=request.cwd,
-            ran_as=request.ids[0] if request.ids else os.geteuid(),
+            ran_as=self._ran_as,
             ending=outcome.ending,
             exit_code=outcome.exit_code,
             seconds=round(outcome.seconds, 6),
