@@ -110,6 +110,23 @@ def test_what_is_hidden_in_a_cache_stays_hidden(place: Place) -> None:
     assert b"token" not in (outcome.stdout or b"")
 
 
+def test_a_cache_that_was_replaced_between_two_runs_is_the_new_one(place: Place) -> None:
+    cache = place.home / ".cache" / "uv"
+    cache.mkdir(parents=True)
+    (cache / "which").write_text("old")
+    script = 'cat "${UV_CACHE_DIR:-$HOME/.cache/uv}/which" "$HOME/.cache/uv/which"'
+    for _ in range(5):  # from the third on by a nursery, whose overlays have the layers that it found
+        assert b"old" in (place.run(script).stdout or b"")
+    cache.rename(place.home / "before")
+    cache.mkdir()
+    (cache / "which").write_text("new")
+
+    found = place.run(script).stdout or b""
+
+    assert b"new" in found
+    assert b"old" not in found
+
+
 def test_many_at_once_write_to_one_cache(place: Place) -> None:
     (place.home / ".cache" / "uv" / "lower").mkdir(parents=True)
     outcomes: list[ringfence.Outcome] = []

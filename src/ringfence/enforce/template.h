@@ -234,7 +234,7 @@ static long look_again(const struct step *step)
 	struct facts facts;
 	long answer;
 
-	if (numbers[0] == BIND)
+	if (numbers[0] == BIND || numbers[0] == OVERLAY)
 		path = string(&reader, NULL);
 	else if (numbers[0] != MASK_EACH && numbers[0] != BIND_EACH)
 		return 0;
