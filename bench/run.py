@@ -22,7 +22,7 @@ import msgspec
 
 import ringfence
 from ringfence import enforce, keep
-from ringfence.enforce import enactor, linux
+from ringfence.enforce import enactor
 from ringfence.model import Plan, Step, StepKind
 from ringfence.run import make_request, plan_for
 
@@ -143,6 +143,7 @@ MORE_THAN_MOUNTS = {
     StepKind.COMMAND,
     StepKind.SCOPE,
 }
+OWN = (StepKind.STREAMS, StepKind.DIRECTORY, StepKind.EXEC)  # what a standby is handed
 OWN_MOUNTS = 0x10020000  # CLONE_NEWUSER and CLONE_NEWNS
 
 
@@ -162,8 +163,8 @@ def mounts_from_a_nursery(whole: Plan) -> Callable[[], None]:
     more = [step for step in whole.steps if step.kind in (StepKind.COMMAND, StepKind.SCOPE)]
     more.append(Step(StepKind.WARDEN, "a warden", (0,)))
     steps = sorted((*mounts_alone(whole).steps, *more), key=lambda step: step.kind)
-    own = [step for step in steps if step.kind in linux.OWN]
-    walls = [step for step in steps if step.kind not in linux.OWN]
+    own = [step for step in steps if step.kind in OWN]
+    walls = [step for step in steps if step.kind not in OWN]
     plan = msgspec.structs.replace(whole, steps=tuple(own))
     data = enforce.encode(plan.steps)
     nursery = enforce.Nursery(
