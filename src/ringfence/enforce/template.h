@@ -125,7 +125,7 @@ static int can_be_copied(const struct step *first)
 			return 0;
 		const char *path = string(&reader, NULL);
 
-		if (is_within(path, "/proc") || !part_of(apart, &count, path, numbers, number++))
+		if (!path[0] || !path[1] || is_within(path, "/proc") || !part_of(apart, &count, path, numbers, number++))
 			return 0;
 	}
 	return has_view && count_mounts() > 0;
