@@ -16,6 +16,9 @@ import pytest
 import ringfence
 from ringfence import enforce, keep
 from ringfence.enforce import linux, standby
+from ringfence.model import StepKind
+from ringfence.plan import view
+from ringfence.run import make_request, plan_for
 
 AS_ROOT = os.geteuid() == 0
 pytestmark = pytest.mark.needs_userns
@@ -194,6 +197,38 @@ def test_what_is_written_goes_to_the_directory_that_stands_there_now(place: Plac
 
     assert place.run(f"echo new > {place.other}/file").ok
     assert (place.other / "file").read_text() == "new\n"
+
+
+def by_a_symbolic_link(path: Path) -> None:
+    path.rename(f"{path}-2")
+    path.symlink_to(f"{path}-2")
+
+
+def by_a_file(path: Path) -> None:
+    path.unlink()
+    path.write_text("another")
+
+
+def by_nothing(path: Path) -> None:
+    assert path.exists()
+
+
+@pytest.mark.parametrize(
+    ("swap", "error"),
+    [(by_nothing, 0), (by_a_file, 0), (by_a_symbolic_link, errno.ESTALE)],
+    ids=["as it was", "file", "link"],
+)
+def test_one_of_many_names_that_became(swap: Callable[[Path], None], error: int, place: Place) -> None:
+    request = make_request(str(place.workspace), str(place.workspace), place.flags, as_root=AS_ROOT)
+    plan = plan_for(request, ["cat", str(place.many[7])], {"PATH": "/usr/bin:/bin"})
+    swap(place.many[7])
+
+    with enforce.start(plan, enforce.encode(plan.steps), capture=True, feed=True) as launched:
+        ending, out, _ = launched.wait()
+
+    assert any(step.numbers[:1] == (view.MASK_EACH,) for step in plan.steps if step.kind is StepKind.MOUNT)
+    assert (ending.errno if isinstance(ending, ringfence.Refused) else 0) == error
+    assert not out
 
 
 TAKE_OFF = """
