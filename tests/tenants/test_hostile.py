@@ -255,6 +255,26 @@ def test_what_was_refused_is_counted_in_a_list_and_shown_with_its_run(tmp_path: 
     asyncio.run(act())
 
 
+def test_a_tenant_fills_no_database(tmp_path: Path) -> None:
+    async def act() -> None:
+        known, add = _runs(tmp_path), "insert into runs values (?, ?, 'h', '[]', ?, '{}')"
+        await known._database.run("begin")
+        for number in range(1200):
+            await known._database.run(add, f"a{number}", "a", float(number))
+            await known._database.run("insert into refusals values (?, '[1]')", f"a{number}")
+        await known._database.run(add, "b1", "b", 0.0)
+        await known._database.run("commit")
+        run = Run("a", ("x",))
+        run.id, run.ended = "a1199", {"exitCode": 0}
+        await known._end(run)
+        (count,) = await known._database.run("select count(*) from runs where tenant = 'a'")
+        (refusals,) = await known._database.run("select count(*), min(id) from refusals")
+        assert (count[0], refusals[0]) == (runs.MOST_REMEMBERED + 1, runs.MOST_LISTED + 1)
+        assert len(await known.of("b")) == 1
+
+    asyncio.run(act())
+
+
 # ---- Who somebody is ----
 
 

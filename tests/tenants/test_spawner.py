@@ -205,9 +205,9 @@ def test_a_run_ends_by_cancel_and_by_every_death(hosting: Hosting) -> None:
             time.sleep(0.02)
         return not alive()
 
-    def start(spawner: Served, asker: socket.socket, run: str) -> Started:
+    def start(spawner: Served, asker: socket.socket, run: str, first: str = "") -> Started:
         steward = Started(asker, tenant.name, run)
-        argv = ["sh", "-c", f"trap '' TERM; (setsid sleep {mark} &) ; echo up; sleep {mark}"]
+        argv = ["sh", "-c", f"{first} (setsid sleep {mark} &) ; echo up; sleep {mark}"]
         os.write(steward.input, json.dumps({"do": "run", "argv": argv}).encode() + b"\n")
         assert "stream" in steward.line()
         assert alive()
@@ -215,7 +215,7 @@ def test_a_run_ends_by_cancel_and_by_every_death(hosting: Hosting) -> None:
 
     with served(hosting) as spawner:
         with spawner.connect() as asker:
-            steward = start(spawner, asker, "a1")
+            steward = start(spawner, asker, "a1", "trap '' TERM;")
             asker.send(json.dumps({"do": "cancel", "run": "a1"}).encode())
             assert json.loads(asker.recv(4096)) == {"run": "a1", "cancelling": True}
             assert "ended" in json.loads(asker.recv(4096))

@@ -24,12 +24,17 @@ from .trouble import Trouble
 MOST_HELD = 1 << 18  # bytes of output kept for those who come late
 MOST_KEPT = 200  # ended ones kept with what they said
 MOST_LISTED = 100
+MOST_REMEMBERED = 1000  # of each tenant, and the denials of those that are listed; the audit log has all
 MOST_DENIALS = 1 << 18  # bytes of what a run was refused
 MOST_WORDS = 4096  # letters of a command that are remembered when it is over; the audit log has all
 MOST_QUESTIONS = 100  # of one run, or shown of one tenant; what a run asks beyond that is refused
 OVERHEAD = 512  # bytes of ours for each thing said: a command that says one letter at a time must not cost more
 AT_ONCE = 32  # for each tenant
 SMALL = 8192
+# A tenant can begin ten runs a second for years, and the database is for all.
+OLDER = "tenant = ? and begun < (select begun from runs where tenant = ? order by begun desc limit 1 offset ?)"
+DROP_RUNS = f"delete from runs where {OLDER} and ended <> ''"
+DROP_REFUSALS = f"delete from refusals where id in (select id from runs where {OLDER})"
 LOST: dict[str, object] = {"error": {"code": "unavailable", "message": "the run was lost with the service"}}
 
 
@@ -246,6 +251,8 @@ class Runs:
                 if denials:
                     await self._database.run(add, run.id, denied)
                 await self._database.run("update runs set ended = ? where id = ?", json.dumps(ended), run.id)
+                for statement, newest in ((DROP_REFUSALS, MOST_LISTED), (DROP_RUNS, MOST_REMEMBERED)):
+                    await self._database.run(statement, run.tenant, run.tenant, newest)
                 return
             except Trouble:
                 await asyncio.sleep(1)
