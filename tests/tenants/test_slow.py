@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import pytest
 from tests.attacks.everybody import installed as installed
 from tests.tenants.conftest import Hosting, hosted
-from tests.tenants.serving import Client, Living, code, living
+from tests.tenants.serving import Client, Living, certificate, code, free_port, living
 from tests.tenants.spawning import served
 
 pytestmark = [pytest.mark.needs_root, pytest.mark.usefixtures("installed"), pytest.mark.needs_program("curl")]
@@ -118,6 +118,16 @@ def test_the_server_alone_would_wait_for_ever(hosting: Hosting) -> None:
         slow = [opened(made.path, b"GET / HTTP/1.1\r\nHost: local") for _ in range(30)]
         time.sleep(SLEEPS)
         assert all(map(is_open, slow))
+
+
+@pytest.mark.needs_program("openssl")
+def test_a_handshake_has_its_time(hosting: Hosting) -> None:
+    with served(hosting) as spawner:
+        (chain, key), port = certificate(spawner.top), free_port()
+        options = ("--listen", f"127.0.0.1:{port}", "--certificate", chain, "--key", key)
+        with living(spawner, {}, "", *options, before=f"{SHORT}listening.HANDSHAKE = 1.0"):
+            with socket.create_connection(("127.0.0.1", port), timeout=20) as silent:
+                assert heard(silent) == b""
 
 
 def test_a_connection_that_is_used_again_has_the_same_time(client: Client, home: str) -> None:

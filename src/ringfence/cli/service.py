@@ -112,7 +112,7 @@ def _serve(database: "Database", values: Values) -> int:
     uvicorn.run(
         app,
         **_listening(values),
-        log_level="warning",
+        log_level="error",
         server_header=False,
         proxy_headers=False,
         http=Prompt,
