@@ -82,6 +82,12 @@ def test_nothing_is_hidden_from_the_measure(tmp_path: Path, monkeypatch: pytest.
     (tmp_path / "shut").chmod(0)
     (tmp_path / "out").symlink_to("/usr")
     assert MIB <= steward.measured() < 2 * MIB
+    monkeypatch.setattr(steward, "_most", 8 << 20)
+    for number in range(2100):
+        (tmp_path / str(number)).touch()
+    assert steward.measured() > 1 << 60  # so many files are too much too
+    for number in range(2100):
+        (tmp_path / str(number)).unlink()
     here = os.open(tmp_path, os.O_RDONLY)
     for _ in range(30):
         os.mkdir("d" * 200, dir_fd=here)
