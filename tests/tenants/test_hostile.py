@@ -12,6 +12,7 @@ import sys
 import tarfile
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -116,6 +117,30 @@ def test_a_removal_that_takes_long_holds_up_its_own_tenant_alone(hosting: Hostin
     assert works.answer == {"run": "b1", "started": True}
     waits.close()
     works.close()
+
+
+@ROOT
+@pytest.mark.usefixtures("installed")
+def test_who_is_removed_in_the_middle_of_runs_is_gone_and_stays_gone(hosting: Hosting) -> None:
+    made = hosting.create("a")
+    with served(hosting) as spawner, spawner.connect() as asker:
+        first = Started(asker, made.name, "a0")
+        os.write(first.input, b'{"do": "run", "argv": ["sh", "-c", "while :; do date > x; echo; done"]}\n')
+        assert "stream" in first.line()
+        with ThreadPoolExecutor(1) as pool:
+            removing = pool.submit(life.remove, hosting.registry, hosting.base, made.name)
+            more = [first]
+            while not removing.done() or len(more) < 3:
+                more.append(Started(asker, made.name, f"a{len(more)}"))
+            assert os.path.exists(removing.result())
+        assert not life.is_alive(made.uid)
+        errors = {str(one.answer["error"]) for one in more if "error" in one.answer}
+        assert errors <= {"TENANT_NOT_FOUND", "TENANT_UNFINISHED"}
+        with spawner.connect() as again:
+            more.append(Started(again, made.name, "b0"))
+        assert more[-1].answer["error"] == "TENANT_NOT_FOUND"
+        for one in more:
+            one.close()
 
 
 def test_a_socket_that_leads_nowhere_yet_is_no_stream() -> None:
