@@ -1,4 +1,4 @@
-"""`python bench/service.py [tenants [COUNT] | rate | runs [COUNT] | kill [COUNT] | fair]`: the service under load.
+"""`python bench/service.py [tenants [COUNT] | rate [COUNT] | runs [COUNT] | kill [COUNT] | fair]`: the service under load.
 
 As root, with real users, a real PostgreSQL server and wrk. `tenants` makes them and lists them; `rate` has wrk ask the
 page and the API over TCP; `runs` has so many at once stream to clients of their own; `kill` kills each of the three in
@@ -76,9 +76,9 @@ def world(tenants: int, over_tcp: bool = True) -> Iterator[World]:
         next(installing, None)
 
 
-def rate() -> None:
-    """Requests a second, of so many tenants that nobody is at its limit, and so few that each has a steward waiting."""
-    with world(40) as at, tempfile.TemporaryDirectory() as top:
+def rate(count: int) -> None:
+    """Requests a second. Of forty tenants nobody is at its limit, and each has a steward waiting; of 120 none has."""
+    with world(count) as at, tempfile.TemporaryDirectory() as top:
         Path(top, "ask.lua").write_text(LUA)
         visits = {name: asyncio.run(visit(at, name)) for name in at.names}
         kinds: dict[str, Callable[[str], str]] = {
@@ -233,8 +233,9 @@ def fair() -> None:
 
 if __name__ == "__main__":
     verb, *rest = sys.argv[1:] or ["rate"]
-    amounts = {"tenants": 1000, "runs": 200, "kill": 200}
+    amounts = {"tenants": 1000, "rate": 40, "runs": 200, "kill": 200}
     if verb in amounts:
-        {"tenants": tenants, "runs": runs, "kill": kill}[verb](int(rest[0]) if rest else amounts[verb])
+        acts = {"tenants": tenants, "rate": rate, "runs": runs, "kill": kill}
+        acts[verb](int(rest[0]) if rest else amounts[verb])
     else:
-        {"rate": rate, "fair": fair}[verb]()
+        fair()

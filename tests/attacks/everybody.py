@@ -10,6 +10,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+import idna
 import msgspec
 import pytest
 
@@ -25,7 +26,7 @@ RUN = ["/usr/bin/python3", "-I", "-c", START, "run", "--allow-read", str(BASE / 
 @pytest.fixture(scope="module")
 def installed() -> Iterator[None]:
     BASE.mkdir(mode=0o755)
-    for module in (ringfence, msgspec):
+    for module in (ringfence, msgspec, idna):
         source = Path(module.__file__ or "").parent
         shutil.copytree(source, BASE / "lib" / source.name, ignore=shutil.ignore_patterns("__pycache__"))
     subprocess.run(["chmod", "-R", "a+rX", BASE], check=True)
