@@ -1,4 +1,4 @@
-"""`python bench/service.py [tenants [COUNT] | rate [COUNT] | runs [COUNT] | kill [COUNT] | fair]`: the service under load.
+"""`python bench/service.py [tenants | rate | runs | kill [COUNT]] [fair]`: the service under load.
 
 As root, with real users, a real PostgreSQL server and wrk. `tenants` makes them and lists them; `rate` has wrk ask the
 page and the API over TCP; `runs` has so many at once stream to clients of their own; `kill` kills each of the three in

@@ -23,7 +23,7 @@ from tests.tenants.test_spawner import Started
 
 from ringfence import steward
 from ringfence.model import TenantError
-from ringfence.service import runs, views
+from ringfence.service import runs, stewards, views
 from ringfence.service.accounts import Accounts
 from ringfence.service.buckets import Buckets
 from ringfence.service.database import Database
@@ -220,6 +220,35 @@ def test_escapes_are_left_out_and_the_rest_is_shown() -> None:
     said = b"\x1b[31mred\x1b[0m \x1b]0;title\x07one \x1b]8;;x\x1b\\two \x1b]never"
     (shown,) = views.outputs([{"stream": "stdout", "data": base64.b64encode(said)}])
     assert shown == '<span class="stdout">red one two \\u{1b}]never</span>'
+
+
+def test_what_nobody_wants_yet_is_not_read() -> None:
+    """Or thirty runs that say all they can would fill the service's memory."""
+
+    async def act() -> None:
+        ours, theirs = socket.socketpair()
+        reader, writer = await asyncio.open_connection(sock=ours, limit=stewards.AHEAD)
+        found = stewards.Steward(Spawning("/nowhere"), "a", "1", reader, (writer,))
+        theirs.setblocking(False)
+        sent, line, idle = 0, b'{"data": "' + b"x" * 100_000 + b'"}\n', 0
+        while idle < 50:
+            try:
+                sent += theirs.send((line * 10)[sent % len(line) :])
+                idle = 0
+            except BlockingIOError:
+                idle += 1
+            await asyncio.sleep(0.001)
+        assert sent < 2 << 20
+        assert await found.hear() == {"data": "x" * 100_000}  # and nothing of it is lost
+        theirs.close()
+        lines = 1
+        with contextlib.suppress(stewards.Gone):
+            while await found.hear():
+                lines += 1
+        assert lines == sent // len(line)
+        writer.close()
+
+    asyncio.run(act())
 
 
 def test_one_letter_at_a_time_costs_no_more() -> None:

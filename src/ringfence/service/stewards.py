@@ -12,6 +12,7 @@ import msgspec
 from .trouble import Trouble
 
 MOST_LINE = 32 << 20
+AHEAD = 1 << 17  # bytes that are read before somebody wants them: a run that says more waits
 MOST_ANSWER = 4096
 PATIENCE = 60.0
 LONGEST = 120.0  # for one question
@@ -108,7 +109,7 @@ class Spawning:
             _close(ours)
             raise Trouble(str(answer["error"]).lower(), str(answer["what"]))
         _, writer = await asyncio.open_connection(sock=ours[0])
-        reader, outer = await asyncio.open_connection(sock=ours[1], limit=MOST_LINE)
+        reader, outer = await asyncio.open_connection(sock=ours[1], limit=AHEAD)
         return Steward(self, tenant, run, reader, (writer, outer))
 
     async def errand(self, tenant: str, **request: object) -> dict[str, object]:
@@ -201,6 +202,7 @@ class Steward:
     ) -> None:
         self._spawning, self.tenant, self.run = spawning, tenant, run
         self._reader, self._writers = reader, writers
+        self._heard = bytearray()
         self.answered = 0
 
     async def say(self, request: dict[str, object]) -> None:
@@ -212,13 +214,19 @@ class Steward:
             raise Gone from None
 
     async def hear(self) -> dict[str, object]:
-        """One line of it."""
-        try:
-            line = await self._reader.readline()
-        except (OSError, ValueError):
-            raise Gone from None
-        if not line.endswith(b"\n"):
-            raise Gone
+        """One line of it, however long; what comes after it is left where it is."""
+        looked = 0
+        while (end := self._heard.find(b"\n", looked)) < 0:
+            looked = len(self._heard)
+            try:
+                piece = await self._reader.read(AHEAD)
+            except OSError:
+                raise Gone from None
+            if not piece or looked > MOST_LINE:
+                raise Gone
+            self._heard += piece
+        line = bytes(self._heard[:end])
+        del self._heard[: end + 1]
         try:
             return msgspec.json.decode(line, type=dict[str, object])
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
