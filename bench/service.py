@@ -13,6 +13,7 @@ import hashlib
 import json
 import os
 import re
+import signal
 import statistics
 import subprocess
 import sys
@@ -232,6 +233,8 @@ def fair() -> None:
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # what was made is removed then too
+    sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]
     verb, *rest = sys.argv[1:] or ["rate"]
     amounts = {"tenants": 1000, "rate": 40, "runs": 200, "kill": 200}
     if verb in amounts:
