@@ -182,54 +182,68 @@ def tenants(count: int) -> None:
         print(f"listed in {listed:.2f} s: {states}")
 
 
-BUSY = "import time; n = 0; end = time.monotonic() + 4\nwhile time.monotonic() < end: n += sum(range(1000))\nprint(n)"
-
-
+BUSY = ("sh", "-c", "while :; do :; done")
 GREEDY = {
-    "thirty busy runs": ("sh", "-c", "while :; do :; done"),
+    "nobody": (),
+    "thirty busy runs": BUSY,
     "thirty runs that say a letter at a time": ("sh", "-c", "while :; do printf x; done"),
     "thirty runs that say all they can": ("yes",),
 }
+WHILE = 4.0  # seconds
 
 
 def fair() -> None:
-    """What one tenant gets beside another with thirty runs that take all they can: work done in a time, the length of a
-    short run, and of a request."""
+    """What one tenant has beside another with thirty runs that take all they can: how long a short run and a request
+    take, and the processor time of one busy run, of what would be its fair share: half of what both got, or all of one."""
     with world(2, over_tcp=False) as at:
         greedy, other = at.names
         client = Client(at.made.path)
         client.log_in("all")
 
-        def ran(name: str, *argv: str) -> tuple[str, float]:
-            begun, base = time.monotonic(), f"/api/workspaces/{name}/runs"
-            run = client.ask("POST", base, data={"argv": argv})[1]["run"]
-            _, body = client.raw("GET", f"{base}/{run}/events", "-N")
-            pieces = [json.loads(row[6:]) for row in body.splitlines() if row.startswith("data: ")]
-            said = b"".join(base64.b64decode(one["data"]) for one in pieces if "stream" in one)
-            return said.decode(), time.monotonic() - begun
+        def begin(name: str, argv: tuple[str, ...]) -> str:
+            base = f"/api/workspaces/{name}/runs"
+            return f"{base}/{client.ask('POST', base, data={'argv': argv})[1]['run']}"
 
-        def asked() -> float:
-            begun = time.monotonic()
+        def short() -> None:
+            client.raw("GET", f"{begin(other, ('true',))}/events", "-N")
+
+        def ask() -> None:
             client.ask("GET", f"/api/workspaces/{other}/files")
-            return time.monotonic() - begun
 
-        def measured() -> tuple[int, float, float]:
-            work = int(ran(other, "python3", "-c", BUSY)[0])
-            short = statistics.median(ran(other, "true")[1] for _ in range(7))
-            return work, short, statistics.median(asked() for _ in range(15))
+        def share() -> float:
+            ids = {name: at.hosting.registry.find(name).uid for name in at.names}
+            before = {name: processor_time(uid) for name, uid in ids.items()}
+            time.sleep(WHILE)
+            used = {name: processor_time(uid) - before[name] for name, uid in ids.items()}
+            return used[other] / max(0.01, min(WHILE, sum(used.values()) / 2))
 
-        alone = measured()
-        print(f"alone: a run of true {alone[1] * 1000:.0f} ms, a request {alone[2] * 1000:.0f} ms")
         for kind, argv in GREEDY.items():
-            base = f"/api/workspaces/{greedy}/runs"
-            begun = [client.ask("POST", base, data={"argv": argv})[1]["run"] for _ in range(30)]
-            time.sleep(5)
-            beside = measured()
-            print(f"beside {kind} of another: {beside[0] / alone[0]:.2f} of the work;", end=" ")
-            print(f"a run of true {beside[1] * 1000:.0f} ms, a request {beside[2] * 1000:.0f} ms")
-            for run in begun:
-                client.ask("DELETE", f"{base}/{run}")
+            begun = [begin(greedy, argv) for _ in range(30 if argv else 0)]
+            time.sleep(3)
+            times = [statistics.median(timed(act) for _ in range(9)) * 1000 for act in (short, ask)]
+            begun.append(begin(other, BUSY))
             time.sleep(2)
+            print(f"beside {kind}: a run of true {times[0]:.0f} ms, a request {times[1]:.0f} ms,", end=" ")
+            print(f"{share():.2f} of its share")
+            for run in begun:
+                client.ask("DELETE", run)
+            time.sleep(2)
+
+
+def timed(act: Callable[[], None]) -> float:
+    begun = time.monotonic()
+    act()
+    return time.monotonic() - begun
+
+
+def processor_time(uid: int) -> float:
+    """Of all processes of a user that live, in seconds."""
+    total = 0
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        with contextlib.suppress(OSError):
+            if os.stat(f"/proc/{name}").st_uid == uid:
+                total += sum(map(int, Path(f"/proc/{name}/stat").read_text().rpartition(")")[2].split()[11:13]))
+    return total / os.sysconf("SC_CLK_TCK")
 
 
 if __name__ == "__main__":
