@@ -194,7 +194,7 @@ WHILE = 4.0  # seconds
 
 def fair() -> None:
     """What one tenant has beside another with thirty runs that take all they can: how long a short run and a request
-    take, and the processor time of one busy run, of what would be its fair share: half of what both got, or all of one."""
+    take, and the processor time of one busy run, of its fair share: half of what both got, or all of one."""
     with world(2, over_tcp=False) as at:
         greedy, other = at.names
         client = Client(at.made.path)
