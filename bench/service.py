@@ -215,7 +215,7 @@ def fair() -> None:
             before = {name: processor_time(uid) for name, uid in ids.items()}
             time.sleep(WHILE)
             used = {name: processor_time(uid) - before[name] for name, uid in ids.items()}
-            return used[other] / max(0.01, min(WHILE, sum(used.values()) / 2))
+            return min(1.0, used[other] / max(0.01, min(WHILE, sum(used.values()) / 2)))
 
         for kind, argv in GREEDY.items():
             begun = [begin(greedy, argv) for _ in range(30 if argv else 0)]
