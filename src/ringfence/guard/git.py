@@ -77,7 +77,6 @@ _LETTERS = {
     "rebase": ("x", "CSsX"),
     "grep": ("O", "efABCm"),
     "clone": ("uc", "bjo"),
-    "fetch": ("", ""),
     "archive": ("o", ""),
     "format-patch": ("o", "USGMCBOv"),
 }

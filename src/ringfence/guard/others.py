@@ -340,11 +340,6 @@ def make(walk: Walk, call: Call) -> None:
         walk.doubt("make takes its rules from its input")
 
 
-_CMAKE_WRITES = frozenset(
-    "copy copy_directory copy_if_different make_directory remove remove_directory rename rm touch".split()
-)
-
-
 def cmake(walk: Walk, call: Call) -> None:
     if call.has("-E", "--install"):
         walk.doubt("cmake acts on files, or installs")
