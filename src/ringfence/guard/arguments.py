@@ -13,10 +13,12 @@ _ELSEWHERE = lazy(r"(?:(?<![\w./~*?\]})-])|(?<=^-[A-Za-z])|(?<=^-M[FTQ]))(?=/(?!
 _PARTS = lazy(r"[\s=:,;|@\"'(){}]+")
 # Files that tell a tool what to run.
 _RULES = lazy(
-    r"(?i)/(?:[^/]*makefile|[^/]*\.mk|package\.json|pyproject\.toml|setup\.(?:py|cfg)|conftest\.py|tox\.ini|pytest\.ini"
+    r"(?i)/(?:[^/]*makefile[^/]*|[^/]*\.mk|package\.json|pyproject\.toml|setup\.(?:py|cfg)|conftest\.py|tox\.ini|pytest\.ini"
     r"|noxfile\.py|cargo\.toml|build\.rs|cmakelists\.txt|[^/]*\.gradle(?:\.kts)?|pom\.xml|rakefile|gemfile|[^/]*\.gemspec"
     r"|[^/]*\.config\.[cm]?[jt]s|\.[^/]*rc(?:\.[^/]*)?|[^/]*\.cmake|build\.(?:ninja|xml|sbt|zig)|meson\.build|dune[^/]*"
-    r"|test_[^/]*|[^/]*[._](?:test|spec)s?\.[^/]*|\.pre-commit-config\.yaml|mix\.exs|__init__\.py|sitecustomize\.py)\Z"
+    r"|test_[^/]*|[^/]*[._](?:test|spec)s?\.[^/]*|\.pre-commit-config\.yaml|mix\.exs|__init__\.py|sitecustomize\.py"
+    r"|(?:gulp|grunt)file[^/]*|[^/]*\.conf\.[cm]?js|\.pnpmfile\.cjs|(?:turbo|nx|project|lerna|deno|angular|composer)\.json"
+    r"|[^/]*\.(?:cs|fs|vb)proj|directory\.build\.\w+|project\.clj|conf\.py|main\.(?:go|rs)|configure\.ac|[^/]*\.(?:m4|rake))\Z"
 )
 # Options that name a program to run, or are one.
 _CODE = lazy(r"--?(?:python-executable|init-hook|node-options|lua-filter|fplugin|vettool|eval|script-shell)\b")

@@ -2,6 +2,7 @@
 
 import posixpath
 import re
+import sys
 
 from .arguments import Call, apply_options, apply_role, nothing_elsewhere, sorted_arguments, told_by_the_line
 from .patterns import lazy
@@ -278,6 +279,9 @@ def python(walk: Walk, call: Call) -> None:
 
 
 def module(walk: Walk, call: Call, name: str, words: list[Field]) -> None:
+    made = {posixpath.basename(one.path) for one in walk.findings.values() if one.access == "write"}
+    if any(text.removesuffix(".py") in (*sys.stdlib_module_names, name.partition(".")[0]) for text in made):
+        walk.doubt(f"the module {name} may import what this line has written itself")
     if name in ("pip", "uv", "pytest", "coverage"):
         walk.call([Field(name), *words], outside(call.shell))
     elif name in ("venv", "virtualenv"):
@@ -319,7 +323,7 @@ def interpreter(walk: Walk, call: Call) -> None:
     texts = [field.text for field in call.operands if field.known]
     if texts and len(texts) == len(call.operands) and set(texts) <= {"-v", "-V", "--version", "version"}:
         return
-    if call.name == "node" and texts[:1] == ["--check"]:
+    if call.name == "node" and texts[:1] == ["--check"] and len(call.operands) == 2:
         return
     what = repr(call.operands[0].shown) if call.operands else "what it reads from its input"
     walk.doubt(f"{call.name} runs {what}, and what that does is not known")

@@ -89,6 +89,7 @@ ROWS: dict[str, str] = {
     "shuf": "-erz -i:n -n:n -o:w --output=w --echo --input-range=n --head-count=n --random-source=r --repeat @r",
     "xxd": "-abCdeEipPrRu -c:n -g:n -l:n -n:n -o:n -s:n @rw",
     "tree": "-o:w -R:q + @r",
+    "base64": "-o:w + @r",  # as macOS has it
     "less": "-o:w -O:w --log-file=w --LOG-FILE=w -k:q -t:q -T:q --lesskey-file=q --lesskey-src=q --tag=q --cmd=q + @r "
     "!less",
     "bat": "--pager=q --config-file=q --target=q + @r",
