@@ -17,8 +17,8 @@ ROOT = "/sys/fs/cgroup"
 PREFIX, NEW = "site-", 60.0  # of tenants' users; seconds
 CONTROLLERS = ("cpu", "memory", "pids")
 # Of all tenants together, in version 1, where their group may stand beside single processes of 1024 each, of which one
-# is the service: as much as one process on each processor. More, and tenants that are busy starve who serves all.
-WEIGHT = 1024 * (os.cpu_count() or 1)
+# is the service: as much as two processes on each processor. More, and tenants that are busy starve who serves all.
+WEIGHT = 2048 * (os.cpu_count() or 1)
 # a limit of a tenant: its controller, and its file in version 1 and 2
 FILES = {
     "memory": ("memory", "memory.limit_in_bytes", "memory.max"),
