@@ -230,6 +230,19 @@ def test_an_alias_points_at_a_record_beside_it(hosting: Hosting) -> None:
         os.unlink(f"{hosting.records}/alias.test.json")
 
 
+def test_somebody_else_who_makes_a_user_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Programs that change users say so and give up; what is wrong otherwise is said at once."""
+    script = '#!/bin/sh\n[ -e "$1" ] && exit 0\n: > "$1"\necho "useradd: cannot lock /etc/passwd; $2" >&2\nexit 1\n'
+    (tmp_path / "useradd").write_text(script)
+    (tmp_path / "useradd").chmod(0o755)
+    monkeypatch.setattr(life, "SYSTEM_PATH", str(tmp_path))
+    life._call("useradd", f"{tmp_path}/once", "try again later.")
+    assert (tmp_path / "once").exists()
+    monkeypatch.setattr(life, "LOCKED", "another word")
+    with pytest.raises(TenantError, match="cannot lock"):
+        life._call("useradd", f"{tmp_path}/twice", "try again later.")
+
+
 def test_readers_see_whole_records(hosting: Hosting) -> None:
     made = hosting.create("a")
     stop, faults = threading.Event(), []

@@ -30,7 +30,8 @@ ARCHIVE = ".archive"
 # Above the people of a host and below what systemd gives away: the range of system users holds 900 of them at most.
 IDS = ("40000", "59999")
 NOLOGIN = "/usr/sbin/nologin"
-PATIENCE = 10.0  # seconds for killed processes to be gone
+PATIENCE = 10.0  # seconds for killed processes to be gone, and for others to have made their users
+LOCKED = "cannot lock"  # what passwd's programs say when somebody else makes or removes a user
 SYSTEM_PATH = "/usr/sbin:/usr/bin:/sbin:/bin"
 
 
@@ -242,15 +243,20 @@ def _call(program: str, *words: str, out: int = subprocess.DEVNULL, keep: int | 
     found = shutil.which(program, path=SYSTEM_PATH)
     if found is None:
         raise TenantError(TenantFault.FAILED, program, "is not installed", hint="it comes with passwd, or with tar")
-    done = subprocess.run(
-        [found, *words],
-        stdin=subprocess.DEVNULL,
-        stdout=out,
-        stderr=subprocess.PIPE,
-        env={"PATH": SYSTEM_PATH, "LC_ALL": "C"},
-        pass_fds=() if keep is None else (keep,),
-        check=False,
-    )
-    if done.returncode:
+    until = time.monotonic() + PATIENCE
+    while True:
+        done = subprocess.run(
+            [found, *words],
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=subprocess.PIPE,
+            env={"PATH": SYSTEM_PATH, "LC_ALL": "C"},
+            pass_fds=() if keep is None else (keep,),
+            check=False,
+        )
         said = done.stderr.decode(errors="replace").strip().splitlines()[-1:]
-        raise TenantError(TenantFault.FAILED, program, said[0] if said else f"exited with {done.returncode}")
+        if not done.returncode:
+            return
+        if not said or LOCKED not in said[0] or time.monotonic() > until:
+            raise TenantError(TenantFault.FAILED, program, said[0] if said else f"exited with {done.returncode}")
+        time.sleep(0.1)
