@@ -144,6 +144,7 @@ class Log:
         self._mutex = _thread.allocate_lock()
         self._head = self._file = self._at = -1
         self._number = 0  # of the file that is open
+        self._last: tuple[bytes, Position] = b"", START  # the head as we wrote it: most often nobody else did since
         self._open()
 
     def _open(self) -> None:
@@ -184,7 +185,8 @@ class Log:
 
     def _go_on(self) -> Position:
         """Where the next line goes, and the file for it open. What is not as the head says is put right, and told."""
-        at = read_head(os.pread(self._head, _HEAD_BYTES + 1, 0))
+        said = os.pread(self._head, _HEAD_BYTES + 1, 0)
+        at = self._last[1] if said and said == self._last[0] else read_head(said)
         if at is None:
             return self._start()
         size = self._turn_to(at.file)
@@ -281,3 +283,4 @@ class Log:
         data = b"%010d %016d %016d %b\n" % (at.file, at.number, at.size, at.hash.encode())
         if os.pwrite(self._head, data, 0) != len(data):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), f"{self.directory}/{HEAD}")
+        self._last = data, at
