@@ -156,7 +156,6 @@ class Prepared:
         self.timeout, output = limits.get("timeout"), limits.get("output")
         self.output = None if output is None else int(output)
         self.required = [gap for gap in self.walls.gaps if gap.need is Need.REQUIRED]
-        self.has_view = plan.has_view(self.host)
         # A group is made for one run; and of the end of a standby a warden tells us.
         self.can_stand_by = self.walls.has_warden and not (self.walls.controllers or self.walls.asks)
         doors = self.agent or self.proxies or plan.doors(self.policy, self.host)

@@ -303,10 +303,10 @@ class Living:
         """The most that may be written to 1 and 2."""
         return self._made.output
 
-    def renew(self, is_over: bool = False) -> None:
-        """Have the next one ready. Two processes that are being made slow each other down, so it is asked for when the
-        run is over; but a view takes longer to make than a caller takes to come again."""
-        if self._inherited and is_over != self._made.has_view:
+    def renew(self) -> None:
+        """Have the next one ready. It is made while the command runs, for a caller who comes again at once takes less
+        time than that."""
+        if self._inherited:
             self._made.renew_standby(self._inherited)
 
     def is_stale(self, ending: Ending) -> bool:
@@ -329,13 +329,15 @@ class Living:
         denials = [_denial(made, made.walls.watched[row]) for row in self.launch.denied]
         seen, lost = self.launch.observed() if made.walls.observe else ([], 0)
         denials += [_refused(made, one) for one in seen if one.verdict == "refused"]
-        self.renew(is_over=True)
+        seconds = time.monotonic() - self._started
+        if seconds > enforce.Standby.SECONDS:  # the one that was asked for is gone
+            self.renew()
         refused, signed = self._passage.told() if self._passage else ((), ())
         found = Outcome(
             ending,
             made.walls.in_force,
             made.walls.gaps,
-            time.monotonic() - self._started,
+            seconds,
             out,
             err,
             (*denials, *refused),

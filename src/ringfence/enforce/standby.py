@@ -52,7 +52,8 @@ class Nursery:
     def ask(self, most: int = 1) -> None:
         """Have one more stand by, if fewer than so many do. Raises OSError when the nursery is gone."""
         with self._lock:
-            if len(self._asked) < most:
+            since = time.monotonic() - Standby.SECONDS  # who waits for longer has gone, or will have
+            if sum(asked > since for asked in self._asked) < most:
                 self._ask()
 
     def _ask(self) -> None:
@@ -69,7 +70,7 @@ class Nursery:
                     self._ask()
                 since = self._asked.popleft()
             standby = self._receive()
-            if not was_asked or time.monotonic() - since < Standby.MILLISECONDS * 0.0009:
+            if not was_asked or time.monotonic() - since < Standby.SECONDS:
                 return standby
             standby.close()
 
@@ -101,6 +102,7 @@ class Standby:
     """An enactor behind its walls. It serves once, and ends by itself after a moment or when we are gone."""
 
     MILLISECONDS = 1000
+    SECONDS = MILLISECONDS * 0.0009  # so long it is relied on
     LONGEST = 1 << 16  # bytes of the command's own plan
 
     def __init__(self, launched: Launch, request: _socket.socket, is_told: bool) -> None:

@@ -192,6 +192,7 @@ class Standby:
     """Never made here."""
 
     LONGEST = 0
+    SECONDS = 0.0
 
     def close(self) -> None:
         """There is nothing to let go."""
