@@ -51,6 +51,12 @@ def name(path: str) -> str:
     return os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path))
 
 
+def circling(path: str) -> set[str]:
+    """The links on the way that lead to themselves."""
+    links = links_on(path)
+    return {link for link in links if links.count(link) > 1}
+
+
 def mounted(step: Step) -> list[str]:
     """Where a step mounts something: by ourselves, or by bubblewrap and looked at afterwards."""
     if step.kind not in (StepKind.MOUNT, StepKind.VERIFY):
@@ -172,6 +178,8 @@ class Oracle:
             return True
         if self.is_named_nothing(place):
             return True  # a grant without effect, so that the private directory it names stays as it is
+        if self.viewed and any(self.is_private(os.path.dirname(link)) for link in circling(question.path)):
+            return True  # the private directory does not have a link that leads to itself, but the way to its mask
         rule = self.decision(access, place).rule
         if rule is None:
             rule = Rule(access, Verdict.DENY, "/", Origin("nobody"))
@@ -188,6 +196,8 @@ class Oracle:
         if question.other:
             places.append(name(question.other))
         if any(self.is_late(access, place) for place in places for access in Access):
+            return True
+        if any(self.said(f"{place} changed or opened") for place in places):
             return True
         if any(self.is_private(place) for place in places):
             # The run's own directory does not have the host's things; without a view it is refused whole.

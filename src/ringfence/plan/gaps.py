@@ -150,6 +150,22 @@ def link_gaps(policy: Policy, disk: Disk, held: Set[str] = frozenset(), kept: Co
     ]
 
 
+def closed_gaps(policy: Policy, disk: Disk) -> list[Gap]:
+    """Directories that let nobody look into them, with something denied below: they are closed whole, and so stay as
+    they are where the judge would let the command change them."""
+    denied = [rule for rule in policy.rules if rule.verdict is Verdict.DENY and not rule.glob]
+    closed = {disk[rule.path].closed: rule for rule in denied if disk[rule.path].closed}
+    if not closed:
+        return []
+    roots = {disk[rule.path].path for rule in policy.rules if is_allow_write(rule)}
+    why = "nobody can look into it, and something is denied below: it is closed whole"
+    return [
+        Gap(f"{path} changed or opened", why, Need.WANTED, rule.origin, f"chmod u+rx {path}")
+        for path, rule in closed.items()
+        if is_any_below((path,), roots)
+    ]
+
+
 def name_gaps(policy: Policy, disk: Disk) -> list[Gap]:
     """Denied files that have other names: those are judged by themselves."""
     return [

@@ -27,7 +27,7 @@ from ..model import (
 )
 from . import allowlist, caches, crowds, inside, landlock, limits, patterns, table, view
 from .aliases import upwards
-from .gaps import asking_gaps, folding_gaps, glob_gaps, grant_gaps, kernel_gaps, name_gaps
+from .gaps import asking_gaps, closed_gaps, folding_gaps, glob_gaps, grant_gaps, kernel_gaps, name_gaps
 from .means import is_root_hidden, with_view, without_view
 from .network import is_asked, network_gaps, wants_datagrams
 from .own import own_steps
@@ -192,6 +192,7 @@ def make_walls(
         folding_gaps(found, disk, many)
         + glob_gaps(policy, disk, held)
         + name_gaps(policy, disk)
+        + closed_gaps(policy, disk)
         + crowds.gaps(many)
         + grant_gaps(asked, disk)
     )
