@@ -28,3 +28,16 @@ def test_nobody_is_slowed_by_being_of_the_same_user(field: Field) -> None:
     seen = field.program(field.ground(), program)
 
     assert seen.answers == {"priority of a user": "EPERM"}
+
+
+def test_the_warden_is_not_starved_by_its_own_run(field: Field) -> None:
+    program = """
+for name, pid in (("warden", os.getppid()), ("own", 0)):
+    attempt(name + " policy", lambda pid=pid: os.sched_setscheduler(pid, os.SCHED_BATCH, os.sched_param(0)))
+    attempt(name + " processors", lambda pid=pid: os.sched_setaffinity(pid, os.sched_getaffinity(0)))
+"""
+    seen = field.program(field.ground(), program)
+
+    assert seen.answers == {
+        "warden policy": "EPERM", "warden processors": "EPERM", "own policy": "done", "own processors": "done",
+    }  # fmt: skip

@@ -298,6 +298,14 @@ static int is_about_thread(int number)
 	       number == __NR_sched_setattr;
 }
 
+/* Whether a thread is the run's own: neither a stranger's, nor ours, nor of the process that watches us. 0 is whoever asks. */
+static int is_of_the_run(int32_t thread)
+{
+	const int is_watcher = thread == born.watchers[0] || thread == born.watchers[1];
+
+	return !thread || (!is_watcher && !CALL(kill, thread, 0, 0, 0, 0));
+}
+
 /* What we only hear of in its turn, after what we had open is closed: see answer_with_new. A change of what is there is
  * ours to make where something is judged, told or asked of it. */
 static int is_in_turn(int number)
@@ -361,7 +369,7 @@ static void serve(void)
 		return;
 	}
 	if (is_about_thread(notice.data.nr)) {
-		answer = CALL(kill, (int32_t)notice.data.args[0], 0, 0, 0, 0) ? -E_PERM : 0;
+		answer = is_of_the_run((int32_t)notice.data.args[0]) ? 0 : -E_PERM;
 		answer_by(&asked, answer, answer ? 0 : (uint32_t)SECCOMP_USER_NOTIF_FLAG_CONTINUE);
 		return;
 	}
@@ -389,6 +397,8 @@ static void open_broker(void)
 {
 	born.umask = born.current = (uint32_t)CALL(umask, 077, 0, 0, 0, 0);
 	CALL(umask, born.umask, 0, 0, 0, 0);
+	born.watchers[0] = CALL(getpid, 0, 0, 0, 0, 0);
+	born.watchers[1] = CALL(getppid, 0, 0, 0, 0, 0);
 }
 
 #endif
