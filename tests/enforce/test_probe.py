@@ -52,6 +52,8 @@ def test_probe_finds_what_the_kernel_has() -> None:
         namespaces_why=host.namespaces_why,
         detached_mounts=host.detached_mounts,
         fresh_proc=host.fresh_proc,
+        core_limit=host.core_limit,
+        core_handler=host.core_handler,  # which another test sets for the whole machine, perhaps now
         enactor=Enactor.NATIVE,
         kernel=os.uname().release,
         uid=os.geteuid(),
