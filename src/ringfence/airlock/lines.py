@@ -33,10 +33,6 @@ class Lines:
     def fileno(self) -> int:
         return self.socket.fileno()
 
-    @property
-    def owes(self) -> bool:
-        return bool(self._owed)
-
     def read(self) -> list[Line] | None:
         """The lines that are there; None: there will be no more. What is no object is left out."""
         try:
