@@ -6,6 +6,7 @@ from pathlib import Path
 from tests.attacks.conftest import Field, Ground
 
 PROGRAM = """
+import fcntl
 canary = OUTSIDE + "/canary"
 def by_descriptor(change):
     fd = os.open(canary, os.O_RDONLY)
@@ -22,8 +23,9 @@ attempt("fchmod", lambda: by_descriptor(lambda fd: os.fchmod(fd, 0o777)))
 attempt("fchown", lambda: by_descriptor(lambda fd: os.fchown(fd, os.getuid(), -1)))
 attempt("futimens", lambda: by_descriptor(lambda fd: os.utime(fd, (1, 1))))
 attempt("fsetxattr", lambda: by_descriptor(lambda fd: os.setxattr(fd, "user.y", b"1")))
-attempt("set flags", lambda: by_descriptor(lambda fd: __import__("fcntl").ioctl(fd, 0x40086602, b"\\x40" + bytes(7))))
-if EXTRA[0]: attempt("set version", lambda: by_descriptor(lambda fd: __import__("fcntl").ioctl(fd, 0x40087602, b"\\x07" + bytes(7))))
+attempt("set flags", lambda: by_descriptor(lambda fd: fcntl.ioctl(fd, 0x40086602, b"\\x40" + bytes(7))))
+if EXTRA[0]:
+    attempt("set version", lambda: by_descriptor(lambda fd: fcntl.ioctl(fd, 0x40087602, b"\\x07" + bytes(7))))
 attempt("a protected file of the workspace", lambda: os.chmod("rules", 0o777))
 """
 
