@@ -31,7 +31,7 @@ check: lint types unit
 # Two at a time, each file as a whole. Five hundred runs at once have the machine and a process to themselves.
 test: lint types
 	$(PYTEST) tests/test_start.py
-	$(PYTEST) -n 2 --dist loadfile --ignore=tests/test_start.py
+	$(PYTEST) -n 2 --dist loadfile --ignore=tests/test_start.py --cache-clear || $(BIN)/python scripts/again $$?
 
 lint: setup-test
 	$(BIN)/python -m ruff check .
