@@ -126,7 +126,7 @@ _HOMES = {
     "git": "git",
     **dict.fromkeys(("sed", "awk", "sqlite", "find"), "languages"),
     **dict.fromkeys("env xargs shell python interpreter pip unknown after after1 lock watch sudo".split(), "others"),
-    **dict.fromkeys("make cmake npm pytest cargo go uv coverage".split(), "others"),
+    **dict.fromkeys("make cmake npm installing pytest cargo go uv coverage".split(), "others"),
 }
 
 

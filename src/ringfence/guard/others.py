@@ -350,8 +350,8 @@ def cmake(walk: Walk, call: Call) -> None:
 
 
 _NPM_OUTSIDE = frozenset(
-    "config c ln setup env login adduser logout link unlink publish token owner set completion global "
-    "self-update".split()
+    "config c ln setup env login adduser logout link unlink publish unpublish deprecate "
+    "dist-tag access team token owner set completion global self-update".split()
 )
 
 
@@ -361,6 +361,20 @@ def npm(walk: Walk, call: Call) -> None:
         walk.doubt(f"{call.name} changes what lies outside the project")
     if words and words[0] in ("exec", "x", "dlx", "node", "create", "init", "explore"):
         walk.doubt(f"{call.name} {words[0]} runs what it is told")
+
+
+_OUTSIDE = {
+    "cabal": ("install",),
+    "dotnet": ("tool", "nuget", "workload"),
+    "gradle": ("publishToMavenLocal", "publish"),
+    "mix": ("archive.install", "escript.install", "local.hex", "local.rebar", "hex.publish"),
+}
+
+
+def installing(walk: Walk, call: Call) -> None:
+    """A tool of the project, some of whose words are for the whole account."""
+    if any(not field.known or field.text in _OUTSIDE[call.name] for field in call.operands):
+        walk.doubt(f"{call.name} changes what lies outside the project")
 
 
 def pytest(walk: Walk, call: Call) -> None:
@@ -423,6 +437,7 @@ HANDLERS = {
     "npm": npm,
     "pytest": pytest,
     "cargo": cargo,
+    "installing": installing,
     "go": go,
     "uv": uv,
     "coverage": coverage,

@@ -88,6 +88,9 @@ ROWS: dict[str, str] = {
     "--skip-chars=n --check-chars=n --group? --zero-terminated @rw",
     "shuf": "-erz -i:n -n:n -o:w --output=w --echo --input-range=n --head-count=n --random-source=r --repeat @r",
     "xxd": "-abCdeEipPrRu -c:n -g:n -l:n -n:n -o:n -s:n @rw",
+    "lsof": "-D:q + @r",
+    "date": "-s:q --set=q + @n",
+    "hostname": "-F:q --file=q -b:q + @q",
     "tree": "-o:w -R:q + @r",
     "base64": "-o:w + @r",  # as macOS has it
     "less": "-o:w -O:w --log-file=w --LOG-FILE=w -k:q -t:q -T:q --lesskey-file=q --lesskey-src=q --tag=q --cmd=q + @r "
@@ -140,6 +143,7 @@ ROWS: dict[str, str] = {
     "--header=n -X:n --request=n -u:n --user=n -A:n --user-agent=n -b:n --cookie=n -e:n --referer=n -F:n --form=n -x:n "
     "--proxy=n -m:n --max-time=n -r:n --range=n -E:n --cert=n --key=r --cacert=r --retry=n --connect-timeout=n "
     "--resolve=n --url=n --netrc-file=r -C:n -y:n -Y:n -z:n -Q:n -P:n -t:n --engine=q --ssl-sessions=w --ftp-port=n "
+    "--unix-socket=q --abstract-unix-socket=q "
     "+ @n !curl",
     "wget": "-O:w --output-document=w -P:w --directory-prefix=w -o:w -a:w --output-file=w --append-output=w -i:r "
     "--input-file=r -e:q --execute=q --config=q --save-cookies=w --load-cookies=r --warc-file=w --warc-tempdir=w "
@@ -195,6 +199,7 @@ ROWS: dict[str, str] = {
     **dict.fromkeys(("nyc", "c8"), "^ ~ !after"),
     **dict.fromkeys(("pip", "pip3", "pipx"), "!pip"),
     "uv": "~ --directory=d --project=d --cache-dir=w -o:w --output-file=w --target=w --prefix=w !uv",
+    **dict.fromkeys(("cabal", "dotnet", "gradle", "mix"), "~ !installing"),
     "composer": "~ -d:d --working-dir=d !npm",
     "bundle": "~ --path=w !uv",
     "terraform": "~ -chdir:d -out:w -state:w -state-out:w -backup:w",
