@@ -54,6 +54,13 @@ def settled() -> Generator[None, None, None]:
         yield
 
 
+@pytest.fixture
+def unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is prepared is kept for as long as a test takes: on a busy machine the four runs after which enactors stand
+    by took longer than it is relied on otherwise."""
+    monkeypatch.setattr("ringfence.keep.FRESH_SECONDS", 600.0)
+
+
 class Unmet(NamedTuple):
     """Why a test cannot run here."""
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from tests.looking import until
 
 import ringfence
 from ringfence import enforce, keep
@@ -58,7 +59,7 @@ class Place:
 
 
 @pytest.fixture
-def place(tmp_path: Path, settled: None) -> Iterator[Place]:
+def place(tmp_path: Path, settled: None, unhurried: None) -> Iterator[Place]:
     """A place where the next run comes from a nursery."""
     keep.forget_all()
     made = Place(tmp_path)
@@ -245,11 +246,10 @@ def taken_off(place: Place, target: Path) -> bool:
     living: list[enforce.Launch] = []
     began = place.workspace / "began"
     began.unlink(missing_ok=True)
-    run = threading.Thread(target=lambda: place.run("echo > began; exec sleep 30", on_start=living.append))
+    run = threading.Thread(target=lambda: place.run("echo > began; exec sleep 50", on_start=living.append))
     run.start()
-    while not began.exists() and run.is_alive():
-        time.sleep(0.01)
-    pid = inmost(living[0].process.pid)
+    assert until(began.exists)
+    pid = inmost(living[-1].process.pid)
     try:
         done = subprocess.run([sys.executable, "-c", TAKE_OFF, str(pid), str(target)], capture_output=True, check=True)
     finally:
@@ -261,9 +261,16 @@ def taken_off(place: Place, target: Path) -> bool:
 
 
 def inmost(pid: int) -> int:
-    """The last of a row of only children."""
-    while children := Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
-        pid = int(children[0])
+    """The command, which is the last of a row of only children."""
+
+    def below() -> bool:
+        nonlocal pid
+        if Path(f"/proc/{pid}/comm").read_text() == "sleep\n":
+            return True
+        pid = int([str(pid), *Path(f"/proc/{pid}/task/{pid}/children").read_text().split()][-1])
+        return False
+
+    assert until(below)
     return pid
 
 

@@ -147,7 +147,9 @@ NOTHING: contextlib.AbstractContextManager[None] = contextlib.nullcontext()
 
 # How a step says that the disk is not as it was when we looked.
 SWAPPED = (errno.ESTALE, errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
-LOOKS = 5  # at it, until the enactor finds what we saw: directories of the system are busy at times
+# At it, until the enactor finds what we saw, each after a longer wait: whoever makes a user is busy in /etc for a tenth
+# of a second and more.
+PAUSES = (0.0, 0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64)
 
 
 def run(
@@ -189,7 +191,9 @@ def run(
     job = msgspec.structs.replace(job, asking=ask) if ask else job
     begun = time.time_ns()
     with Record(request, argv, job.environ) as record:
-        for _ in range(LOOKS):
+        for pause in PAUSES:
+            if pause:
+                time.sleep(pause)
             outcome = _attempt(job, on_output, timeout, on_start, record, on_denial)
             if not was_swapped(job, outcome.ending):
                 break

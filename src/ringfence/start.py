@@ -15,7 +15,7 @@ import msgspec
 from . import policy
 from .model import Asking, Outcome
 from .record import Record
-from .run import LOOKS, STREAM_NAMES, Job, Living, check_words, launch, make_job, make_request, with_limits
+from .run import PAUSES, STREAM_NAMES, Job, Living, check_words, launch, make_job, make_request, with_limits
 
 HELD = 1 << 20  # of output that nobody has asked for yet, and of input that the command has not read yet
 
@@ -214,11 +214,19 @@ async def start(
     job = msgspec.structs.replace(job, asking=ask) if ask else job
     finish = not isinstance(input, Input)
     with Record(job.request, argv, job.environ) as record:
-        for left in reversed(range(LOOKS)):
+        for pause in PAUSES:
+            if pause:
+                await _sleep(pause)
             async with _attempt(job, timeout, finish, record) as running:
-                if not await running.is_stale() or not left:
+                if not await running.is_stale() or pause == PAUSES[-1]:
                     yield running
                     return
+
+
+async def _sleep(seconds: float) -> None:
+    import asyncio
+
+    await asyncio.sleep(seconds)
 
 
 @contextlib.asynccontextmanager

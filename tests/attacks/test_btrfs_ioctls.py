@@ -4,7 +4,7 @@ There is no btrfs here, so the proof is who answers: bare the kernel looks at th
 nobody comes so far.
 """
 
-from tests.attacks.conftest import Field, bare, nothing
+from tests.attacks.conftest import Field, bare_once, nothing
 
 PROGRAM = """
 for name, number in (
@@ -21,7 +21,7 @@ for name, number in (
 
 
 def test_calls_that_make_trees_are_closed_by_number(field: Field) -> None:
-    outside = bare(PROGRAM, nothing, False)[0].answers
+    outside = bare_once(PROGRAM, nothing, False)[0].answers
     inside = field.program(field.ground(), PROGRAM).answers
 
     assert set(outside.values()) == {"EBADF"}

@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from pathlib import Path
 
 import pytest
@@ -265,8 +264,7 @@ def test_writers_killed_at_any_moment_leave_a_chain_with_everything_they_reporte
         writers = [writer(place, f"{turn}{letter}", 100_000) for letter in "abc"]
         outputs = [process.stdout for process in writers if process.stdout]
         for output in outputs:
-            output.readline()
-        time.sleep(0.1)
+            reported += [output.readline().decode().strip() for _ in range(20)]
         for process in writers:
             process.send_signal(signal.SIGKILL)
         for process, output in zip(writers, outputs, strict=True):

@@ -10,6 +10,7 @@ from pathlib import Path
 import msgspec
 import pytest
 from tests.enforce.test_broker import AS_PLAIN, NOBODY
+from tests.looking import PATIENCE, children
 
 import ringfence
 from ringfence import enforce
@@ -149,9 +150,7 @@ def test_a_plan_with_write_rules_alone_traps_no_read(workspace: Path) -> None:
 
     def hear(_: str, data: bytes) -> None:
         if not said:
-            while not wardens:  # the kernel's list may miss one now and then
-                children = Path(f"/proc/{outer[0]}/task/{outer[0]}/children").read_text()
-                wardens.extend(int(child) for child in children.split())
+            wardens.extend(children(outer[-1]))  # of the last: what was refused for a change in /etc is begun again
             os.kill(wardens[0], signal.SIGSTOP)
             (workspace / "go").touch()
         elif len(said) == 1:  # at the third the run may be over
@@ -175,8 +174,9 @@ def test_a_standby_opens_what_it_is_given_and_the_warden_stays_closed(workspace:
     owners: list[int] = []
 
     def hear(_: str, data: bytes) -> None:
-        (warden,) = Path(f"/proc/{outer[-1]}/task/{outer[-1]}/children").read_text().split()
+        (warden,) = children(outer[-1])
         owners.append(os.stat(f"/proc/{warden}/environ").st_uid)
+        (workspace / "seen").touch()
 
     def started(launched: enforce.Launch) -> None:
         outer.append(launched.process.pid)
@@ -186,9 +186,10 @@ def test_a_standby_opens_what_it_is_given_and_the_warden_stays_closed(workspace:
     os.dup2(null, 0)
     try:
         for _ in range(5):
+            (workspace / "seen").unlink(missing_ok=True)
             ringfence.run(
-                ["sh", "-c", "echo; sleep 0.1"], workspace=str(workspace), flags=flags(workspace),
-                on_start=started, on_output=hear,
+                ["sh", "-c", "echo; until test -e seen; do :; done"], workspace=str(workspace),
+                flags=flags(workspace), timeout=PATIENCE, on_start=started, on_output=hear,
             )  # fmt: skip
     finally:
         os.dup2(kept, 0)

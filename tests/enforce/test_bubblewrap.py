@@ -10,13 +10,14 @@ import signal
 import stat
 import subprocess
 import sys
+import tempfile
 import threading
-import time
 from pathlib import Path
 
 import msgspec
 import pytest
 from tests.enforce.conftest import SECONDS, Site, Walls, bare, launched
+from tests.looking import until
 
 from ringfence import enforce
 from ringfence.enforce import bubblewrap
@@ -71,8 +72,8 @@ def test_where_it_may_not_make_namespaces_either_its_own_words_say_why() -> None
 def test_a_program_that_others_could_have_changed_is_not_used(
     monkeypatch: pytest.MonkeyPatch, mode: int, owner: int
 ) -> None:
-    directory = Path("/opt/ringfence-test")
-    directory.mkdir(mode=0o755)
+    directory = Path(tempfile.mkdtemp(dir="/opt"))
+    directory.chmod(0o755)
     try:
         program = directory / "bwrap"
         shutil.copy("/usr/bin/bwrap", program)
@@ -199,10 +200,13 @@ def is_alive(marker: str) -> bool:
 
 
 def gone(marker: str) -> bool:
-    until = time.monotonic() + 5
-    while is_alive(marker) and time.monotonic() < until:
-        time.sleep(0.02)
-    return not is_alive(marker)
+    return until(lambda: not is_alive(marker))
+
+
+@pytest.fixture
+def word() -> str:
+    """A number of seconds that nobody else sleeps."""
+    return str(91_000_000_000 + int.from_bytes(os.urandom(4), "little"))
 
 
 def started(site: Site, marker: str) -> Plan:
@@ -212,21 +216,18 @@ def started(site: Site, marker: str) -> Plan:
 
 
 def wait_for(path: Path) -> None:
-    until = time.monotonic() + SECONDS
-    while not path.exists() and time.monotonic() < until:
-        time.sleep(0.01)
-    assert path.exists()
+    assert until(path.exists)
 
 
-def test_when_its_own_process_is_killed_everything_ends(site: Site) -> None:
-    plan = started(site, "91827361")
+def test_when_its_own_process_is_killed_everything_ends(site: Site, word: str) -> None:
+    plan = started(site, word)
     with enforce.start(plan, enforce.encode(plan.steps), capture=True, feed=True) as launch:
         wait_for(site.made)
         os.kill(launch.process.pid, signal.SIGKILL)
         ending, _, _ = launch.wait(SECONDS)
 
     assert ending == Signalled(signal.SIGKILL)
-    assert gone("91827361")
+    assert gone(word)
 
 
 def test_signals_to_its_own_process_do_not_end_the_run(site: Site) -> None:
@@ -240,12 +241,12 @@ def test_signals_to_its_own_process_do_not_end_the_run(site: Site) -> None:
     assert ending == Exited(7)
 
 
-def test_leaving_the_launch_ends_everything(site: Site) -> None:
-    plan = started(site, "91827362")
+def test_leaving_the_launch_ends_everything(site: Site, word: str) -> None:
+    plan = started(site, word)
     with enforce.start(plan, enforce.encode(plan.steps), capture=True, feed=True):
         wait_for(site.made)
 
-    assert gone("91827362")
+    assert gone(word)
 
 
 def test_the_thread_that_started_it_may_end(site: Site) -> None:
@@ -272,8 +273,8 @@ def test_the_command_has_the_signals_and_streams_it_would_have_had(site: Site) -
 @pytest.mark.needs_root
 def test_a_setuid_bubblewrap_builds_the_same_view(site: Site) -> None:
     """As Debian once had it. Not for uid 65534, which it maps twice, and then waits for itself for ever."""
-    directory = Path("/opt/ringfence-setuid")
-    directory.mkdir(mode=0o755)
+    directory = Path(tempfile.mkdtemp(dir="/opt"))
+    directory.chmod(0o755)
     try:
         program = directory / "bwrap"
         shutil.copy("/usr/bin/bwrap", program)

@@ -2,11 +2,11 @@
 
 import contextlib
 import sys
-import time
 from pathlib import Path
 
 import msgspec
 import pytest
+from tests.looking import until
 
 from ringfence import plan
 from ringfence.enforce import macos
@@ -138,10 +138,7 @@ def test_leaving_it_ends_its_group(tmp_path: Path) -> None:
         pass
 
     assert launch.process.returncode == -15
-    until = time.monotonic() + 5
-    while not is_gone(launch.process.pid) and time.monotonic() < until:
-        time.sleep(0.01)  # its reaper takes a moment
-    assert is_gone(launch.process.pid)
+    assert until(lambda: is_gone(launch.process.pid))  # its reaper takes a moment
 
 
 def test_links_are_seen_on_the_way(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ import msgspec
 import pytest
 from tests.enforce.conftest import WALLS, Site, Walls, rule
 from tests.enforce.test_faults import Faulty
+from tests.looking import PATIENCE, children, until
 
 from ringfence import enforce
 from ringfence.enforce import enactor, wire
@@ -71,12 +72,7 @@ def left(marker: str) -> list[int]:
 
 
 def is_gone(marker: str) -> bool:
-    until = time.monotonic() + 5
-    while left(marker):
-        if time.monotonic() > until:
-            return False
-        time.sleep(0.01)
-    return True
+    return until(lambda: not left(marker))
 
 
 @pytest.fixture
@@ -88,11 +84,6 @@ def marker(site: Site) -> Iterator[str]:
         os.kill(pid, signal.SIGKILL)
 
 
-def children(pid: int) -> list[int]:
-    path = Path(f"/proc/{pid}/task/{pid}/children")
-    return [int(word) for word in path.read_text().split()] if path.exists() else []
-
-
 @pytest.mark.parametrize("walls", WALLS)
 def test_whoever_dies_at_any_step_nobody_is_left(
     site: Site, walls: Walls, faulty: Opened, marker: str, monkeypatch: pytest.MonkeyPatch
@@ -101,7 +92,7 @@ def test_whoever_dies_at_any_step_nobody_is_left(
     for number in range(len(plan.steps)):
         monkeypatch.setattr(enactor, "open_enactor", lambda number=number: Faulty(faulty, number + DIES))
         with enforce.start(plan, wire.encode(plan.steps), capture=True, feed=True) as launched:
-            launched.process.wait(10)
+            launched.process.wait(PATIENCE)
         assert is_gone(marker), number
         assert not site.made.exists(), number
 
@@ -143,7 +134,7 @@ def test_whoever_is_killed_at_any_moment_nobody_is_left(site: Site, walls: Walls
             if victim == "us":
                 launched._let_go()
             assert is_gone(marker)
-            launched.process.wait(10)
+            launched.process.wait(PATIENCE)
 
 
 def test_somebody_of_the_same_user_outside_lives(site: Site, marker: str) -> None:
@@ -182,7 +173,7 @@ def test_a_warden_that_is_held_up_holds_nobody(site: Site, walls: Walls, marker:
         else:
             os.kill(outer, signal.SIGKILL)
         assert is_gone(marker)
-        launched.process.wait(10)
+        launched.process.wait(PATIENCE)
 
 
 @pytest.mark.parametrize("walls", [wall for wall in WALLS if wall.id in ("detached view", "bubblewrap")])
@@ -196,10 +187,7 @@ def test_a_connection_that_the_command_makes_wait_holds_nobody_up(
     (site.path / "sub" / "hold").write_text(HOLDS_UP)
     plan = site.plan(walls, f"exec python3 sub/hold {marker}")
     with enforce.start(plan, wire.encode(plan.steps), capture=True, feed=True) as launched:
-        until = time.monotonic() + 10
-        while not site.made.exists():  # the warden answers all the same
-            assert time.monotonic() < until
-            time.sleep(0.01)
+        assert until(site.made.exists)  # the warden answers all the same
         launched._let_go()
         assert is_gone(marker)
-        launched.process.wait(10)
+        launched.process.wait(PATIENCE)
