@@ -79,7 +79,7 @@ def tried(*command: str) -> Unmet | None:
     """Whether a command that does nothing works."""
     if shutil.which(command[0]) is None:
         return Unmet(f"{command[0]} is not installed", excused=False)
-    done = subprocess.run(command, capture_output=True, text=True, timeout=20)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
     return Unmet(f"{' '.join(command)}: {done.stderr.strip()}", excused=True) if done.returncode else None
 
 

@@ -90,7 +90,7 @@ class World:
                 env=environ,
                 capture=True,
                 input=b"",
-                timeout=20,
+                timeout=60,
                 as_root=self.walls.who == "root",
                 explain=explain,
             )

@@ -10,7 +10,7 @@ from pathlib import Path
 
 AS_ROOT = ["--as-root"] * (os.geteuid() == 0)
 PYTHON = "/usr/bin/python3"
-SECONDS = 20.0
+SECONDS = 60.0
 # The command line, on a backend that is chosen.
 AS = """
 import msgspec, os, sys

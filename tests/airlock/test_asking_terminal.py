@@ -247,7 +247,7 @@ def test_from_another_terminal(each: Place) -> None:
     watch.sees(rf"read {each.home}/data/two")
     watch.sees(CHOICE)
     watch.type("d\r")
-    out, _ = run.communicate(timeout=20)
+    out, _ = run.communicate(timeout=60)
     assert (run.returncode, out) == (1, "one\n")
     watch.type("\x03")
     assert watch.code() == 0
@@ -266,7 +266,7 @@ def test_from_python(each: Place) -> None:
     assert refused["state"] == "refused"
     said = asking.answer(waiting.run, number, "allow", environ=environ)
     assert (said["state"], said["by"]) == ("answered", "watch")
-    assert run.communicate(timeout=20)[0] == "one\n"
+    assert run.communicate(timeout=60)[0] == "one\n"
     assert asking.waiting(environ) == []
     assert asking.answer(waiting.run, number, "allow", environ=environ)["state"] == "gone"
 
@@ -276,6 +276,6 @@ def test_root_asks_nobody_for_another_owner(place: Place) -> None:
         return  # only root runs for others
     os.chown(place.workspace, 65534, 65534)
     words = place.words("run", "--workspace", str(place.workspace), "--ask", "--", "true")
-    done = subprocess.run(words, env=place.environ(), cwd=place.workspace, capture_output=True, text=True, timeout=20)
+    done = subprocess.run(words, env=place.environ(), cwd=place.workspace, capture_output=True, text=True, timeout=60)
     assert done.returncode == 2
     assert "root asks nobody" in done.stderr

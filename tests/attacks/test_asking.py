@@ -112,7 +112,7 @@ assert libc.prctl(38, 1, 0, 0, 0) == 0 and libc.prctl(22, 2, ctypes.c_char_p(pro
                     time.sleep(0.01)
                 if client is not None:
                     client.send({"state": "hello"})
-                assert process.communicate(timeout=20)[0] == f"{heard}\n"
+                assert process.communicate(timeout=60)[0] == f"{heard}\n"
                 if client is not None:
                     client.close()
     finally:
@@ -129,7 +129,7 @@ def test_a_directory_that_others_can_use_is_refused(tmp_path: Path) -> None:
 def test_a_descriptor_that_is_no_socket_is_refused(place: Place) -> None:
     read, write = os.pipe()
     words = place.run_words("--ask-fd", str(read), "--", "true")
-    done = subprocess.run(words, env=place.environ(), capture_output=True, text=True, pass_fds=[read], timeout=20)
+    done = subprocess.run(words, env=place.environ(), capture_output=True, text=True, pass_fds=[read], timeout=60)
     os.close(read)
     os.close(write)
     assert done.returncode == 2
@@ -139,7 +139,7 @@ def test_a_descriptor_that_is_no_socket_is_refused(place: Place) -> None:
 def test_the_verb_refuses_inside(place: Place) -> None:
     words = place.words("approvals", "watch")
     environ = {**place.environ(), "RINGFENCE": "1"}
-    done = subprocess.run(words, env=environ, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=20)
+    done = subprocess.run(words, env=environ, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=60)
     assert done.returncode != 0
     assert "inside a sandbox" in done.stderr
 

@@ -50,7 +50,7 @@ def test_a_directory_on_a_stream_is_refused(field: Field, flags: int, number: in
     fd = os.open(ground.outside, flags)
     streams: dict[str, int] = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     streams[("stdin", "stdout", "stderr")[number]] = fd
-    done = subprocess.run([*ringfence_words(field.walls), "touch", "ran"], cwd=ground.workspace, timeout=20, **streams)  # type: ignore[call-overload]
+    done = subprocess.run([*ringfence_words(field.walls), "touch", "ran"], cwd=ground.workspace, timeout=60, **streams)  # type: ignore[call-overload]
     os.close(fd)
 
     assert done.returncode != 0

@@ -16,7 +16,7 @@ from ringfence import record, underway
 from ringfence.model.event import Granted, Ran
 
 AS_ROOT = os.geteuid() == 0
-SOON = 20  # seconds, in which everything here has happened
+SOON = 60  # seconds, in which everything here has happened
 
 # Runs one command after the other, each with a word of its own that it writes down.
 LOOP = """

@@ -45,7 +45,7 @@ HARNESS = ROOT / "tests" / "fuzz" / "check_plan.c"
 CFLAGS: tuple[str, ...] = runpy.run_path(str(ROOT / "hatch_build.py"))["CFLAGS"]
 WARNINGS = ("-std=c11", "-g", "-O1", "-Wall", "-Wextra", "-Wconversion", "-Werror", "-fno-strict-aliasing")
 SANITIZED = (*WARNINGS, "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
-SECONDS = 20.0  # nothing here takes one; a hang ends with a signal instead of the whole run
+SECONDS = 60.0  # nothing here takes one; a hang ends with a signal instead of the whole run
 
 Record = tuple[int, int, int, int]
 

@@ -107,7 +107,7 @@ def workspace() -> Iterator[Path]:
 def said(workspace: Path, program: str, **flags: tuple[str, ...]) -> str:
     outcome = ringfence.run(
         ["/usr/bin/python3", "-I", "-S", "-c", program], workspace=str(workspace), cwd=str(workspace), capture=True,
-        flags=ringfence.Flags(cwd=str(workspace), **flags), timeout=20,  # type: ignore[arg-type]
+        flags=ringfence.Flags(cwd=str(workspace), **flags), timeout=60,  # type: ignore[arg-type]
     )  # fmt: skip
     return f"{(outcome.stdout or b'').decode()}{(outcome.stderr or b'').decode()}{outcome.ending}"
 

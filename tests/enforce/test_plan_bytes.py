@@ -49,7 +49,7 @@ class Checker:
         return list(struct.unpack(f"<{len(plans)}q", answers))
 
     def close(self) -> None:
-        self.process.communicate(timeout=20)
+        self.process.communicate(timeout=60)
         assert self.process.returncode == 0, self.report.read_text()
 
 

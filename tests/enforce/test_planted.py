@@ -17,7 +17,7 @@ GIT |= {"GIT_CONFIG_KEY_0": "safe.directory", "GIT_CONFIG_VALUE_0": "*"}
 
 
 def git(where: Path, *words: str) -> None:
-    subprocess.run(["git", *words], cwd=where, env=GIT, check=True, capture_output=True, timeout=20)
+    subprocess.run(["git", *words], cwd=where, env=GIT, check=True, capture_output=True, timeout=60)
 
 
 def nested(workspace: Path) -> Path:
@@ -75,7 +75,7 @@ def workspace(tmp_path: Path) -> Path:
 
 def use(where: Path) -> None:
     """What a person or a prompt does in a directory."""
-    subprocess.run("git status; git add -A", shell=True, cwd=where, env=GIT, capture_output=True, timeout=20)
+    subprocess.run("git status; git add -A", shell=True, cwd=where, env=GIT, capture_output=True, timeout=60)
 
 
 @pytest.mark.parametrize("plant", PLANTS)

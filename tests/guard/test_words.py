@@ -78,7 +78,7 @@ def ours(line: str) -> list[str] | None:
 def bash(line: str) -> list[str]:
     assigned = "; ".join(f"{name}={in_quotes(value)}" for name, value in VALUES.items())
     script = f'{assigned}; args=(); f() {{ args=("$@"); }}; f {line}\nprintf \'%s\\0\' "${{args[@]}}"; echo -n $#'
-    done = subprocess.run(["bash", "-c", script], capture_output=True, timeout=20)
+    done = subprocess.run(["bash", "-c", script], capture_output=True, timeout=60)
     return done.stdout.decode().split("\0")[:-1]
 
 
@@ -96,7 +96,7 @@ def test_arguments_are_those_that_bash_gives(words: list[str]) -> None:
 
 @hypothesis.given(st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=30))
 def test_a_quoted_text_is_one_word_for_bash(text: str) -> None:
-    done = subprocess.run(["bash", "-c", f"printf %s {in_quotes(text)}"], capture_output=True, timeout=20)
+    done = subprocess.run(["bash", "-c", f"printf %s {in_quotes(text)}"], capture_output=True, timeout=60)
 
     assert done.stdout.decode() == text
 

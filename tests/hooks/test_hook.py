@@ -179,7 +179,7 @@ def test_a_hook_that_takes_too_long_denies(root: Path) -> None:
         "hook._answer = lambda *given: time.sleep(20)",
         "sys.exit(hook.main(['codex']))",
     )
-    done = subprocess.run([sys.executable, "-c", "\n".join(lines)], capture_output=True, text=True, timeout=15)
+    done = subprocess.run([sys.executable, "-c", "\n".join(lines)], capture_output=True, text=True, timeout=60)
 
     assert denies(done.returncode, json.loads(done.stdout))
     assert "seconds" in done.stderr
@@ -207,7 +207,7 @@ def test_an_installation_that_is_broken_denies(root: Path) -> None:
         "from ringfence.cli import main",
         "main()",
     )
-    done = subprocess.run([sys.executable, "-c", "\n".join(lines)], input=b"{}", capture_output=True, timeout=15)
+    done = subprocess.run([sys.executable, "-c", "\n".join(lines)], input=b"{}", capture_output=True, timeout=60)
 
     assert denies(done.returncode, json.loads(done.stdout))
     assert b"msgspec" in done.stderr

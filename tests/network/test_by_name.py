@@ -166,7 +166,7 @@ def test_root_dials_for_the_owner_as_the_owner(world: World, web: Web) -> None:
                 found = [(pid, Path(f"/proc/{pid}/cmdline").read_bytes()) for pid in children(process.pid)]
                 gates = [pid for pid, line in found if b"ringfence.gate" in line]
         status = Path(f"/proc/{gates[0]}/status").read_text()
-        said, _ = process.communicate("\n", timeout=20)
+        said, _ = process.communicate("\n", timeout=60)
 
     assert said == f"GET /x good.test:{web.port} \n"
     assert "Uid:\t65534\t65534\t65534\t65534" in status
@@ -412,7 +412,7 @@ sock.sendall(b"x")
 print(sock.recv(1).decode())
 """
     with gate_killed(world, echo, program) as process:
-        out, err = process.communicate("\n", timeout=20)
+        out, err = process.communicate("\n", timeout=60)
 
     assert out.split() == ["ENETDOWN", "x"]  # what stood stands: no byte passes the gate
     assert "the process that dials for the run has ended" in err

@@ -27,7 +27,7 @@ def test_an_allowed_request_is_carried(serve: Serve, web: Web, path: str) -> Non
 
     answer = run.ask("http", get(f"http://{where}{path}", where, CLOSE))
 
-    connection = http.client.HTTPConnection("127.0.0.1", run.ports["http"], timeout=10)
+    connection = http.client.HTTPConnection("127.0.0.1", run.ports["http"], timeout=60)
     connection.request("GET", f"http://{where}{path}")
     assert (status(answer), connection.getresponse().read()) == (200, f"GET {path} {where} ".encode())
     connection.close()

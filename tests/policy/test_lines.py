@@ -151,9 +151,9 @@ def test_any_text_is_walked_as_toml_or_refused(text: str) -> None:
     ids=lambda text: text[:12],
 )
 def test_no_toml_takes_long_to_walk(text: str) -> None:
-    start = time.perf_counter()
+    start = time.process_time()  # however busy the machine is
     try:
         toml_places("p.toml", text)
     except PolicyError:
         pass
-    assert time.perf_counter() - start < 5
+    assert time.process_time() - start < 20

@@ -149,7 +149,7 @@ def browsing() -> Iterator[Browser]:
 
 def _is_up(port: int) -> bool:
     try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/status", timeout=5) as answer:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/status", timeout=30) as answer:
             return bool(json.load(answer)["value"]["ready"]) or _fail("not ready")
     except OSError as error:
         raise LookupError(str(error)) from None

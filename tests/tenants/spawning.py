@@ -59,7 +59,7 @@ class Served:
 
     def close(self) -> None:
         self.process.terminate()
-        _, said = self.process.communicate(timeout=20)
+        _, said = self.process.communicate(timeout=60)
         assert b"Traceback" not in said, said.decode()
         shutil.rmtree(self.top)
 

@@ -126,7 +126,7 @@ def test_a_handshake_has_its_time(hosting: Hosting) -> None:
         (chain, key), port = certificate(spawner.top), free_port()
         options = ("--listen", f"127.0.0.1:{port}", "--certificate", chain, "--key", key)
         with living(spawner, {}, "", *options, before=f"{SHORT}listening.HANDSHAKE = 1.0"):
-            with socket.create_connection(("127.0.0.1", port), timeout=20) as silent:
+            with socket.create_connection(("127.0.0.1", port), timeout=60) as silent:
                 assert heard(silent) == b""
 
 
