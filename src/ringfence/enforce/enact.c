@@ -84,13 +84,21 @@ static long check_device(long fd, const struct facts *facts, uint64_t flags)
 	return -E_FTYPE;
 }
 
-/* A unix socket passes; any other belongs to the host's network, and connected anew it would lead out there. */
+/* A unix socket that is one end of a connection passes. Any other could be connected to whoever listens outside: of the
+ * host's network anew, a free one for the first time, and datagrams name where they go each time. */
 static long check_socket(long fd)
 {
-	int family = 0, size = sizeof(family);
+	static char peer[128];
+	int family = 0, type = 0, size = sizeof(int), room = sizeof(peer);
 	long answer = CALL(getsockopt, fd, 1 /* SOL_SOCKET */, 39 /* SO_DOMAIN */, P(&family), P(&size));
 
-	return answer ? answer : family == 1 /* AF_UNIX */ ? 0 : -E_FTYPE;
+	if (!answer)
+		answer = CALL(getsockopt, fd, 1, 3 /* SO_TYPE */, P(&type), P(&size));
+	if (answer)
+		return answer;
+	if (family != 1 /* AF_UNIX */ || (type != 1 /* SOCK_STREAM */ && type != 5 /* SOCK_SEQPACKET */))
+		return -E_FTYPE;
+	return CALL(getpeername, fd, P(peer), P(&room), 0, 0) ? -E_FTYPE : 0;
 }
 
 static long check_stream(long fd, int reopened)

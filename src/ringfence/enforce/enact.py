@@ -231,10 +231,13 @@ DEVICES = {3: "/dev/null", 5: "/dev/zero", 7: "/dev/full", 8: "/dev/random", 9: 
 
 
 def is_local(fd: int) -> bool:
-    """Whether a socket is a unix socket; any other belongs to the host's network."""
+    """Whether a socket is an end of a unix connection; any other could be connected to whoever listens outside."""
     looked_at = _socket.socket(fileno=os.dup(fd))
     try:
-        return looked_at.family == _socket.AF_UNIX
+        looked_at.getpeername()
+        return looked_at.family == _socket.AF_UNIX and looked_at.type in (_socket.SOCK_STREAM, _socket.SOCK_SEQPACKET)
+    except OSError:
+        return False
     finally:
         looked_at.close()
 

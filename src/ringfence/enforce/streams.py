@@ -91,12 +91,16 @@ def _pipes() -> int:
 
 
 def _is_local(fd: int) -> bool:
-    """Whether a socket is a unix socket. Any other belongs to the host's network, and could be connected anew there."""
+    """Whether a socket is an end of a unix connection. Any other could be connected to whoever listens outside, or sends
+    each datagram where it likes."""
     import _socket
 
     looked_at = _socket.socket(fileno=os.dup(fd))
     try:
-        return looked_at.family == _socket.AF_UNIX
+        looked_at.getpeername()
+        return looked_at.family == _socket.AF_UNIX and looked_at.type in (_socket.SOCK_STREAM, _socket.SOCK_SEQPACKET)
+    except OSError:
+        return False
     finally:
         looked_at.close()
 
