@@ -91,8 +91,8 @@ def _pipes() -> int:
 
 
 def _is_local(fd: int) -> bool:
-    """Whether a socket is an end of a unix connection. Any other could be connected to whoever listens outside, or sends
-    each datagram where it likes."""
+    """Whether a socket is an end of a unix connection. Any other could be connected to whoever listens outside, or
+    sends each datagram where it likes."""
     import _socket
 
     looked_at = _socket.socket(fileno=os.dup(fd))
