@@ -73,6 +73,7 @@ class Asker:
         self._who = modes.person(made.request.ids)
         self._is_named = made.walls.shows_asked  # what is read is opened inside, by its name
         self._hands_directories = not has_view(made.host)
+        self._layered = made.walls.layered
         self._homes = (made.request.home,)
         self._places = approvals.homes_of(environ), approvals.own_of(environ)
         self._open: dict[str, _Question] = {}
@@ -260,7 +261,7 @@ class Asker:
             self._pauses.refuse(inquiry)
             return
         try:
-            waiter = understood(self._base, self._who, inquiry)
+            waiter = understood(self._base, self._who, inquiry, self._is_hosts)
         except (OSError, ValueError) as error:  # a path that changes meanwhile, or is none; a directory that moves
             self._pauses.refuse(inquiry, errno.EXDEV if getattr(error, "errno", 0) == errno.EXDEV else 0)
             return
@@ -268,6 +269,11 @@ class Asker:
             self._pauses.refuse(inquiry)
         else:
             self._advance(waiter)
+
+    def _is_hosts(self, path: str) -> bool:
+        """Whether what stands at a path inside is what stands there on the host."""
+        is_private = any(path == above or path.startswith(f"{above}/") for above in self._layered)
+        return self._hands_directories or (shows(self._base, path) and not is_private)
 
     def _hear_gate(self) -> None:
         data = self._gate.recv(1 << 16)

@@ -5,7 +5,7 @@ The path is found out as the host has it now; what is judged and shown is that o
 
 import errno
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
@@ -46,8 +46,9 @@ class Host:
 Waiter = File | Host
 
 
-def understood(base: Policy, who: modes.Person, inquiry: Inquiry) -> File | None:
-    """What a call needs that is not given; None for what is not refused by us, or cannot be granted."""
+def understood(base: Policy, who: modes.Person, inquiry: Inquiry, is_hosts: Callable[[str], bool]) -> File | None:
+    """What a call needs that is not given; None for what is not refused by us, or cannot be granted. Of a path that is
+    the run's own inside (a private /tmp) the host's would be used, and nobody was asked about that."""
     is_read = inquiry.call is Call.OPEN and not writes(inquiry.flags)
     text = os.fsdecode(inquiry.path)
     if (is_read and not os.path.lexists(text)) or _is_apart(text):
@@ -67,8 +68,10 @@ def understood(base: Policy, who: modes.Person, inquiry: Inquiry) -> File | None
         if os.path.isdir(path) and not os.path.islink(path):  # what is closed in it would come out: to be copied
             raise OSError(errno.EXDEV, os.strerror(errno.EXDEV))
         needs = [needs[0] if inquiry.call is Call.RENAME else (Operation.WRITE, path), (Operation.CREATE, other)]
+        if not (is_hosts(path) and is_hosts(other)):  # to be copied as well
+            raise OSError(errno.EXDEV, os.strerror(errno.EXDEV))
     waiter = File(inquiry, path, other, needs)
-    if any(_is_apart(target) for _, target in needs) or all(
+    if not is_hosts(path) or any(_is_apart(target) for _, target in needs) or all(
         decide(base, need).verdict is Verdict.ALLOW for need in needs
     ):
         return None
