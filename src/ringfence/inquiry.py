@@ -71,8 +71,10 @@ def understood(base: Policy, who: modes.Person, inquiry: Inquiry, is_hosts: Call
         if not (is_hosts(path) and is_hosts(other)):  # to be copied as well
             raise OSError(errno.EXDEV, os.strerror(errno.EXDEV))
     waiter = File(inquiry, path, other, needs)
-    if not is_hosts(path) or any(_is_apart(target) for _, target in needs) or all(
-        decide(base, need).verdict is Verdict.ALLOW for need in needs
+    if (
+        not is_hosts(path)
+        or any(_is_apart(target) for _, target in needs)
+        or all(decide(base, need).verdict is Verdict.ALLOW for need in needs)
     ):
         return None
     for operation, target in needs:

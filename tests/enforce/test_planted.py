@@ -63,7 +63,70 @@ def by_link(workspace: Path) -> Path:
     return where
 
 
-PLANTS = [by_configuration, by_bare_repository, by_hook, by_pointer, by_link]
+def by_pointer_to_a_part(workspace: Path) -> Path:
+    """It looks like a submodule's, of a repository that is none."""
+    where = by_configuration(workspace)
+    (workspace / "evil/.git/modules").mkdir(parents=True)
+    (where / ".git").rename(workspace / "evil/.git/modules/part")
+    (where / ".git").write_text(f"gitdir: {workspace}/evil/.git/modules/part\n")
+    return where
+
+
+def by_pointer_to_a_part_that_shares(workspace: Path) -> Path:
+    """It looks like a worktree's, and what it shares lies where nobody looks."""
+    where = by_configuration(workspace)
+    (where / ".git").rename(workspace / ".git/objects/.git")
+    part = workspace / ".git/objects/.git/worktrees/part"
+    part.mkdir(parents=True)
+    (part / "HEAD").write_text("ref: refs/heads/main\n")
+    (part / "commondir").write_text("../..\n")
+    (where / ".git").write_text(f"gitdir: {part}\n")
+    return where
+
+
+def by_what_is_shared(workspace: Path) -> Path:
+    """A repository that has all but its head elsewhere."""
+    where, rest = workspace / "docs", workspace / "rest"
+    for path in (where, rest / "objects", rest / "refs"):
+        path.mkdir(parents=True)
+    (rest / "config").write_text("[core]\n\trepositoryformatversion = 1\n[extensions]\n\tworktreeConfig = true\n")
+    (where / "HEAD").write_text("ref: refs/heads/main\n")
+    (where / "commondir").write_text("../rest\n")
+    command = f'"touch {workspace.parent}/pwned; false"'
+    (where / "config.worktree").write_text(f"[core]\n\tbare = false\n\tworktree = {where}\n\tfsmonitor = {command}\n")
+    return where
+
+
+def by_submodule(workspace: Path) -> Path:
+    """What `git submodule update` runs instead of a checkout."""
+    where = nested(workspace)
+    git(where, "-c", "user.name=n", "-c", "user.email=e@example.org", "commit", "-q", "--allow-empty", "-m", "x")
+    git(where, "-c", "protocol.file.allow=always", "submodule", "add", "-q", str(where), "module")
+    git(where, "config", "submodule.module.update", f"!touch {workspace.parent}/pwned; false")
+    (where / "module" / ".git").unlink()
+    return where
+
+
+def by_a_section_of_another_name(workspace: Path) -> Path:
+    """A line that is two to others, and one to git, which takes the second half for a comment."""
+    where = nested(workspace)
+    with open(where / ".git/config", "a") as config:
+        config.write(f'[alias]\n# \v[user]\nname = "!touch {workspace.parent}/pwned"\n')
+    return where
+
+
+PLANTS = [
+    by_configuration,
+    by_bare_repository,
+    by_hook,
+    by_pointer,
+    by_link,
+    by_pointer_to_a_part,
+    by_pointer_to_a_part_that_shares,
+    by_what_is_shared,
+    by_submodule,
+    by_a_section_of_another_name,
+]
 
 
 @pytest.fixture
@@ -75,7 +138,8 @@ def workspace(tmp_path: Path) -> Path:
 
 def use(where: Path) -> None:
     """What a person or a prompt does in a directory."""
-    subprocess.run("git status; git add -A", shell=True, cwd=where, env=GIT, capture_output=True, timeout=60)
+    script = "git status; git add -A; git name; git -c protocol.file.allow=always submodule update --force"
+    subprocess.run(script, shell=True, cwd=where, env=GIT, capture_output=True, timeout=60)
 
 
 @pytest.mark.parametrize("plant", PLANTS)

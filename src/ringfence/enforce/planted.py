@@ -23,6 +23,7 @@ PATIENT = 5.0  # seconds, for whoever wants it moved out of the way
 WAIT = 1.0  # seconds, at most, for a disk or for our turn
 SUFFIX = ".quarantined"
 _BARE = frozenset(("HEAD", "objects", "refs"))
+_SHARING = frozenset(("HEAD", "commondir"))  # it has the rest elsewhere
 # What git writes by itself into a new repository, a clone, a branch; keys that name no program and no file.
 _ORDINARY = {
     "core": "repositoryformatversion filemode bare logallrefupdates ignorecase precomposeunicode symlinks autocrlf eol",
@@ -51,7 +52,7 @@ def searched(workspace: str, outcome: Outcome, begun: int, moves: bool) -> Outco
 def scan(workspace: str, since: int, seconds: float) -> tuple[str, ...]:
     """The git directories that a later git would run programs of, changed since a time in nanoseconds."""
     until, latest = time.thread_time() + seconds, time.monotonic() + max(seconds, WAIT)
-    found = [path for path in _repositories(workspace, until, latest) if _runs_code(path, since)]
+    found = [path for path in _repositories(workspace, until, latest) if _runs_code(path, since, f"{workspace}/.git")]
     return tuple(found)
 
 
@@ -120,20 +121,27 @@ def _repositories(workspace: str, until: float, latest: float) -> Iterator[str]:
             continue
         if ".git" in names:
             yield from _own(workspace) if path is workspace else (f"{path}/.git",)
-        if names >= _BARE:
+        if names >= _BARE or names >= _SHARING:
             yield path
 
 
-def _runs_code(path: str, since: int) -> bool:
-    """Whether something that git would execute in a git directory was changed."""
+def _runs_code(path: str, since: int, held: str) -> bool:
+    """Whether something that git would execute in a git directory was changed; not in the one that the kernel holds."""
     changed = _facts(path)
     if changed is None or not stat.S_ISDIR(changed.st_mode):
         # A file or a link that leads to the git directory: where it leads may be anywhere.
-        return changed is not None and changed.st_ctime_ns >= since and not _is_known_pointer(path)
+        return changed is not None and changed.st_ctime_ns >= since and not _is_known_pointer(path, since, held)
     if not os.access(path, os.R_OK | os.X_OK):
         return changed.st_ctime_ns >= since
-    if _is_new(f"{path}/commondir", since) and content(f"{path}/commondir").strip() != b"../..":
-        return True
+    common = content(f"{path}/commondir").strip()
+    if common and common != b"../..":
+        return _is_new(f"{path}/commondir", since)
+    above = os.path.dirname(os.path.dirname(path))
+    return _is_changed(path, since) or (bool(common) and above != held and _is_changed(above, since))
+
+
+def _is_changed(path: str, since: int) -> bool:
+    """Whether there is a new configuration beyond the ordinary, or a new hook."""
     files = (f"{path}/config", f"{path}/config.worktree")
     if any(_is_new(file, since) and not _is_ordinary(content(file)) for file in files):
         return True
@@ -148,13 +156,15 @@ def _runs_code(path: str, since: int) -> bool:
     return any(was_opened or _is_new(f"{path}/hooks/{name}", since) for name in mine)
 
 
-def _is_known_pointer(path: str) -> bool:
-    """Whether a `.git` file leads to a worktree or submodule of a repository that says the same of it."""
+def _is_known_pointer(path: str, since: int, held: str) -> bool:
+    """Whether a `.git` file leads to what looks like a worktree's or submodule's part of a repository, in which nothing
+    would be executed."""
     text = content(path).decode("utf-8", "surrogateescape").partition("\n")[0]
     if not text.startswith("gitdir: "):
         return False
     own = os.path.realpath(os.path.join(os.path.dirname(path), text.removeprefix("gitdir: ")))
-    return "/.git/worktrees/" in own or "/.git/modules/" in own
+    is_part = "/.git/worktrees/" in own or "/.git/modules/" in own
+    return is_part and os.path.isdir(own) and not _runs_code(own, since, held)
 
 
 def _facts(path: str) -> os.stat_result | None:
@@ -172,7 +182,7 @@ def _is_new(path: str, since: int) -> bool:
 def _is_ordinary(text: bytes) -> bool:
     """Whether a configuration says only what git itself writes there."""
     keys: frozenset[str] = frozenset()
-    for raw in text.decode("utf-8", "replace").splitlines():
+    for raw in text.decode("utf-8", "replace").split("\n"):  # as git does, for which others are part of a line
         line = raw.strip()
         if not line or line[0] in "#;":
             continue
@@ -183,6 +193,7 @@ def _is_ordinary(text: bytes) -> bool:
             if not line:
                 continue
         key, _, value = line.partition("=")
-        if key.strip().lower() not in keys or value.rstrip().endswith("\\") or value.strip().startswith("ext::"):
+        plain = value.strip().lstrip('"')
+        if key.strip().lower() not in keys or plain.endswith("\\") or plain.startswith(("ext::", "!")):
             return False
     return True
