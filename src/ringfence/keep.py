@@ -368,6 +368,7 @@ def _with_matches(found: Policy) -> tuple[Policy, tuple[str, ...]]:
     from .enforce.walker import walk  # only where there are patterns
     from .policy.search import Search, with_matches
 
+    found = policy.with_real_patterns(found, enforce.canonical)
     search = Search(found)
     seen = walk(search.starts(), search.step)
     by_pattern: dict[str, list[str]] = {}

@@ -11,7 +11,7 @@ import hypothesis.strategies as st
 import pytest
 from tests.enforce.conftest import ROOT, SANITIZED, Build
 
-from ringfence.model import BUILT_IN, Access, Policy, Rule, StepKind, Verdict
+from ringfence.model import BUILT_IN, Access, Disk, Kind, Place, Policy, Rule, StepKind, Verdict
 from ringfence.plan import patterns
 from ringfence.plan.sorts import Judged
 from ringfence.policy import glob
@@ -42,7 +42,7 @@ def question(parts: tuple[bytes, ...], path: bytes) -> bytes:
 
 def lowered(pattern: str) -> tuple[bytes, ...]:
     rule = Rule(Access.WRITE, Verdict.DENY, pattern, BUILT_IN, glob=True)
-    steps, judged = patterns.lower(Policy("/", (rule,)))
+    steps, judged = patterns.lower(Policy("/", (rule,)), Disk({}))
     assert judged == (Judged.WRITES if steps else Judged.NOTHING)
     return steps[0].strings if steps else ()
 
@@ -76,8 +76,9 @@ def test_patterns_match_as_the_judge_has_them(matcher: Path, asked: list[tuple[l
 def test_a_path_is_no_pattern() -> None:
     """What is allowed by its name is matched by that name, whatever is in it."""
     denied = Rule(Access.READ, Verdict.DENY, "/w/**/x", BUILT_IN, glob=True)
-    named = Rule(Access.READ, Verdict.ALLOW, "/w/a*[b]{c}?", BUILT_IN)
-    steps, judged = patterns.lower(Policy("/w", (denied, named)))
+    named = Rule(Access.READ, Verdict.ALLOW, "/link/a*[b]{c}?", BUILT_IN)
+    disk = Disk({named.path: Place(named.path, "/w/a*[b]{c}?", Kind.FILE)})  # the name that the kernel has
+    steps, judged = patterns.lower(Policy("/w", (denied, named)), disk)
 
     assert steps[1].strings == (b"w", b"a[*][[]b][{]c}[?]")
     assert judged == Judged.READS | Judged.WRITES | Judged.ATTRIBUTES
@@ -88,6 +89,6 @@ def test_more_than_the_warden_takes_is_left_to_the_gaps() -> None:
     many = tuple(Rule(Access.WRITE, Verdict.DENY, f"/w/*{n}", BUILT_IN, glob=True) for n in range(patterns.MOST + 1))
     deep = Rule(Access.WRITE, Verdict.DENY, "/a" * patterns.MOST_PARTS + "/*", BUILT_IN, glob=True)
 
-    assert patterns.lower(Policy("/w", many)) == ([], Judged.NOTHING)
-    assert patterns.lower(Policy("/w", (deep,))) == ([], Judged.NOTHING)
-    assert os.fsdecode(patterns.lower(Policy("/w", many[:1]))[0][0].strings[1]) == "*0"
+    assert patterns.lower(Policy("/w", many), Disk({})) == ([], Judged.NOTHING)
+    assert patterns.lower(Policy("/w", (deep,)), Disk({})) == ([], Judged.NOTHING)
+    assert os.fsdecode(patterns.lower(Policy("/w", many[:1]), Disk({}))[0][0].strings[1]) == "*0"

@@ -166,10 +166,18 @@ def test_the_judge_says_what_the_kernel_does(walls: Walls) -> None:
 
 CLOSED = (Node("ws/a", "file"), Node("ws/.e", "closed"), Node("ws/.e/a/a", "file"))
 CIRCLE = (Node("ws/a", "file"), Node("out/A/A", "link", "out/A/A/a"))
+LINKED = (Node("ws/A/A", "file"), Node("ws/a", "link", "ws/A"))
 FOUND = {
     "denied below what nobody can look into": World(CLOSED, (("denyRead", "ws/.e/a"),), ()),
     "found by a pattern there": World(CLOSED, (("denyWrite", "ws/*/a"),), ()),
     "a link that leads to itself": World(CIRCLE, (("denyRead", "out/A/A"),), ()),
+    "a pattern that begins with a link to a directory": World(LINKED, (("denyWrite", "ws/a/*"),), ()),
+    "a pattern that begins with a link to a file": World(
+        (Node("ws/A", "file"), LINKED[1]), (("denyWrite", "ws/a/*"),), ()
+    ),
+    "a pattern that begins with a link to a link": World(
+        (*LINKED, Node("out/a", "link", "ws/a")), (("denyRead", "out/a/[Ae]*"), ("allowRead", "out/a/A")), ()
+    ),
 }
 
 

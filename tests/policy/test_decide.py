@@ -242,6 +242,8 @@ def links(**where: str) -> Callable[[str], str]:
         ("read allow /link/*.x", ["/real/*.x"]),
         ("write deny /link/*.x", ["/real/*.x", "/link"]),
         ("read deny /link/*.x", ["/real/*.x"]),
+        ("write deny /[l]ink/x*", ["/real/x*", "/link"]),
+        ("write deny /lin*/x", ["/lin*/x"]),
     ],
 )
 def test_a_rule_follows_links_and_a_denied_link_is_protected_beside_its_target(rule: str, expected: list[str]) -> None:

@@ -7,7 +7,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ringfence.policy.glob import GlobError, compile_parts, deepest_match, escape, expand, literal_of, matches_name
+from ringfence.policy.glob import (
+    GlobError,
+    compile_parts,
+    deepest_match,
+    escape,
+    expand,
+    literal_of,
+    matches_name,
+    parted,
+)
 
 NAMES = st.text(st.sampled_from("ab.*?[{},-!]x"), min_size=1, max_size=6).filter(lambda name: name not in (".", ".."))
 
@@ -49,6 +58,19 @@ def depth(pattern: str, path: str) -> int:
 )
 def test_a_pattern_matches_as_deep_as_its_deepest_place(pattern: str, path: str, expected: int) -> None:
     assert depth(pattern, path) == expected
+
+
+@pytest.mark.parametrize(
+    ("pattern", "fixed", "rest"),
+    [
+        ("/a/b/*.c/d", "/a/b", "*.c/d"),
+        ("/**/a", "/", "**/a"),
+        ("/a[*]b/[c]/?", "/a*b/c", "?"),
+        ("/a//./b/[cd]", "/a/b", "[cd]"),
+    ],
+)
+def test_a_pattern_begins_with_what_does_not_vary(pattern: str, fixed: str, rest: str) -> None:
+    assert parted(pattern) == (fixed, rest)
 
 
 @pytest.mark.parametrize(

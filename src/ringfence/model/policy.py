@@ -60,6 +60,7 @@ class Rule(msgspec.Struct, frozen=True, gc=False):
     always: bool = False  # a read denial that no other rule overrides
     glob: bool = False  # the path is a pattern
     pattern: str = ""  # the pattern that this path was found by
+    through: str = ""  # where a pattern began as it was written, if links lead from there to where it begins
     need: Need = Need.REQUIRED  # built-in protections that cannot be held are said, not fatal
     implied: bool = False  # a read that comes with allowWrite: it yields to a denial of the same place
     why: str = ""  # what a built-in rule is for, in a few words

@@ -6,7 +6,7 @@ from ..model import BUILT_IN, Access, Disk, Gap, Host, Kind, Need, Origin, Polic
 from .aliases import upwards
 from .crowds import Homed
 from .regions import Region, State, changes
-from .rules import has_own_network, has_view, is_allow_write, is_any_below, is_asking, swayed
+from .rules import has_own_network, has_view, is_allow_write, is_any_below, is_asking, links_to, swayed
 from .view import is_creatable
 
 
@@ -127,19 +127,19 @@ def link_gaps(policy: Policy, disk: Disk, held: Set[str] = frozenset(), kept: Co
 
     Whoever replaces a link on the way to an unwritable file puts another in its place; what was hidden stays hidden.
     """
-    denied = [rule for rule in policy.rules if rule.verdict is Verdict.DENY and not rule.glob]
-    linked = [rule for rule in denied if disk[rule.path].links]
+    denied = [rule for rule in policy.rules if rule.verdict is Verdict.DENY]
+    linked = [rule for rule in denied if links_to(rule, disk)]
     if not linked:
         return []
     roots = {disk[rule.path].path for rule in policy.rules if is_allow_write(rule)}
 
     def loose(rule: Rule) -> tuple[str, ...]:
-        places = disk[rule.path].links
+        places = links_to(rule, disk)
         return tuple(link for link in places if link not in kept and link.rpartition("/")[0] not in held)
 
     return [
         Gap(
-            f"{rule.path} kept through its link",
+            f"{rule.through or rule.path} kept through its link",
             "what a link points at is held, and the link itself can be replaced",
             rule.need if rule.access is Access.WRITE else Need.WANTED,
             rule.origin,

@@ -77,6 +77,7 @@ def named_paths(policy: Policy) -> list[str]:
     """Every path the planner will ask the disk about first."""
     fixed = ["/", "/proc", view.DEV, "/dev/pts", "/dev/ptmx", *PRIVATE, *(f"{view.DEV}/{name}" for name in view.NODES)]
     named = [git_path(policy), *(rule.path for rule in policy.rules if not rule.glob)]
+    named += dict.fromkeys(rule.through for rule in policy.rules if rule.through)
     return [*named, *fixed, *(path for injection in policy.injections for path in (injection.source, injection.target))]
 
 
@@ -187,7 +188,7 @@ def make_walls(
     tail += seccomp(policy, host, gaps, bool(names) or is_asked(policy, host), judged)
     gaps += inside.outer_gaps(found, disk) if inside.relies(host) else kernel_gaps(host)
     gaps += [Gap(ask.key, ask.why, ask.need, ask.origin) for ask in policy.asks]
-    held = has_broker(policy, host) and bool(patterns.lower(policy)[0])
+    held = has_broker(policy, host) and bool(patterns.lower(policy, disk)[0])
     gaps += (
         folding_gaps(found, disk, many)
         + glob_gaps(policy, disk, held)
@@ -238,7 +239,7 @@ def warden_steps(
         return [], (), Judged.NOTHING, Observe.NOTHING
     links = table.held_links(policy, disk, changes(found)) if has_view(host) else {}
     names, watched = table.rows(changes(found), disk, many, links) if has_view(host) else ([], ())
-    late, judged = patterns.lower(policy)
+    late, judged = patterns.lower(policy, disk)
     kept = bool(links) or any(held.kept for held in many)
     if kept:
         judged |= Judged.WRITES

@@ -24,19 +24,25 @@ def late(policy: Policy) -> list[Rule]:
     return [rule for rule in policy.rules if rule.glob and rule.verdict is not Verdict.ALLOW]
 
 
-def lower(policy: Policy) -> tuple[list[Step], Judged]:
-    """The steps, and which calls must be judged for them. Nothing when they are more than the warden takes."""
+def lower(policy: Policy, disk: Disk) -> tuple[list[Step], Judged]:
+    """The steps, by the names that the kernel has, and which calls must be judged for them. Nothing when they are more
+    than the warden takes."""
     denied = late(policy)
     reads = any(rule.access is Access.READ for rule in denied)
     steps = [_step(rule) for rule in denied]
     if reads:
         allowed = [rule for rule in policy.rules if rule.access is Access.READ and rule.verdict is Verdict.ALLOW]
-        steps += [_step(rule) for rule in allowed]
+        steps += [_step(_real(rule, disk)) for rule in allowed]
         steps += [_made(f"{path} is the run's own", READ, PASSES, 0, _parts(path, False)) for path in PRIVATE]
     if not _fits(steps):
         return [], Judged.NOTHING
     everything = Judged.READS | Judged.WRITES | Judged.ATTRIBUTES
     return steps, everything if reads else Judged.WRITES if denied else Judged.NOTHING
+
+
+def _real(rule: Rule, disk: Disk) -> Rule:
+    """A rule by the name that the kernel has for its path; a pattern begins with such a name already."""
+    return rule if rule.glob else msgspec.structs.replace(rule, path=disk[rule.path].path)
 
 
 def asked(policy: Policy, disk: Disk) -> list[Step]:
@@ -50,7 +56,7 @@ def asked(policy: Policy, disk: Disk) -> list[Step]:
 def can_ask(policy: Policy, disk: Disk) -> bool:
     """Whether the warden takes so many, and there are any."""
     found = _asked(policy, disk)
-    count = len(found) + len(PRIVATE) + len(policy.injections) + len(lower(policy)[0])
+    count = len(found) + len(PRIVATE) + len(policy.injections) + len(lower(policy, disk)[0])
     return len(found) > 0 and count <= MOST and all(path.count("/") <= MOST_PARTS for _, path in found)
 
 
@@ -84,7 +90,7 @@ def in_place_of_mounts(policy: Policy, disk: Disk, found: list[Region]) -> list[
     steps += [
         _made(f"{path} is refused when it is used", WRITE, DENIES, 0, _parts(path, False)) for path in sorted(denied)
     ]
-    return steps if _fits(steps + lower(policy)[0]) else []
+    return steps if _fits(steps + lower(policy, disk)[0]) else []
 
 
 def _fits(steps: list[Step]) -> bool:

@@ -69,14 +69,20 @@ def swayed(policy: Policy, disk: Disk) -> tuple[Rule, ...]:
     """Grants whose path runs through a symbolic link that a command may replace: it would choose what is granted at the
     next run. The repository of a linked worktree is another workspace's to write, so no link counts there at all; nor
     on the way to what a person approved, who saw another path."""
-    given = [rule for rule in policy.rules if rule.verdict is Verdict.ALLOW and not rule.glob]
-    linked = [rule for rule in given if disk[rule.path].links]
+    given = [rule for rule in policy.rules if rule.verdict is Verdict.ALLOW]
+    linked = [rule for rule in given if links_to(rule, disk)]
     if not linked:
         return ()
-    roots = {disk[rule.path].path for rule in given if is_allow_write(rule) and not disk[rule.path].links}
+    roots = {disk[rule.path].path for rule in given if is_allow_write(rule) and not links_to(rule, disk)}
     return tuple(
-        rule for rule in linked if rule.why in (REPOSITORY, GRANTED) or is_any_below(disk[rule.path].links, roots)
+        rule for rule in linked if rule.why in (REPOSITORY, GRANTED) or is_any_below(links_to(rule, disk), roots)
     )
+
+
+def links_to(rule: Rule, disk: Disk) -> tuple[str, ...]:
+    """The symbolic links on the way to what a rule names, or to where its pattern begins."""
+    through = disk[rule.through].links if rule.through else ()
+    return through if rule.glob else through + disk[rule.path].links
 
 
 def is_allow_write(rule: Rule) -> bool:

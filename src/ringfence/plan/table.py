@@ -9,6 +9,7 @@ over either: on the way to something denied it is a row too, and is not to be ch
 from ..model import Disk, Kind, Policy, Step, StepKind, Verdict
 from . import crowds
 from .regions import Region, State, between
+from .rules import links_to
 from .view import is_creatable
 
 DENY, WATCH, PIN, KEEP = crowds.DENY, 2, 3, crowds.KEEP  # format.h
@@ -34,9 +35,9 @@ def links(policy: Policy, disk: Disk, changed: Changed) -> Links:
     regions = {region.path: region for region, _ in changed}
     found: Links = {}
     for rule in policy.rules:
-        if rule.verdict is not Verdict.DENY or rule.glob:
+        if rule.verdict is not Verdict.DENY:
             continue
-        for link in disk[rule.path].links:
+        for link in links_to(rule, disk):
             above = link.rpartition("/")[0] or "/"
             while above not in regions and above != "/":
                 above = above.rpartition("/")[0] or "/"

@@ -17,7 +17,7 @@ import msgspec
 
 from ..model import BUILT_IN, Access, Decision, Policy, Rule, Verdict
 from .defaults import DEVICES, PRIVATE
-from .glob import Part, compile_parts, deepest_match, escape, expand, is_pattern
+from .glob import Part, compile_parts, deepest_match, escape, expand, parted
 from .layer import settled
 from .words import quoted, shown
 
@@ -202,16 +202,30 @@ def writer(policy: Policy, path: str) -> Rule | None:
     return next(iter(_of_the_host(matching)), None)
 
 
+def with_real_patterns(policy: Policy, resolve: Callable[[str], str]) -> Policy:
+    """The policy with the beginning of every pattern as `resolve` gives it: that is the path the kernel has for what it
+    matches. Names that vary are matched as they stand, so links among those are nobody's."""
+    if not any(rule.glob for rule in policy.rules):
+        return policy
+    rules = tuple(_real_pattern(rule, resolve) if rule.glob else rule for rule in policy.rules)
+    return msgspec.structs.replace(policy, rules=rules)
+
+
+def _real_pattern(rule: Rule, resolve: Callable[[str], str]) -> Rule:
+    fixed, rest = parted(rule.path)
+    real = resolve(fixed)
+    if real == fixed:
+        return rule
+    return msgspec.structs.replace(rule, path=f"{escape(real).rstrip('/')}/{rest}", through=rule.through or fixed)
+
+
 def canonical_policy(policy: Policy, resolve: Callable[[str], str]) -> Policy:
     """The policy with every path as `resolve` gives it. A denied link stays denied beside its target."""
     rules: list[Rule] = []
-    for rule in policy.rules:
-        path = _resolved(rule, resolve)
-        if path == rule.path:
-            rules.append(rule)
-            continue
-        rules.append(msgspec.structs.replace(rule, path=path))
-        if rule.verdict is not Verdict.ALLOW:
+    for rule in with_real_patterns(policy, resolve).rules:
+        path = rule.path if rule.glob else resolve(rule.path)
+        rules.append(rule if path == rule.path else msgspec.structs.replace(rule, path=path))
+        if rule.verdict is not Verdict.ALLOW and (path != rule.path or (rule.glob and rule.through)):
             rules += [msgspec.structs.replace(rule, path=link, glob=False) for link in _links(rule, resolve)]
     injections = tuple(
         msgspec.structs.replace(injection, source=resolve(injection.source)) for injection in policy.injections
@@ -221,15 +235,6 @@ def canonical_policy(policy: Policy, resolve: Callable[[str], str]) -> Policy:
     )
 
 
-def _resolved(rule: Rule, resolve: Callable[[str], str]) -> str:
-    """A rule's path, resolved; of a pattern only the names before the first that varies."""
-    if not rule.glob:
-        return resolve(rule.path)
-    names = rule.path.split("/")
-    fixed = next(index for index, name in enumerate(names) if is_pattern(name))
-    return "/".join([escape(resolve("/".join(names[:fixed]) or "/")).rstrip("/"), *names[fixed:]])
-
-
 def _links(rule: Rule, resolve: Callable[[str], str]) -> list[str]:
     """The links a denied path leads through, each at its canonical place: the last for reads, all for writes.
 
@@ -237,9 +242,7 @@ def _links(rule: Rule, resolve: Callable[[str], str]) -> list[str]:
     """
     links = []
     place = ""
-    names = [name for name in rule.path.split("/") if name]
-    if rule.glob:
-        names = names[: next(index for index, name in enumerate(names) if is_pattern(name))]
+    names = [name for name in (rule.through if rule.glob else rule.path).split("/") if name]
     for index, name in enumerate(names):
         path = f"{place.rstrip('/')}/{name}"
         place = resolve(path)

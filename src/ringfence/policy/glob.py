@@ -33,6 +33,18 @@ def escape(path: str) -> str:
     return "".join(f"[{character}]" if character in SPECIAL else character for character in path)
 
 
+def parted(pattern: str) -> tuple[str, str]:
+    """The path that a pattern begins with, before the first name that varies; and the rest of the pattern."""
+    names = [name for name in pattern.split("/") if name not in ("", ".")]
+    fixed: list[str] = []
+    for name in names:
+        part = None if name == "**" else _compile_name(name) if is_pattern(name) else name
+        if not isinstance(part, str):
+            break
+        fixed.append(part)
+    return "/" + "/".join(fixed), "/".join(names[len(fixed) :])
+
+
 def literal_of(pattern: str) -> str | None:
     """The one path a pattern without braces names, or None when it can match several."""
     names = []
