@@ -1,9 +1,14 @@
-"""`python bench/service.py [tenants | rate | runs | kill [COUNT]] [fair]`: the service under load.
+"""`python bench/service.py VERB [COUNT]`: the service under load, as root, with real users, PostgreSQL and wrk.
 
-As root, with real users, a real PostgreSQL server and wrk. `tenants` makes them and lists them; `rate` has wrk ask the
-page and the API over TCP; `runs` has so many at once stream to clients of their own; `kill` kills each of the three in
-the middle of so many; `fair` measures one tenant's run alone and beside another that uses all it can. What is made is
-removed in the end.
+tenants  makes a thousand, and lists them
+spawner  sends it 100,000 requests and descriptors of every wrong kind
+runs     has 200 at once say 10,000 lines each to clients of their own, who compare every letter
+rate     has wrk ask the page and the API of 40 tenants over TCP; of more than 96, each request needs a new steward
+kill     kills the service, the spawner and the database in the middle of runs, with each kind of database, and makers
+         of tenants in the middle of making them
+fair     measures the work of one tenant's run alone, and beside another tenant that takes all it can
+
+Each says what it saw, and ends with 1 if that is not what it should be. What is made is removed in the end.
 """
 
 import asyncio
@@ -26,12 +31,14 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from tests.attacks import everybody
 from tests.tenants.conftest import Hosting, hosted
-from tests.tenants.serving import Client, Living, Server, free_port, living, server
+from tests.tenants.malformed import KINDS, ask_wrongly
+from tests.tenants.serving import Client, Living, Server, events, free_port, living, server
 from tests.tenants.spawning import Served, served
-from tests.tenants.test_killed import kill_each
+from tests.tenants.test_killed import kill_each, kill_makers, orphans, wait
 
 from ringfence.service import tokens
 from ringfence.service.accounts import Accounts
+from ringfence.workspace.tenants import tree
 
 LUA = """
 local rows = {}
@@ -43,13 +50,29 @@ request = function()
   return wrk.format("GET", path, {[name] = value, ["Host"] = "localhost"})
 end
 """
-STREAM = "i=0; while [ $i -lt 50 ]; do echo line $i; i=$((i + 1)); sleep 0.6; done"  # half a minute: all live at once
+# Half a minute: all live at once. What each says is another text than what any other does.
+STREAM = "i=0; while [ $i -lt 50 ]; do seq -f $0-%g $((i * 200 + 1)) $((i * 200 + 200)); i=$((i + 1)); sleep 0.6; done"
+LINES = 10_000
+_missed: list[str] = []
+
+
+def must(is_so: bool, what: str) -> None:
+    """What must be seen; one that is not makes this end with 1."""
+    print(f"  {'seen' if is_so else 'NOT SEEN'}: {what}")
+    if not is_so:
+        _missed.append(what)
+
+
+def seconds_since(begun: float) -> str:
+    return f"{time.monotonic() - begun:.0f} s"
 
 
 class World:
     """Everything that a service of tenants is, and the names of the tenants."""
 
-    def __init__(self, hosting: Hosting, spawner: Served, made: Living, database: Server, names: list[str], port: int):
+    def __init__(
+        self, hosting: Hosting, spawner: Served, made: Living, database: Server | None, names: list[str], port: int
+    ):
         self.hosting, self.spawner, self.made, self.database = hosting, spawner, made, database
         self.names, self.port = names, port
         self.keys = tokens.Keys(made.database)
@@ -61,20 +84,30 @@ class World:
 
 
 @contextlib.contextmanager
-def world(tenants: int, over_tcp: bool = True) -> Iterator[World]:
-    """So many tenants with an account each, and `all` for all of them."""
+def installed() -> Iterator[None]:
+    """What tenants' stewards import."""
     installing = everybody.installed.__wrapped__()  # type: ignore[attr-defined]
     next(installing)
     try:
-        with hosted() as hosting, server() as database, served(hosting) as spawner:
-            names = [hosting.create(f"t{number}").name for number in range(tenants)]
-            accounts = {name: (name,) for name in names} | {"all": tuple(names[:64])}
-            port = free_port()
-            options = ("--listen", f"127.0.0.1:{port}") if over_tcp else ()
-            with living(spawner, accounts, database.url, *options) as made:
-                yield World(hosting, spawner, made, database, names, port)
+        yield
     finally:
         next(installing, None)
+
+
+@contextlib.contextmanager
+def world(tenants: int, over_tcp: bool = True, database: str = "PostgreSQL") -> Iterator[World]:
+    """So many tenants with an account each, and `all` for all of them."""
+    with contextlib.ExitStack() as ours:
+        ours.enter_context(installed())
+        hosting = ours.enter_context(hosted())
+        kept = ours.enter_context(server()) if database == "PostgreSQL" else None
+        spawner = ours.enter_context(served(hosting))
+        names = [hosting.create(f"t{number}").name for number in range(tenants)]
+        accounts = {name: (name,) for name in names} | {"all": tuple(names[:64])}
+        port = free_port()
+        options = ("--listen", f"127.0.0.1:{port}") if over_tcp else ()
+        made = ours.enter_context(living(spawner, accounts, kept.url if kept else "", *options))
+        yield World(hosting, spawner, made, kept, names, port)
 
 
 def rate(count: int) -> None:
@@ -96,15 +129,18 @@ def rate(count: int) -> None:
             said = subprocess.run(
                 words, capture_output=True, text=True, env={**os.environ, "ROWS": f"{top}/rows"}
             ).stdout
-            found = {name: re.search(pattern, said) for name, pattern in PATTERNS.items()}
-            print(f"{kind:16}", *(f"{name} {match[1] if match else '0'}" for name, match in found.items()), sep="  ")
+            found = {name: match[1] for name, pattern in PATTERNS.items() if (match := re.search(pattern, said))}
+            print(f"{kind:16}", *(f"{name} {value}" for name, value in found.items()), sep="  ")
+            wrong = found.keys() & {"not 2xx", "broken"}
+            must(float(found.get("a second", "0")) > 0 and not wrong, f"{kind}: every answer is a good one")
 
 
 PATTERNS = {
     "a second": r"Requests/sec:\s+(\S+)",
-    "50 %": r"50%\s+(\S+)",
-    "99 %": r"99%\s+(\S+)",
+    "50 %": r"\n +50%\s+(\S+)",
+    "99 %": r"\n +99%\s+(\S+)",
     "not 2xx": r"Non-2xx.*: (\d+)",
+    "broken": r"Socket errors: (.*)",
 }
 
 
@@ -117,22 +153,23 @@ def runs(count: int) -> None:
     with world(max(1, count // 10)) as at:
         begun = time.monotonic()
         found = asyncio.run(all_of(at, count))
-        lines = sum(lines for _, lines, _ in found)
         first = sorted(first for first, _, _ in found)
-        print(f"{count} runs: first line after {first[0]:.1f} to {first[-1]:.1f} s, all over after", end=" ")
-        print(f"{time.monotonic() - begun:.1f} s; {lines} of {count * 50} lines,", end=" ")
-        print(f"{sum(code == 0 for _, _, code in found)} ended with 0")
+        print(f"{count} runs: first line after {first[0]:.1f} to {first[-1]:.1f} s, over after {seconds_since(begun)}")
+        lines, whole = sum(lines for _, lines, _ in found), sum(whole for _, _, whole in found)
+        must(lines == count * LINES, f"{lines:,} of {count * LINES:,} lines")
+        must(whole == count, f"{whole} of {count} runs ended with 0, and each letter that they said has come once")
 
 
-async def all_of(at: World, count: int) -> list[tuple[float, int, int]]:
+async def all_of(at: World, count: int) -> list[tuple[float, int, bool]]:
     return await asyncio.gather(*(one_of(at, at.names[number % len(at.names)]) for number in range(count)))
 
 
-async def one_of(at: World, name: str) -> tuple[float, int, int]:
-    begun, base = time.monotonic(), f"/api/workspaces/{name}/runs"
+async def one_of(at: World, name: str) -> tuple[float, int, bool]:
+    """When its first line came, how many came, and whether they are what was said, to its end."""
+    begun, base, mark = time.monotonic(), f"/api/workspaces/{name}/runs", os.urandom(4).hex()
     head, body = (
         f"Host: localhost\r\nAuthorization: Bearer {at.token(name)}\r\n",
-        json.dumps({"argv": ["sh", "-c", STREAM]}),
+        json.dumps({"argv": ["sh", "-c", STREAM, mark]}),
     )
     reader, writer = await asyncio.open_connection("127.0.0.1", at.port)
     writer.write(
@@ -142,28 +179,48 @@ async def one_of(at: World, name: str) -> tuple[float, int, int]:
     writer.close()
     reader, writer = await asyncio.open_connection("127.0.0.1", at.port)
     writer.write(f"GET {base}/{answer['run']}/events HTTP/1.1\r\n{head}Connection: close\r\n\r\n".encode())
-    first, lines, code = 0.0, 0, -1
+    first, said, code = 0.0, b"", -1
     while line := await reader.readline():
         if line.startswith(b"data: "):
             data = json.loads(line[6:])
             first = first or time.monotonic() - begun
             if "stream" in data:
-                lines += base64.b64decode(data["data"]).count(b"\n")
+                said += base64.b64decode(data["data"])
             else:
                 code = data.get("exitCode", -1)
     writer.close()
-    return first, lines, code
+    whole = "".join(f"{mark}-{number}\n" for number in range(1, LINES + 1)).encode()
+    return first, said.count(b"\n"), code == 0 and said == whole
 
 
 def kill(count: int) -> None:
-    """A third of so many runs when the service is killed, a third when the spawner is, a third when the database is."""
-    with world(max(1, count // 25), over_tcp=False) as at:
+    """So many runs in the middle of which the service, the spawner or PostgreSQL is killed; then the same with SQLite,
+    which lives in the service; and makers of tenants, at any moment."""
+    for kind in ("PostgreSQL", "SQLite"):
         begun = time.monotonic()
-        ran = kill_each(at.hosting, at.spawner, at.made, at.database, at.names, 8)
-        left = [name for name in at.hosting.registry.names() if at.hosting.registry.find(name).state.value != "active"]
+        with world(max(1, count // 24), over_tcp=False, database=kind) as at:
+            ran = kill_each(at.hosting, at.spawner, at.made, at.database, at.names, 8)
+            must(
+                ran > 0,
+                f"{kind}: {ran} runs in {seconds_since(begun)}: all in the audit logs, no process left, goes on",
+            )
+    with hosted() as hosting:
+        half, whole = kill_makers(hosting, 60)
+        must(whole == 60, f"60 makers of tenants killed, {half} half way: asked again, {whole} tenants are whole")
+
+
+def spawner(count: int) -> None:
+    """Requests and descriptors of every wrong kind; whatever is not as it should be is an error there."""
+    begun = time.monotonic()
+    with installed(), hosted() as hosting:
+        answers = ask_wrongly(hosting, count)
+        started = answers.pop("started")
         print(
-            f"{ran} runs in {time.monotonic() - begun:.0f} s: all recorded, no process left, half-made tenants: {left}"
+            f"{count:,} requests, {len(KINDS)} kinds of descriptors, {seconds_since(begun)}: {started:,} started",
+            answers,
         )
+        must(started > 0, "everybody who was started is the one tenant that may be, and has ended")
+        must(sum(answers.values()) + started == count, "every request has its answer, and the spawner holds nothing")
 
 
 def tenants(count: int) -> None:
@@ -179,22 +236,31 @@ def tenants(count: int) -> None:
         listed = time.monotonic() - begun
         last = statistics.median(times[-100:])
         print(f"{count} tenants: {sum(times):.0f} s, the last hundred {last * 1000:.0f} ms each;", end=" ")
-        print(f"listed in {listed:.2f} s: {states}")
+        print(f"listed in {listed * 1000:.0f} ms")
+        ids = {hosting.registry.find(name).uid for name in hosting.registry.names()}
+        must(states == {"active"} and len(ids) == count, f"{len(ids)} users, all tenants {', '.join(states)}")
+        for name in hosting.registry.names():
+            tree.resolve(hosting.base, hosting.registry.find(name))
 
 
-BUSY = ("sh", "-c", "while :; do :; done")
+# What one thread gets done in a while; each piece is the same.
+WORK = """import time
+end, done = time.perf_counter() + WHILE, 0
+while time.perf_counter() < end:
+    sum(range(10000))
+    done += 1
+print(done)"""
+WHILE, ROUNDS, LEAST = 3.0, 3, 0.9
 GREEDY = {
-    "nobody": (),
-    "thirty busy runs": BUSY,
-    "thirty runs that say a letter at a time": ("sh", "-c", "while :; do printf x; done"),
-    "thirty runs that say all they can": ("yes",),
+    "runs of two busy processes each": ("python3", "-c", "import os\nos.fork()\nwhile True: pass"),
+    "runs that say a letter at a time": ("sh", "-c", "while :; do printf x; done"),
+    "runs that say all they can": ("yes",),
 }
-WHILE = 4.0  # seconds
 
 
-def fair() -> None:
-    """What one tenant has beside another with thirty runs that take all they can: how long a short run and a request
-    take, and the processor time of one busy run, of its fair share: half of what both got, or all of one."""
+def fair(count: int) -> None:
+    """The work of one tenant's one thread, how long a short run and a request take, all while another tenant is stopped
+    and while it goes on, in turns: on two processors one busy tenant should not be noticed."""
     with world(2, over_tcp=False) as at:
         greedy, other = at.names
         client = Client(at.made.path)
@@ -204,55 +270,67 @@ def fair() -> None:
             base = f"/api/workspaces/{name}/runs"
             return f"{base}/{client.ask('POST', base, data={'argv': argv})[1]['run']}"
 
-        def short() -> None:
-            client.raw("GET", f"{begin(other, ('true',))}/events", "-N")
+        def work() -> float:
+            return float(
+                events(client, begin(other, ("python3", "-c", WORK.replace("WHILE", str(WHILE)))))[0]["stdout"]
+            )
 
-        def ask() -> None:
-            client.ask("GET", f"/api/workspaces/{other}/files")
+        def short() -> float:
+            return timed(lambda: events(client, begin(other, ("true",))))
 
-        def share() -> float:
-            ids = {name: at.hosting.registry.find(name).uid for name in at.names}
-            before = {name: processor_time(uid) for name, uid in ids.items()}
-            time.sleep(WHILE)
-            used = {name: processor_time(uid) - before[name] for name, uid in ids.items()}
-            return min(1.0, used[other] / max(0.01, min(WHILE, sum(used.values()) / 2)))
+        def ask() -> float:
+            return timed(lambda: client.ask("GET", f"/api/workspaces/{other}/files"))
 
         for kind, argv in GREEDY.items():
-            begun = [begin(greedy, argv) for _ in range(30 if argv else 0)]
-            time.sleep(3)
-            times = [statistics.median(timed(act) for _ in range(9)) * 1000 for act in (short, ask)]
-            begun.append(begin(other, BUSY))
+            begun = [begin(greedy, argv) for _ in range(count)]
             time.sleep(2)
-            print(f"beside {kind}: a run of true {times[0]:.0f} ms, a request {times[1]:.0f} ms,", end=" ")
-            print(f"{share():.2f} of its share")
+            seen: dict[int, list[list[float]]] = {signal.SIGSTOP: [], signal.SIGCONT: []}
+            for _ in range(ROUNDS):
+                for number, found in seen.items():
+                    signal_all(at.hosting.registry.find(greedy).uid, number)
+                    found.append([work(), *(statistics.median(act() for _ in range(3)) for act in (short, ask))])
+            alone, beside = (
+                [statistics.median(column) for column in zip(*found, strict=True)] for found in seen.values()
+            )
+            print(
+                f"beside {count} {kind}: a run of true {beside[1] * 1000:.0f} ms, alone {alone[1] * 1000:.0f};", end=" "
+            )
+            print(f"a request {beside[2] * 1000:.0f} ms, alone {alone[2] * 1000:.0f}")
+            must(beside[0] / alone[0] >= LEAST, f"work {beside[0] / alone[0]:.2f} of alone; {LEAST} is wanted")
             for run in begun:
                 client.ask("DELETE", run)
-            time.sleep(2)
+            wait(lambda: not orphans(at.hosting), "runs that were cancelled go on")
 
 
-def timed(act: Callable[[], None]) -> float:
+def timed(act: Callable[[], object]) -> float:
     begun = time.monotonic()
     act()
     return time.monotonic() - begun
 
 
-def processor_time(uid: int) -> float:
-    """Of all processes of a user that live, in seconds."""
-    total = 0
-    for name in filter(str.isdigit, os.listdir("/proc")):
+def signal_all(uid: int, number: int) -> None:
+    """To all processes of a user."""
+    for pid in map(int, filter(str.isdigit, os.listdir("/proc"))):
         with contextlib.suppress(OSError):
-            if os.stat(f"/proc/{name}").st_uid == uid:
-                total += sum(map(int, Path(f"/proc/{name}/stat").read_text().rpartition(")")[2].split()[11:13]))
-    return total / os.sysconf("SC_CLK_TCK")
+            if os.stat(f"/proc/{pid}").st_uid == uid:
+                os.kill(pid, number)
 
+
+VERBS: dict[str, tuple[Callable[[int], None], int]] = {
+    "tenants": (tenants, 1000),
+    "spawner": (spawner, 100_000),
+    "runs": (runs, 200),
+    "rate": (rate, 40),
+    "kill": (kill, 192),
+    "fair": (fair, 25),
+}
 
 if __name__ == "__main__":
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # what was made is removed then too
     sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]
-    verb, *rest = sys.argv[1:] or ["rate"]
-    amounts = {"tenants": 1000, "rate": 40, "runs": 200, "kill": 200}
-    if verb in amounts:
-        acts = {"tenants": tenants, "rate": rate, "runs": runs, "kill": kill}
-        acts[verb](int(rest[0]) if rest else amounts[verb])
-    else:
-        fair()
+    verb, *rest = sys.argv[1:] or [""]
+    if verb not in VERBS:
+        sys.exit(__doc__)
+    act, amount = VERBS[verb]
+    act(int(rest[0]) if rest else amount)
+    sys.exit(1 if _missed else 0)

@@ -5,6 +5,7 @@
 
 import json
 import os
+import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterable
@@ -15,6 +16,9 @@ from tests.attacks.everybody import installed as installed
 from tests.tenants.conftest import Hosting
 from tests.tenants.serving import NEEDS_SERVER, Client, Living, Server, becomes, living, server
 from tests.tenants.spawning import Served, served
+
+from ringfence.model.tenant import TenantState
+from ringfence.workspace.tenants import life, tree
 
 pytestmark = [pytest.mark.needs_root, pytest.mark.usefixtures("installed"), pytest.mark.needs_program("curl")]
 FOREVER = 'eval "$2"; echo begun > begun-$1; while :; do echo still; sleep 0.05; done'
@@ -62,16 +66,15 @@ def endless(made: Living) -> int:
     return int(made.database.ask("select count(*) from runs where ended = ''")[0][0])
 
 
-def kill_each(hosting: Hosting, spawner: Served, made: Living, database: Server, names: list[str], each: int) -> int:
-    """Kill -9 the service, the spawner and the database in the middle of runs, and see what is left; how many ran."""
+def kill_each(
+    hosting: Hosting, spawner: Served, made: Living, database: Server | None, names: list[str], each: int
+) -> int:
+    """Kill -9 the service, the spawner and the database in the middle of runs, and see what is left; how many ran.
+    SQLite lives in the service: without a server, that is killed a second time."""
     client = Client(made.path)
     client.log_in("all")
     begun = begin(client, hosting, names, each)
-    made.kill()
-    wait(lambda: not orphans(hosting), f"the service was killed, and there are {orphans(hosting)[:3]}")
-    assert recorded(hosting) == begun
-    made.start()
-    assert endless(made) == 0  # and says that they were lost
+    kill_service(hosting, made, begun)
     begun += begin(client, hosting, names, each)  # the token is good, for the keys are kept
     spawner.process.kill()
     spawner.process.communicate()
@@ -81,6 +84,10 @@ def kill_each(hosting: Hosting, spawner: Served, made: Living, database: Server,
     assert recorded(hosting) == begun
     spawner.start()
     begun += begin(client, hosting, names, each)
+    if database is None:
+        kill_service(hosting, made, begun)
+        assert made.database.ask("pragma integrity_check") == [("ok",)]
+        return begun
     database.kill()
     runs = f"/api/workspaces/{names[0]}/runs"
     assert client.ask("GET", runs)[0] == 503
@@ -95,12 +102,56 @@ def kill_each(hosting: Hosting, spawner: Served, made: Living, database: Server,
     return begun
 
 
+def kill_service(hosting: Hosting, made: Living, begun: int) -> None:
+    made.kill()
+    wait(lambda: not orphans(hosting), f"the service was killed, and there are {orphans(hosting)[:3]}")
+    assert recorded(hosting) == begun
+    made.start()
+    wait(lambda: endless(made) == 0, "nobody says that they were lost")
+
+
+def kill_makers(hosting: Hosting, count: int) -> tuple[int, int]:
+    """Kill -9 whoever makes a tenant, at any moment; how many were half made, and how many are whole when the same is
+    asked for again."""
+    half = 0
+    for number in range(count):
+        name = hosting.name(f"m{number}")
+        pid = os.fork()
+        if pid == 0:
+            try:
+                life.create(hosting.registry, hosting.base, name)
+            finally:
+                os._exit(0)
+        time.sleep(0.03 * number / count)
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+        is_made = hosting.registry.is_taken(name)
+        half += is_made and hosting.registry.find(name).state is TenantState.MAKING
+        if not is_made or hosting.registry.find(name).state is TenantState.MAKING:
+            life.create(hosting.registry, hosting.base, name)
+    found = [hosting.registry.find(name) for name in hosting.registry.names()]
+    whole = {tree.resolve(hosting.base, tenant).uid for tenant in found}
+    return half, len(whole)
+
+
 @NEEDS_SERVER
 @pytest.mark.timeout(240)  # three are killed and started again, with runs in between
 def test_each_is_killed_in_the_middle(hosting: Hosting) -> None:
     names = [hosting.create(word).name for word in ("a", "b")]
     with server() as database, served(hosting) as spawner, living(spawner, {"all": tuple(names)}, database.url) as made:
         assert kill_each(hosting, spawner, made, database, names, 2) == 12
+
+
+def test_the_one_that_has_sqlite_is_killed(hosting: Hosting) -> None:
+    name = hosting.create("a").name
+    with served(hosting) as spawner, living(spawner, {"all": (name,)}) as made:
+        assert kill_each(hosting, spawner, made, None, [name], 2) == 6
+
+
+def test_who_makes_tenants_is_killed_and_asked_again(hosting: Hosting) -> None:
+    half, whole = kill_makers(hosting, 8)
+    assert half > 0
+    assert whole == 8
 
 
 def test_a_run_that_does_not_want_to_end_is_recorded_too(hosting: Hosting) -> None:

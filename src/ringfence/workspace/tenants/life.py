@@ -38,10 +38,14 @@ SYSTEM_PATH = "/usr/sbin:/usr/bin:/sbin:/bin"
 def create(
     registry: Registry, base: str, host: str, aliases: Sequence[str] = (), limits: Mapping[str, int] | None = None
 ) -> Tenant:
-    """Make a tenant: its record, its user, its tree."""
+    """Make a tenant: its record, its user, its tree. The same again goes on where it was interrupted."""
     name = tenant_name(host)
     others = tuple(dict.fromkeys(tenant_name(alias) for alias in aliases))
     with registry.locked(), registry.locked(name), _opened(base) as held:
+        begun = registry.find(name) if registry.is_taken(name) else None
+        asked = (name, TenantState.MAKING, others, dict(limits or {}))
+        if begun is not None and (begun.name, begun.state, begun.aliases, begun.limits) == asked:
+            return _finish(registry, held, base, begun)
         for taken in (name, *others):
             if registry.is_taken(taken) or others.count(name):
                 raise TenantError(TenantFault.EXISTS, taken, "a tenant or an alias of this name exists already")
@@ -67,7 +71,7 @@ def _finish(registry: Registry, held: int, base: str, tenant: Tenant) -> Tenant:
         ranges = (f"SYS_UID_MIN={low}", f"SYS_UID_MAX={high}", f"SYS_GID_MIN={low}", f"SYS_GID_MAX={high}")
         options = [word for bound in ranges for word in ("-K", bound)]
         options += ["--system", "--user-group", "--no-create-home", "--home-dir", home, "--shell", NOLOGIN]
-        _call("useradd", *options, "--", tenant.user)
+        _change_user(True, tenant.user, "useradd", *options)
     ids = _ids(tenant.user)
     if ids is None or 0 in ids:
         raise TenantError(TenantFault.FAILED, tenant.user, "was made, and is not there" if ids is None else "is root")
@@ -139,7 +143,7 @@ def remove(registry: Registry, base: str, host: str) -> str:
         with contextlib.suppress(FileNotFoundError):
             remove_tree(held, tenant.name)
         if _ids(tenant.user) is not None:
-            _call("userdel", "--", tenant.user)
+            _change_user(False, tenant.user, "userdel")
         registry.forget(tenant)
         return archive
 
@@ -227,6 +231,15 @@ def _ids(user: str) -> tuple[int, int] | None:
     except KeyError:
         return None
     return found.pw_uid, found.pw_gid
+
+
+def _change_user(comes: bool, user: str, program: str, *words: str) -> None:
+    """Make or remove a user; or the same program of somebody who was killed has done it meanwhile."""
+    try:
+        _call(program, *words, "--", user)
+    except TenantError:
+        if (_ids(user) is not None) != comes:
+            raise
 
 
 @contextlib.contextmanager
