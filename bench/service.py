@@ -34,11 +34,11 @@ from tests.tenants.conftest import Hosting, hosted
 from tests.tenants.malformed import KINDS, ask_wrongly
 from tests.tenants.serving import Client, Living, Server, events, free_port, living, server
 from tests.tenants.spawning import Served, served
-from tests.tenants.test_killed import kill_each, kill_makers, orphans, wait
+from tests.tenants.test_killed import kill_each, kill_makers, wait
 
 from ringfence.service import tokens
 from ringfence.service.accounts import Accounts
-from ringfence.workspace.tenants import tree
+from ringfence.workspace.tenants import life, tree
 
 LUA = """
 local rows = {}
@@ -299,7 +299,7 @@ def fair(count: int) -> None:
             must(beside[0] / alone[0] >= LEAST, f"work {beside[0] / alone[0]:.2f} of alone; {LEAST} is wanted")
             for run in begun:
                 client.ask("DELETE", run)
-            wait(lambda: not orphans(at.hosting), "runs that were cancelled go on")
+            wait(lambda: not life.is_alive(at.hosting.registry.find(greedy).uid), "runs that were cancelled go on")
 
 
 def timed(act: Callable[[], object]) -> float:

@@ -1,27 +1,23 @@
 """What a steward does for its tenant besides runs and files: worktrees, approvals, and reading the audit log.
 
 Each function takes the workspace and what was asked, and gives a document. Who may ask was decided by the service;
-what may be done is the kernel's word, for all of it is done as the tenant.
+what may be done is the kernel's word, for all of it is done as the tenant. Each imports what it needs: who looks at one
+page waits for the start of one Python.
 """
 
 import os
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
-from . import approvals, record
-from .airlock import Store
-from .audit.chain import lines, numbers
-from .audit.index import Wanted, event_of, is_wanted
 from .model import PolicyError, SessionError
-from .model.grant import Answer, Grant, Operation
 from .model.session import Fault, State
 from .model.session import Session as Worktree
-from .policy.grants import ending, rule_text
-from .policy.trust import approvals_of, audit_of
-from .session import Session, diff, merge, opened
-from .workspace import life, slugs, worktrees
+
+if TYPE_CHECKING:
+    from .airlock import Store
+    from .model.grant import Grant
 
 MOST_EVENTS, MOST_BYTES = 200, 1 << 20  # of the audit log in one answer
 MOST_PATCH = 4 << 20
@@ -46,7 +42,7 @@ class Errand(msgspec.Struct, forbid_unknown_fields=True):
     seconds: int = 0
     reason: str = ""
     text: str = ""
-    wanted: Wanted = Wanted()
+    wanted: msgspec.Raw = msgspec.Raw(b"{}")
     most: int = MOST_EVENTS
 
 
@@ -60,12 +56,20 @@ def _shown(one: Worktree, **more: object) -> Document:
 
 def list_worktrees(root: str, _: Errand) -> Document:
     """All, ended ones too, whose branch is what is left of them."""
+    from .workspace import repository
+
+    repository.find(root)  # most are asked of workspaces that have none, and that is known without the rest
+    from .session import opened
+
     with opened(root) as found:
         return {"worktrees": [_shown(one) for one in found.ledger.sessions()]}
 
 
 def show_worktree(root: str, asked: Errand) -> Document:
     """One, as it stands."""
+    from .session import opened
+    from .workspace import life, slugs, worktrees
+
     with opened(root) as found:
         one, dirty = found.ledger.settled(slugs.slug_of(asked.name)), False
         if one.state is State.ACTIVE:
@@ -89,12 +93,17 @@ def introduce() -> None:
 
 def start_worktree(root: str, asked: Errand) -> Document:
     """A new worktree and its branch."""
+    from .session import Session
+
     introduce()
     return _shown(Session(root, asked.name or None, revision=asked.revision).start().record)
 
 
 def diff_worktree(root: str, asked: Errand) -> Document:
     """What is different from where it began, as a patch; letters that are none are shown as such."""
+    from .session import diff, opened
+    from .workspace import slugs
+
     with opened(root) as found:
         patch = diff(found.ledger, found.ledger.settled(slugs.slug_of(asked.name)))
     return {"patch": patch[:MOST_PATCH].decode("utf-8", "replace"), "cut": len(patch) > MOST_PATCH}
@@ -102,6 +111,9 @@ def diff_worktree(root: str, asked: Errand) -> Document:
 
 def merge_worktree(root: str, asked: Errand) -> Document:
     """Into the branch it began from, or another, or nothing changes."""
+    from .session import merge, opened
+    from .workspace import slugs
+
     with opened(root) as found:
         merged: Document = msgspec.to_builtins(merge(found.ledger, slugs.slug_of(asked.name), asked.into))
     return merged
@@ -109,6 +121,9 @@ def merge_worktree(root: str, asked: Errand) -> Document:
 
 def end_worktree(root: str, asked: Errand) -> Document:
     """All work goes to the branch. Where that is deleted too, what is not committed must be let go by name."""
+    from .session import opened
+    from .workspace import life, slugs
+
     with opened(root) as found:
         name = slugs.slug_of(asked.name)
         one = found.ledger.settled(name)
@@ -121,22 +136,33 @@ def end_worktree(root: str, asked: Errand) -> Document:
 # ---- Approvals ----
 
 
-def _store() -> Store:
+def _store() -> "Store":
+    from .airlock import Store
+    from .policy.trust import approvals_of
+
     return Store(approvals_of(os.environ))
 
 
-def _said(grant: Grant, **more: object) -> Document:
+def _said(grant: "Grant", **more: object) -> Document:
+    from .policy.grants import ending, rule_text
+
     return {**msgspec.to_builtins(grant), "rule": rule_text(grant), "ends": ending(grant), **more}
 
 
 def list_approvals(root: str, _: Errand) -> Document:
     """What was approved, and whether it counts in this workspace now."""
+    from . import approvals
+
     counted = {grant.id for grant in approvals.standing(root, os.environ).grants}
     return {"approvals": [_said(grant, counts=grant.id in counted) for grant in _store().grants()]}
 
 
 def approve(root: str, asked: Errand) -> Document:
     """One rule more; the answer has it as it is stored."""
+    from . import approvals, record
+    from .model.grant import Answer, Operation
+    from .policy.grants import rule_text
+
     try:
         operation, scope = Operation(asked.operation), Answer(asked.scope)
     except ValueError as error:
@@ -154,6 +180,9 @@ def approve(root: str, asked: Errand) -> Document:
 
 def revoke(root: str, asked: Errand) -> Document:
     """Take one back."""
+    from . import record
+    from .policy.grants import rule_text
+
     gone = _store().remove([asked.name])
     if not gone:
         return {"error": "approval_not_found", "what": "there is no such grant"}
@@ -171,6 +200,11 @@ def _written(why: str) -> None:
 
 def audit(_: str, asked: Errand) -> Document:
     """The newest events that are asked for and have a text in them, the newest first."""
+    from .audit.chain import lines, numbers
+    from .audit.wanted import Wanted, event_of, is_wanted
+    from .policy.trust import audit_of
+
+    wanted = msgspec.json.decode(asked.wanted, type=Wanted)
     directory = audit_of(os.environ)
     found: list[object] = []
     needle = asked.text.casefold()
@@ -180,7 +214,7 @@ def audit(_: str, asked: Errand) -> Document:
             if needle and needle not in line.decode("utf-8", "replace").casefold():
                 continue
             event = event_of(line)
-            if event is not None and is_wanted(event, asked.wanted):
+            if event is not None and is_wanted(event, wanted):
                 left -= len(line)
                 if found and left < 0:
                     return {"events": found, "cut": True}

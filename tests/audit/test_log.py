@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 from ringfence.audit import Log, LogError
 from ringfence.audit import log as logs
 from ringfence.audit.chain import verify
-from ringfence.audit.index import Wanted, event_of, find
+from ringfence.audit.index import find
+from ringfence.audit.wanted import Wanted, event_of
 from ringfence.model.event import AnyEvent, Noted, Ran
 
 

@@ -13,7 +13,8 @@ import pytest
 import ringfence
 from ringfence import keep, record, recording
 from ringfence.audit.chain import verify
-from ringfence.audit.index import Wanted, find
+from ringfence.audit.index import find
+from ringfence.audit.wanted import Wanted
 from ringfence.model.event import AnyEvent, Changed, Denied, Escaped, Granted, Ran
 
 AS_ROOT = os.geteuid() == 0

@@ -9,41 +9,60 @@ from tests.attacks.everybody import installed as installed
 from tests.tenants.conftest import Hosting
 from tests.tenants.serving import Client, events, living
 from tests.tenants.spawning import served
+from tests.tenants.test_killed import wait
 
 from ringfence.model import TenantError
-from ringfence.workspace.tenants.shares import Shares
+from ringfence.workspace.tenants.shares import Shares, parts
 
 
 def groups() -> tuple[str, ...]:
     return Shares().controllers if os.geteuid() == 0 else ()
 
 
+# Each takes what there is, again and again, and says so in a file when it first could not have more.
+FORKS = """import os, time
+while True:
+    try:
+        os.fork() or (time.sleep(60), os._exit(0))
+    except OSError:
+        open("held", "w").close()
+        time.sleep(0.01)"""
+TAKES = {
+    "memory": ("sh", "-c", "while :; do python3 -c 'x = bytearray(600 << 20)' || : > held; done"),
+    "processes": ("python3", "-c", FORKS),
+    "disk": ("sh", "-c", "while :; do head -c 5000000 /dev/zero >> big; : > held; sleep 0.1; done"),
+}
+# What another does meanwhile, and each of it is more than the first one has.
+WANTS = {
+    "memory": ("python3", "-c", "print(len(bytearray(600 << 20)) >> 20)"),
+    "processes": ("sh", "-c", "for i in $(seq 60); do sleep 1 & done; wait; echo 600"),
+    "disk": ("sh", "-c", "head -c 600000 /dev/zero > more && head -c 8000000 /dev/zero > big && echo 600"),
+}
+
+
 @pytest.mark.needs_root
 @pytest.mark.needs_program("curl")
 @pytest.mark.usefixtures("installed")
-def test_a_tenant_at_its_limit_is_held_and_another_is_not(hosting: Hosting) -> None:
+@pytest.mark.parametrize("kind", TAKES)
+def test_a_tenant_at_its_limit_is_held_and_another_is_not(hosting: Hosting, kind: str) -> None:
     if {"pids", "memory"} - {*groups()}:
         pytest.skip("no control groups that root may divide")
-    limited = hosting.create("a", limits={"processes": 40, "memory": 300 << 20})
+    limited = hosting.create("a", limits={"processes": 40, "memory": 300 << 20, "disk": 4 << 20})
     free = hosting.create("b")
-    script = "for i in $(seq 60); do sleep 3 & done; echo all"
-    taking = "import sys; x = bytearray(600 << 20); print(len(x))"
     with served(hosting) as spawner, living(spawner, {"both": (limited.name, free.name)}) as made:
         client = Client(made.path)
         client.log_in("both")
 
-        def ran(name: str, *argv: str) -> tuple[str, str, object]:
-            home = f"/api/workspaces/{name}"
-            run = client.ask("POST", f"{home}/runs", data={"argv": argv})[1]["run"]
-            said, ended = events(client, f"{home}/runs/{run}")
-            return said["stdout"], said["stderr"], ended.get("exitCode")
+        def begin(name: str, *argv: str) -> str:
+            home = f"/api/workspaces/{name}/runs"
+            return f"{home}/{client.ask('POST', home, data={'argv': argv})[1]['run']}"
 
-        assert ran(free.name, "sh", "-c", script)[0] == "all\n"
-        out, errors, status = ran(limited.name, "sh", "-c", script)
-        assert (out, "fork" in errors.lower()) == ("", True), (out, errors, status)
-        assert ran(free.name, "python3", "-c", taking)[0] == f"{600 << 20}\n"
-        out, errors, status = ran(limited.name, "python3", "-c", taking)
-        assert (out, status == 0) == ("", False)
+        greedy = begin(limited.name, *TAKES[kind])
+        held = Path(hosting.base, limited.name, "user", "src", "held")
+        wait(held.exists, "it has all that it asks for", 20)
+        said, ended = events(client, begin(free.name, *WANTS[kind]))
+        assert (said["stdout"], ended.get("exitCode")) == ("600\n", 0), (said, ended)
+        assert client.ask("DELETE", greedy)[0] == 202
 
 
 def laid_out(tmp_path: Path) -> Shares:
@@ -68,6 +87,11 @@ def test_version_two_is_divided_below_our_own_group(tmp_path: Path) -> None:
     os.close(held)
     written = {path.name: path.read_text() for path in (group / "site-a").iterdir()}
     assert written == {"cgroup.procs": "0", "memory.max": str(1 << 30), "pids.max": "64"}
+    (held,) = shares.open("site-a", {})
+    os.close(held)
+    written = {path.name: path.read_text() for path in (group / "site-a").iterdir()}
+    assert written["memory.max"] == str(parts()["memory"]), "of whom nothing is said, there is a part of the host"
+    assert 0 < int(written["pids.max"]) < int(Path("/proc/sys/kernel/pid_max").read_text()) // 3
 
 
 def test_what_a_killed_spawner_left_is_swept(tmp_path: Path) -> None:

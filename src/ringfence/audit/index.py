@@ -8,11 +8,10 @@ import os
 import sqlite3
 from collections.abc import Iterable, Iterator
 
-import msgspec
-
-from ..model.event import AnyEvent, Denied, Ran
+from ..model.event import AnyEvent
 from .chain import lines, numbers
 from .log import file_name, hash_of, number_of
+from .wanted import Wanted, event_of, is_denied, is_wanted
 
 VERSION = 1
 _SCHEMA = """
@@ -22,39 +21,6 @@ CREATE INDEX by_time ON events (at);
 CREATE INDEX by_session ON events (session, at);
 CREATE INDEX by_denial ON events (denied, at);
 """
-_decode = msgspec.json.Decoder(AnyEvent).decode
-
-
-class Wanted(msgspec.Struct, frozen=True):
-    """Which events somebody asks for."""
-
-    since: str = ""  # as events say the time
-    denied: bool = False
-    session: str = ""
-    run: str = ""
-
-
-def event_of(line: bytes) -> AnyEvent | None:
-    """The event of a line, or None when it is no line of ours; `verify` says more."""
-    try:
-        event: AnyEvent = _decode(line)
-        return event
-    except (msgspec.MsgspecError, UnicodeError):
-        return None
-
-
-def is_wanted(event: AnyEvent, wanted: Wanted) -> bool:
-    """Whether an event is among those asked for."""
-    return (
-        event.at >= wanted.since
-        and (not wanted.denied or _is_denied(event))
-        and wanted.session in ("", event.session)
-        and wanted.run in ("", event.run)
-    )
-
-
-def _is_denied(event: AnyEvent) -> bool:
-    return isinstance(event, Denied) or (isinstance(event, Ran) and bool(event.error))
 
 
 def find(directory: str, wanted: Wanted) -> Iterator[tuple[AnyEvent, bytes]]:
@@ -148,7 +114,7 @@ def _catch_up(link: sqlite3.Connection, directory: str) -> None:
             event = event_of(line) if line.endswith(b"\n") else None
             if event is not None:
                 kind = event.__struct_config__.tag
-                said = (event.at, kind, event.run, event.session, event.workspace, int(_is_denied(event)))
+                said = (event.at, kind, event.run, event.session, event.workspace, int(is_denied(event)))
                 rows.append((number_of(line), *said, number, offset, len(line)))
         link.executemany("INSERT OR REPLACE INTO events VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", rows)
         link.commit()

@@ -12,7 +12,7 @@ from ..policy.trust import audit_of
 from .options import OUTPUT, Option, Values, one, parse, printable, render_help, say
 
 if TYPE_CHECKING:
-    from ..audit.index import Wanted
+    from ..audit.wanted import Wanted
     from ..model.event import AnyEvent
 
 TABLE = (
@@ -72,7 +72,7 @@ def _sweep() -> None:
 
 def wanted_of(values: Values) -> "Wanted":
     """Which events were asked for."""
-    from ..audit.index import Wanted
+    from ..audit.wanted import Wanted
 
     since = one(values, "--since")
     return Wanted(
@@ -128,7 +128,7 @@ def _ends(directory: str) -> dict[int, int]:
 
 
 def _follow(directory: str, wanted: "Wanted", as_json: bool, ends: dict[int, int]) -> None:
-    from ..audit.index import event_of, is_wanted
+    from ..audit.wanted import event_of, is_wanted
 
     while True:
         for line in _new(directory, ends):

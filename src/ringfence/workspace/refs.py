@@ -17,17 +17,18 @@ APART = "refs/heads/ringfence/"
 STASH = "refs/stash"
 PACKED = "packed/packed-refs"
 MOST = 1 << 28
-_OBJECT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
-_BAD = re.compile(r"[\x00-\x20\x7f~^:?*\[\\]|\.\.|@\{|//|/\.|\.lock(?:/|$)|\.$|/$")  # git-check-ref-format(1)
+# Compiled where they are first wanted: who only lists sessions does not.
+_OBJECT = r"[0-9a-f]{40}(?:[0-9a-f]{24})?"
+_BAD = r"[\x00-\x20\x7f~^:?*\[\\]|\.\.|@\{|//|/\.|\.lock(?:/|$)|\.$|/$"  # git-check-ref-format(1)
 
 
 def is_name(ref: str) -> bool:
     """Whether git takes a full name for that of a ref."""
-    return ref.startswith("refs/") and ref.isprintable() and not _BAD.search(ref)
+    return ref.startswith("refs/") and ref.isprintable() and not re.search(_BAD, ref)
 
 
 def is_object(text: str) -> bool:
-    return _OBJECT.fullmatch(text) is not None
+    return re.fullmatch(_OBJECT, text) is not None
 
 
 def render(refs: Refs) -> bytes:

@@ -5,7 +5,6 @@ the index is our own and new, which also leaves a lock behind that somebody forg
 is not.
 """
 
-import hashlib
 import os
 from collections.abc import Mapping
 
@@ -139,6 +138,8 @@ def _ignored(ledger: Ledger, place: str) -> set[str]:
 
 def _digest(entry: paths.Entry, parent: int, length: int) -> str:
     """The name git would give to the bytes of a file as they are."""
+    import hashlib
+
     name = entry.path.rpartition("/")[2]
     made = hashlib.sha256() if length == 64 else hashlib.sha1(usedforsecurity=False)
     if entry.is_link:

@@ -24,6 +24,21 @@ FILES = {
     "memory": ("memory", "memory.limit_in_bytes", "memory.max"),
     "processes": ("pids", "pids.max", "pids.max"),
 }
+# What one tenant has at most, of what the host has, if nothing else is said of it: one that takes all that there is
+# would leave others nothing to begin a run with.
+PARTS = {"memory": 3 / 4, "processes": 1 / 4}
+
+
+def parts() -> dict[str, int]:
+    """A tenant's part of this host."""
+    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    processes = min(_number("/proc/sys/kernel/pid_max"), _number("/proc/sys/kernel/threads-max"))
+    return {"memory": int(memory * PARTS["memory"]), "processes": int(processes * PARTS["processes"])}
+
+
+def _number(path: str) -> int:
+    with open(path, encoding="ascii") as file:
+        return int(file.read())
 
 
 class Shares:
@@ -61,13 +76,14 @@ class Shares:
                 what = f"its limit of {name} cannot be held: the spawner has no control group for it"
                 raise TenantError(TenantFault.FAILED, user, what)
         held: list[int] = []
+        limits = {**parts(), **limits}
         try:
             for top in dict.fromkeys(self._tops.values()):
                 path = f"{top}/{user}"
                 with contextlib.suppress(FileExistsError):
                     os.mkdir(path, 0o755)
                 for name, (controller, one, two) in FILES.items():
-                    if name in limits and self._tops[controller] == top:
+                    if self._tops.get(controller) == top:
                         _put(f"{path}/{two if self._is_two else one}", limits[name])
                 held.append(os.open(f"{path}/cgroup.procs", os.O_WRONLY | os.O_CLOEXEC))
         except OSError as error:
