@@ -1,8 +1,10 @@
 """The service, whole: a real spawner, real tenants, uvicorn on a unix socket, and curl."""
 
+import asyncio
 import base64
 import json
 import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,6 +14,7 @@ from tests.tenants.conftest import Hosting, hosted
 from tests.tenants.serving import NEEDS_SERVER, PASSWORD, Client, Living, becomes, code, database, events, living
 from tests.tenants.spawning import served
 
+from ringfence.service import handlers, page
 from ringfence.service.accounts import Accounts
 from ringfence.service.app import TABLE, openapi
 
@@ -100,6 +103,66 @@ def test_a_run_is_cancelled(client: Client, home: str, place: tuple[Hosting, Liv
     _, ended = events(client, f"{home}/runs/{run['run']}")
     assert ended
     assert becomes(False, uid)
+
+
+def test_a_run_is_cancelled_before_it_has_begun(hosting: Hosting) -> None:
+    """Who starts it may have a lot to do; who pressed the button meant it."""
+    name = hosting.create("a").name
+    base, mark = f"/api/workspaces/{name}/runs", Path(hosting.base, name, "user", "src", "begun")
+    with served(hosting) as spawner, living(spawner, {"alice": (name,)}) as made:
+        client = Client(made.path)
+        client.log_in("alice")
+        spawner.process.send_signal(signal.SIGSTOP)
+        try:
+            run = client.ask("POST", base, data={"argv": ["touch", "begun"]})[1]["run"]
+            assert client.ask("DELETE", f"{base}/{run}")[0] == 202
+        finally:
+            spawner.process.send_signal(signal.SIGCONT)
+        assert events(client, f"{base}/{run}")[1]["error"]["code"] == "cancelled"  # type: ignore[index]
+        assert not mark.exists()
+
+
+def test_nothing_of_anothers_is_opened_by_any_request(client: Client, place: tuple[Hosting, Living]) -> None:
+    """Every row of the API and of the page: for another's workspace, and for what is another's in one's own."""
+    hosting, made = place
+    own, other = hosting.name("a"), hosting.name("b")
+    client.log_in("bob")
+    theirs = f"/api/workspaces/{other}"
+    run = client.ask("POST", f"{theirs}/runs", data={"argv": ["echo", "bob's secret"]})[1]["run"]
+    assert "secret" in events(client, f"{theirs}/runs/{run}")[0]["stdout"]
+    shared = Path(hosting.base, "shared")
+    shared.mkdir(mode=0o755)
+    wanted = {"operation": "read", "target": str(shared)}
+    grant = client.ask("POST", f"{theirs}/approvals", data=wanted)[1]["id"]
+    client.log_in("alice")
+    visit = asyncio.run(Accounts(made.database).visit("alice"))
+    cookie = ("-H", f"Cookie: {page.COOKIE}={visit}", "-H", "Origin: http://localhost")
+    bodies = {
+        handlers.Content: {"data": "QUFB"},
+        handlers.NewRun: {"argv": ["true"]},
+        handlers.Said: {"answer": "always"},
+        handlers.NewWorktree: {},
+        handlers.Merge: {},
+        handlers.NewApproval: wanted,
+    }
+    rows = [(row.method, row.path, (), bodies.get(row.takes)) for row in TABLE]  # type: ignore[call-overload]
+    rows += [(method, path, cookie, None) for method, path, _ in page.TABLE]
+    asked = 0
+    for method, path, options, data in rows:
+        if "{workspace}" not in path:
+            continue
+        names = {"run": run, "question": "1", "slug": "x", "approval": grant}
+        query = "?path=secret" if path.endswith("/file") else ""
+        url = path.format(workspace=other, **names) + query
+        status, body = client.raw(method, url, *options, data=data)
+        assert (status, "not open to you" in body) == (403, True), (method, url, status, body)
+        if "{run}" in path or "{approval}" in path:
+            status, body = client.raw(method, path.format(workspace=own, **names), *options, data=data)
+            assert (status, "secret" in body) == (404, False), (method, path, status, body)
+        asked += 1
+    assert asked == len([path for _, path, _, _ in rows if "{workspace}" in path])
+    client.log_in("bob")
+    assert [one["id"] for one in client.ask("GET", f"{theirs}/approvals")[1]["approvals"]] == [grant]
 
 
 WRONG = [

@@ -54,6 +54,7 @@ class Run:
         self.begun = time.time()
         self.ended: dict[str, object] | None = None
         self.steward: Steward | None = None
+        self.is_cancelled = False
         self.questions: dict[str, dict[str, object]] = {}
         self._events: list[Event] = []
         self._held, self._next = 0, 0
@@ -185,8 +186,11 @@ class Runs:
             await self._end(run)
 
     async def _follow(self, run: Run, request: dict[str, object]) -> dict[str, object]:
-        steward = run.steward = await self._spawning.hire(run.tenant)
+        steward = await self._spawning.hire(run.tenant)
         try:
+            if run.is_cancelled:
+                raise Trouble("cancelled", "it was cancelled before it began")
+            run.steward = steward
             async for line in steward.work({"do": "run", **request}):
                 if "ended" in line:
                     return line
@@ -265,7 +269,8 @@ class Runs:
         await self._news.setdefault(tenant, asyncio.Event()).wait()
 
     async def cancel(self, run: Run) -> None:
-        """End it; one that has ended stays ended."""
+        """End it; one that has ended stays ended, and one that has not begun does not begin."""
+        run.is_cancelled = True
         if run.steward is not None:
             await run.steward.cancel()
 
