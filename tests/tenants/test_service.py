@@ -145,6 +145,7 @@ def test_nothing_of_anothers_is_opened_by_any_request(client: Client, place: tup
         handlers.Merge: {},
         handlers.NewApproval: wanted,
     }
+    rows: list[tuple[str, str, tuple[str, ...], object]]
     rows = [(row.method, row.path, (), bodies.get(row.takes)) for row in TABLE]  # type: ignore[call-overload]
     rows += [(method, path, cookie, None) for method, path, _ in page.TABLE]
     asked = 0
