@@ -344,6 +344,25 @@ def test_a_new_password_ends_what_the_old_one_opened(tmp_path: Path) -> None:
     asyncio.run(act())
 
 
+def test_who_has_a_name_next_sees_nothing_of_who_had_it(tmp_path: Path) -> None:
+    async def act() -> None:
+        database = Database(f"{tmp_path}/own/service.db")
+        known, runs = Accounts(database), Runs(Spawning("/nowhere"), database)
+        known.put("alice", "the first password", ("a.test", "b.test"))
+        for tenant in ("a.test", "b.test"):
+            await runs.start(tenant, {"argv": ("echo", f"of {tenant}")})
+        while any(run["ended"] is None for run in await runs.of("a.test")):
+            await asyncio.sleep(0.01)
+        assert "of a.test" in str(await runs.of("a.test"))  # who opened this name now would read that
+        known.forget("a.test")
+        assert (await known.opened("alice"))[0] == ("b.test",)
+        assert await runs.of("a.test") == []
+        assert "of b.test" in str(await runs.of("b.test"))
+        await runs.close()
+
+    asyncio.run(act())
+
+
 @pytest.mark.parametrize("url", ["postgresql://user:hunter2/x@host/db", "postgresql://user:a@hunter2:b@host/db"])
 def test_no_piece_of_a_password_is_said(url: str) -> None:
     with pytest.raises(Trouble) as caught:

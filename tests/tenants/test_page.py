@@ -224,6 +224,48 @@ SMALL = """return [...document.querySelectorAll('button, input:not([type=checkbo
     .filter(element => element.getBoundingClientRect().height < 44).length"""
 
 
+# Of every text: what stands out less from its ground than 4.5 to 1, which WCAG calls AA.
+FAINT = """
+const parts = (text) => text.match(/[0-9.]+/g).map(Number);
+const linear = (c) => (c /= 255) <= 0.03928 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4;
+const light = (text) => parts(text).slice(0, 3).map(linear)
+    .reduce((sum, c, i) => sum + c * [0.2126, 0.7152, 0.0722][i], 0);
+const ground = (e) => { for (; e; e = e.parentElement) {
+    const found = parts(getComputedStyle(e).backgroundColor);
+    if (found.length < 4 || found[3] > 0) return getComputedStyle(e).backgroundColor;
+} return 'rgb(255, 255, 255)'; };
+const texts = [...document.querySelectorAll('body *')].filter((e) => e.checkVisibility()
+    && [...e.childNodes].some((n) => n.nodeType === 3 && n.data.trim()));
+return texts.filter((e) => { const [a, b] = [light(getComputedStyle(e).color), light(ground(e))].sort((x, y) => y - x);
+    return (a + 0.05) / (b + 0.05) < 4.5; }).map((e) => e.outerHTML.slice(0, 80));
+"""
+
+
+def test_all_of_it_by_keyboard_and_by_ear(browser: Browser, place: Place) -> None:
+    """The way to the content comes first; then Tab reaches all that can be pressed, each says what it is, and one can
+    see where one is."""
+    run(browser, place, "echo by-keyboard")
+    browser.reads("exit 0", "#facts")
+    for path in ("", "/sessions", "/approvals", "/audit", browser.url.partition(place.home)[2]):
+        browser.go(place.origin + place.home + path)
+        outline = "return [document.documentElement.lang, document.querySelectorAll('h1').length, "
+        outline += "document.querySelectorAll('main').length, document.title !== '']"
+        assert browser.run(outline) == ["en", 1, 1, True], path
+        wanted = browser.run(
+            "window.all = [...document.querySelectorAll('a[href], button, input, select, [tabindex=\"0\"]')]"
+            ".filter((e) => e.checkVisibility()); return all.length"
+        )
+        reached = []
+        for _ in range(wanted):
+            browser.press(TAB)
+            reached.append(browser.run("return all.indexOf(document.activeElement)"))
+            seen = browser.run("return getComputedStyle(document.activeElement).outlineStyle")
+            role, name = browser.role(":focus")
+            assert (seen, bool(role), bool(name)) == ("solid", True, True), (path, role, name)
+        assert reached == [*range(wanted)], path
+        assert browser.run("return all[0].getAttribute('href')") == "#content", path
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_on_a_phone_in_both_colours(browser: Browser, place: Place, scheme: str) -> None:
     """Nothing is wider than the screen, what is pressed is large enough, and text stands out from its ground."""
@@ -234,6 +276,7 @@ def test_on_a_phone_in_both_colours(browser: Browser, place: Place, scheme: str)
             browser.go(place.origin + place.home + path)
             assert browser.run("return document.documentElement.scrollWidth") <= 375, path
             assert browser.run(SMALL) == 0, path
+            assert browser.run(FAINT) == [], path
         ground = browser.run("return getComputedStyle(document.body).backgroundColor")
         assert (sum(map(int, ground[4:-1].split(","))) > 380) == (scheme == "light")
         browser.go(place.origin + place.home)
@@ -256,6 +299,26 @@ def test_what_a_command_says_is_shown_and_does_nothing(browser: Browser, place: 
         browser.go(place.origin + path)
         browser.reads("<img src=x")
         assert browser.run("return [document.title === 'owned', document.images.length]") == [False, 0]
+
+
+def test_what_a_file_is_called_is_shown_and_does_nothing(browser: Browser, place: Place) -> None:
+    """In a question, in the rule that a yes would store, in an approval, and in what was refused."""
+    target = f"{place.shared}/<img src=x onerror=alert(1)>"
+    Path(target).write_text("x\n")
+    Path(target).chmod(0o644)
+    run(browser, place, shlex.join(["cat", target]), ask=True)
+    browser.reads("<img src=x", "#questions")
+    assert browser.run("return document.images.length") == 0
+    until(lambda: not browser.run("return document.querySelector('form.question').inert") or _missing("inert"), 5)
+    browser.click("button[value=session]")
+    browser.reads("exit 0", "#facts")
+    browser.go(f"{place.origin}{place.home}/approvals")
+    browser.reads("<img src=x", "main")
+    browser.click("button[aria-label*='<img']")
+    until(lambda: "<img" not in browser.text("main") or _missing("it is still there"), 10)
+    run(browser, place, shlex.join(["cat", target]))
+    browser.reads("Refused: 1", "#denials")
+    assert browser.run("return document.images.length") == 0
 
 
 def test_markup_hides_nothing() -> None:

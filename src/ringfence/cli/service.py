@@ -32,8 +32,9 @@ EXAMPLES = (
     "ringfence service account alice --tenant example.com < password.txt",
     "ringfence service serve --host box.example.com",
     "ringfence service rotate",
+    "ringfence service forget example.com",
 )
-VERBS = ("serve", "account", "rotate")
+VERBS = ("serve", "account", "rotate", "forget")
 
 
 def main(words: list[str]) -> int:
@@ -47,8 +48,9 @@ def main(words: list[str]) -> int:
         usage = f"service {'|'.join(VERBS)} [NAME] [options]"
         print(render_help(usage, "Serves tenants' workspaces over HTTP.", TABLE, EXAMPLES))
         return 0
-    if verb not in VERBS or rest or (name != "") != (verb == "account"):
-        raise UsageError("service", f"needs one of: {', '.join(VERBS)}; account needs a name", hint=EXAMPLES[0])
+    if verb not in VERBS or rest or (name != "") != (verb in ("account", "forget")):
+        what = f"needs one of: {', '.join(VERBS)}; account and forget need a name"
+        raise UsageError("service", what, hint=EXAMPLES[0])
     if os.geteuid() == 0:
         hint = "setpriv --reuid=ringfence, or its unit; the spawner alone is root"
         raise UsageError("service", "does not run as root", hint)
@@ -66,6 +68,8 @@ def main(words: list[str]) -> int:
             return 0
         if verb == "account":
             return _account(accounts.Accounts(database), name, values)
+        if verb == "forget":
+            return _forget(accounts.Accounts(database), name)
         return _serve(database, values)
     except Trouble as error:
         raise UsageError("service", str(error)) from None
@@ -91,6 +95,13 @@ def _account(known: "Accounts", name: str, values: Values) -> int:
 
     password = getpass.getpass("password: ") if sys.stdin.isatty() else sys.stdin.readline().rstrip("\n")
     known.put(name, password, tuple(map(tenant_name, values.get("--tenant", ()))))
+    return 0
+
+
+def _forget(known: "Accounts", host: str) -> int:
+    from ..workspace.tenants.names import tenant_name
+
+    known.forget(tenant_name(host))
     return 0
 
 

@@ -41,6 +41,15 @@ class Accounts:
         self._database.ask("delete from visits where account = ?", name)
         return bool(self._database.ask("delete from accounts where name = ? returning name", name))
 
+    def forget(self, workspace: str) -> None:
+        """Of a workspace that is gone: no account opens it, and nothing is left of what ran there. Its name may be
+        another's next."""
+        for name, kept in self._database.ask("select name, workspaces from accounts"):
+            left = [one for one in json.loads(kept) if one != workspace]
+            self._database.ask("update accounts set workspaces = ? where name = ?", json.dumps(left), name)
+        self._database.ask("delete from refusals where id in (select id from runs where tenant = ?)", workspace)
+        self._database.ask("delete from runs where tenant = ?", workspace)
+
     async def opened(self, name: str) -> tuple[tuple[str, ...], str]:
         """What an account opens now, whatever a token said once, and the stamp of its password."""
         rows = await self._database.run("select hash, workspaces from accounts where name = ?", name)
