@@ -185,7 +185,7 @@ def test_a_server_and_its_client_find_each_other(place: Place, family: str) -> N
 def test_tmux_runs_a_window_nobody_looks_at(place: Place) -> None:
     said = place.run(
         """
-        tmux -f /dev/null new-session -d 'echo inside > out; tmux wait-for -S done; sleep 5'
+        tmux -f /dev/null new-session -d 'echo inside > out; tmux wait-for -S done; sleep 100'
         tmux wait-for done; cat out; tmux kill-server
         """
     )

@@ -123,9 +123,10 @@ os._exit(0)
 
 def test_keys_for_the_command_answer_nothing(each: Place) -> None:
     """What was typed before the question was for somebody else."""
-    person = at(each, "sh", "-c", "echo here; sleep 0.5; cat ../home/data/one; echo end")
+    person = at(each, "sh", "-c", "echo here; until test -e typed; do :; done; cat ../home/data/one; echo end")
     person.sees("here")
     person.type("a\ra\r")
+    (each.workspace / "typed").touch()
     person.sees(CHOICE)
     assert not select.select([person.ours], [], [], 0.3)[0]
     person.type("d\r")
@@ -146,7 +147,7 @@ except KeyboardInterrupt:
     begun = time.monotonic()
     person.type("\x03")
     person.sees("interrupted")
-    assert time.monotonic() - begun < 1
+    assert time.monotonic() - begun < 30  # a question waits for minutes
     assert person.code() == 0
 
 
@@ -164,7 +165,7 @@ def test_a_name_steers_no_terminal(place: Place) -> None:
 
 def asked(place: Place, count: int) -> asking.Waiting:
     """Wait until so many questions are open."""
-    until = time.monotonic() + 20
+    until = time.monotonic() + 60
     while time.monotonic() < until:
         for waiting in asking.waiting(place.environ()):
             if len(waiting.questions) == count:

@@ -83,10 +83,10 @@ def test_the_exit_code_is_the_commands_own_or_a_shells(place: Place, words: tupl
 def test_a_timeout_ends_the_command_with_124(place: Place) -> None:
     begin = time.monotonic()
 
-    done = place.run("sleep", "30", options=("--timeout", "300ms"))
+    done = place.run("sleep", "100", options=("--timeout", "300ms"))
 
     assert done.returncode == 124
-    assert time.monotonic() - begin < 10
+    assert time.monotonic() - begin < 90
 
 
 BAD_POLICIES = [
@@ -300,7 +300,7 @@ def test_a_signal_to_ringfence_reaches_the_command(place: Place, number: signal.
     with process:
         assert process.stdout.readline() == b"ready\n"
         process.send_signal(number)
-        assert process.wait(10) == 9
+        assert process.wait(60) == 9
     assert (place.workspace / "caught").exists()
 
 

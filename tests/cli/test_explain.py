@@ -24,21 +24,38 @@ def base() -> Iterator[Path]:
         yield Path(place)
 
 
-def explained(base: Path, script: str, *options: str) -> "subprocess.CompletedProcess[str]":
+def begun(base: Path, script: str, *options: str) -> "subprocess.Popen[str]":
     environ = {"PATH": os.environ["PATH"], "HOME": str(base / "home"), "LANG": "C.UTF-8"}
     command = [RINGFENCE, "run", *AS_ROOT, "--workspace", ".", *options, "--", "sh", "-c", script]
-    return subprocess.run(
-        command, cwd=base / "ws", env=environ, capture_output=True, text=True, timeout=30, stdin=subprocess.DEVNULL
-    )
+    return subprocess.Popen(
+        command, cwd=base / "ws", env=environ, text=True,
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    )  # fmt: skip
+
+
+def explained(base: Path, script: str, *options: str) -> "subprocess.CompletedProcess[str]":
+    with begun(base, script, *options) as run:
+        out, err = run.communicate(timeout=60)
+    return subprocess.CompletedProcess(run.args, run.returncode, out, err)
 
 
 def test_a_refusal_is_told_at_once_and_only_once(base: Path) -> None:
-    done = explained(base, "cat ~/notes; sleep 1; echo later >&2; exit 3", "--explain")
-    lines = [line for line in done.stderr.splitlines() if "refused (OBSERVED): read" in line]
+    """Before the command goes on, which here waits for it."""
+    script = "cat ~/notes; until test -e go; do :; done; echo later >&2; exit 3"
+    with begun(base, script, "--explain") as run:
+        stderr = ""
+        assert run.stderr is not None
+        while "OBSERVED" not in stderr:
+            line = run.stderr.readline()
+            assert line, stderr
+            stderr += line
+        (base / "ws" / "go").touch()
+        stderr += run.stderr.read()
+    lines = [line for line in stderr.splitlines() if "refused (OBSERVED): read" in line]
 
-    assert done.returncode == 3
-    assert len(lines) == 1, done.stderr
-    assert done.stderr.index("OBSERVED") < done.stderr.index("later")
+    assert run.returncode == 3
+    assert len(lines) == 1, stderr
+    assert stderr.index("OBSERVED") < stderr.index("later")
     assert "cat[" in lines[0]
     assert f"--allow-read {base}/home/notes" in lines[0]
 

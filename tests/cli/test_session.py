@@ -5,10 +5,10 @@ import os
 import shutil
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
+from tests.looking import until
 from tests.workspace.conftest import git
 
 AS_ROOT = ["--as-root"] if os.geteuid() == 0 else []
@@ -72,14 +72,11 @@ def test_a_killed_supervisor_loses_nothing(repo: Path) -> None:
     words = ["session", "start", "--name", "x", *AS_ROOT, "--", "sh", "-c", script]
     running = subprocess.Popen([sys.executable, "-I", "-m", "ringfence", *words], cwd=repo, stdin=subprocess.DEVNULL)
     place = repo.parent / "home/.local/state/ringfence/sessions"
-    until = time.monotonic() + 30
-    while not list(place.glob("*/worktrees/x/up")) and time.monotonic() < until:
-        time.sleep(0.02)
+    assert until(lambda: list(place.glob("*/worktrees/x/up")))
     running.kill()
     running.wait()
     assert session(repo, "list")[1].split()[:2] == ["x", "active"]
-    while session(repo, "end", "x")[0] and time.monotonic() < until:  # the lock of the command goes with it
-        time.sleep(0.05)
+    assert until(lambda: not session(repo, "end", "x")[0])  # the lock of the command goes with it
     assert git(repo, "show", "ringfence/x:loose") == "2"
     assert git(repo, "log", "-1", "--format=%s", "ringfence/x~") == "work"
 
