@@ -5,6 +5,7 @@ import socket
 import threading
 
 from tests.attacks.conftest import Field, Ground
+from tests.looking import free_port
 
 PROGRAM = """
 import socket
@@ -31,12 +32,6 @@ def callers(ground: Ground, ports: list[int]) -> None:
                     socket.create_connection(("127.0.0.1", port), 0.2).close()
 
     ground.thread(knock)
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def prepare(ground: Ground) -> list[str]:

@@ -24,9 +24,9 @@ def allowing(*entries: str | int, denied: tuple[str, ...] = (), **facts: Any) ->
     return Network(hosts=tuple(hosts), **facts)
 
 
-def listener(kind: int = socket.SOCK_STREAM, address: str = "127.0.0.1") -> socket.socket:
+def listener(kind: int = socket.SOCK_STREAM, address: str = "127.0.0.1", port: int = 0) -> socket.socket:
     sock = socket.socket(socket.AF_INET, kind)
-    sock.bind((address, 0))
+    sock.bind((address, port))
     if kind == socket.SOCK_STREAM:
         sock.listen(128)
     return sock
@@ -155,8 +155,8 @@ def web() -> Iterator[Web]:
 class Echo:
     """A TCP server that says what it hears, and remembers it."""
 
-    def __init__(self, greeting: bytes = b"", address: str = "127.0.0.1") -> None:
-        self.sock = listener(address=address)
+    def __init__(self, greeting: bytes = b"", address: str = "127.0.0.1", port: int = 0) -> None:
+        self.sock = listener(address=address, port=port)
         self.port = self.sock.getsockname()[1]
         self.heard: list[bytes] = []
         self.count = 0

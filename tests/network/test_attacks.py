@@ -2,9 +2,9 @@
 to a server that the attacks do not want."""
 
 import subprocess
-import time
 
 import pytest
+from tests.looking import until
 from tests.network.conftest import Echo
 from tests.network.test_by_name import PREAMBLE, PYTHON, World
 from tests.network.test_by_name import world as world
@@ -118,11 +118,8 @@ def test_the_victim_is_reached_bare_and_not_inside(world: World, name: str) -> N
     if name == "MPTCP" and "not supported" in bare.stderr:
         return  # nor would it be inside: this kernel has none
     assert bare.returncode == 0, bare.stderr
-    deadline = time.monotonic() + 10
-    while not victim.count and time.monotonic() < deadline:
-        time.sleep(0.01)
+    assert until(lambda: victim.count)
     before = victim.count
-    assert before
 
     outcome = world.run([PYTHON, "-I", "-S", "-c", program], "good.test", f"127.0.0.1:{allowed.port}")
 

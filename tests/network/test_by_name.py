@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.looking import until
 from tests.network.conftest import Echo, Web, listener
 
 pytestmark = [pytest.mark.needs_userns, pytest.mark.needs_landlock(6)]
@@ -159,13 +160,9 @@ def test_root_dials_for_the_owner_as_the_owner(world: World, web: Web) -> None:
     ) as process:  # fmt: skip
         assert process.stdout
         assert [process.stdout.readline() for _ in range(2)] == ["65534\n", "127.0.0.1 localhost\n"]
-        deadline = time.monotonic() + 20
-        gates: list[int] = []  # the kernel's list may miss one now and then
-        while not (web.seen and gates) and time.monotonic() < deadline:
-            with contextlib.suppress(OSError):  # one has just gone
-                found = [(pid, Path(f"/proc/{pid}/cmdline").read_bytes()) for pid in children(process.pid)]
-                gates = [pid for pid, line in found if b"ringfence.gate" in line]
-        status = Path(f"/proc/{gates[0]}/status").read_text()
+        assert until(lambda: web.seen)
+        (gate,) = until(lambda: gates(process.pid))
+        status = Path(f"/proc/{gate}/status").read_text()
         said, _ = process.communicate("\n", timeout=60)
 
     assert said == f"GET /x good.test:{web.port} \n"
@@ -398,7 +395,7 @@ print(attempt(servers[1].accept))
         with contextlib.suppress(ConnectionRefusedError):  # whoever may listen there now
             socket.create_connection(("127.0.0.1", other), 10).close()
 
-    assert (process.stdout.read(), process.wait(10)) == ("EAGAIN\n", 0)
+    assert (process.stdout.read(), process.wait(60)) == ("EAGAIN\n", 0)
     process.stdout.close()
 
 
@@ -427,7 +424,7 @@ print("ready", flush=True)
 sys.stdin.read()
 """
     with gate_killed(world, echo, program, "--policy", str(policy)) as process:
-        assert process.wait(20) == 123
+        assert process.wait(60) == 123
         _, err = process.communicate()
 
     assert "was ended: the process that dials for it has ended" in err
@@ -445,17 +442,26 @@ def gate_killed(world: World, echo: Echo, program: str, *options: str) -> Iterat
     ) as process:  # fmt: skip
         assert process.stdout
         assert process.stdout.readline() == "ready\n"
-        gates = [pid for pid in children(process.pid) if b"ringfence.gate" in Path(f"/proc/{pid}/cmdline").read_bytes()]
-        assert len(gates) == 1
-        os.kill(gates[0], 9)
-        while Path(f"/proc/{gates[0]}/cmdline").read_bytes():
-            time.sleep(0.01)
+        (gate,) = until(lambda: gates(process.pid))
+        os.kill(gate, 9)
+        assert until(lambda: not is_gate(gate))
         yield process
 
 
-def children(pid: int) -> list[int]:
-    found = [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
-    return found + [below for child in found for below in children(child)]
+def gates(pid: int) -> list[int]:
+    """Those below a process, of which others come and go."""
+    found = [pid]
+    for one in found:
+        with contextlib.suppress(OSError):
+            found += map(int, Path(f"/proc/{one}/task/{one}/children").read_text().split())
+    return [one for one in found if is_gate(one)]
+
+
+def is_gate(pid: int) -> bool:
+    try:
+        return b"ringfence.gate" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return False
 
 
 def test_a_web_server_is_read_by_name(world: World, web: Web) -> None:

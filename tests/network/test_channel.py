@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from tests.looking import until
 from tests.network.conftest import Serve, allowing, everything, listener, socks_request
 
 BODY = random.Random(1).randbytes(20 << 20)
@@ -141,8 +142,6 @@ def test_who_hangs_up_in_the_middle_leaves_no_pipe(serve: Serve) -> None:
             with run.connect("http") as sock:
                 sock.sendall(get(port, "/big"))
                 assert len(read(sock, 1 << 20)) == 1 << 20
-        until = time.monotonic() + 10
-        while pipes() > before and time.monotonic() < until:
-            time.sleep(0.05)
 
+        assert until(lambda: pipes() <= before, 0.05)
         assert pipes() == before

@@ -143,7 +143,7 @@ def test_one_run_does_not_take_every_descriptor_of_the_gate(monkeypatch: pytest.
         await asyncio.sleep(0.05)
         reader, writer = await asyncio.open_connection(*doors[1].getsockname())
         writer.write(b"GET http://evil.test/ HTTP/1.1\r\nHost: evil.test\r\n\r\n")
-        said = await asyncio.wait_for(reader.read(12), 5)
+        said = await asyncio.wait_for(reader.read(12), 60)
         writer.close()
         await writer.wait_closed()
         held = len(runs[0].links)

@@ -18,6 +18,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.looking import free_port
 from tests.network.test_by_name import PYTHON, ROOT, World
 
 pytestmark = [pytest.mark.needs_userns, pytest.mark.needs_landlock(6)]
@@ -79,15 +80,8 @@ def site(world: World) -> Iterator[Site]:
     made.server.server_close()
 
 
-def free_port() -> int:
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        port: int = sock.getsockname()[1]
-        return port
-
-
 def until_open(port: int, process: "subprocess.Popen[bytes]") -> None:
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while time.monotonic() < deadline and process.poll() is None:
         with contextlib.suppress(OSError):
             socket.create_connection(("127.0.0.1", port), 1).close()

@@ -142,12 +142,6 @@ def living(
         made.close()
 
 
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port: int = server.getsockname()[1]
-        return port
-
-
 def certificate(top: str) -> tuple[str, str]:
     """A certificate for localhost that nobody signed, and its key."""
     words = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2"]

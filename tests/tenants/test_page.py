@@ -13,9 +13,10 @@ from pathlib import Path
 
 import pytest
 from tests.attacks.everybody import installed as installed
+from tests.looking import free_port
 from tests.tenants.browser import ENTER, TAB, Browser, browsing, until
 from tests.tenants.conftest import Hosting, hosted
-from tests.tenants.serving import PASSWORD, certificate, free_port, living
+from tests.tenants.serving import PASSWORD, certificate, living
 from tests.tenants.spawning import served
 
 from ringfence.service.markup import document, plain, tag

@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 from tests.attacks.everybody import installed as installed
+from tests.looking import free_port
 from tests.tenants.conftest import Hosting
-from tests.tenants.serving import PASSWORD, free_port, living
+from tests.tenants.serving import PASSWORD, living
 from tests.tenants.spawning import served
 
 pytestmark = [pytest.mark.needs_root, pytest.mark.usefixtures("installed")]

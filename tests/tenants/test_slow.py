@@ -10,8 +10,9 @@ from collections.abc import Iterator
 
 import pytest
 from tests.attacks.everybody import installed as installed
+from tests.looking import free_port
 from tests.tenants.conftest import Hosting, hosted
-from tests.tenants.serving import Client, Living, certificate, code, free_port, living
+from tests.tenants.serving import Client, Living, certificate, code, living
 from tests.tenants.spawning import served
 
 pytestmark = [pytest.mark.needs_root, pytest.mark.usefixtures("installed"), pytest.mark.needs_program("curl")]
