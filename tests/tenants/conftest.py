@@ -41,7 +41,7 @@ class Hosting:
 
 def _remove(user: str) -> None:
     """A user that has no process left, while others make and remove theirs: each of the two is waited for."""
-    until = time.monotonic() + 20
+    until = time.monotonic() + 60
     while subprocess.run(["/usr/sbin/userdel", user], capture_output=True).returncode in (1, 8, 10):
         assert time.monotonic() < until, f"{user} is still used"
         time.sleep(0.1)

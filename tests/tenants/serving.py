@@ -113,7 +113,7 @@ class Living:
 
     def start(self) -> None:
         self.process = subprocess.Popen(self._words, stderr=subprocess.PIPE)
-        until = time.monotonic() + 30
+        until = time.monotonic() + 60
         while time.monotonic() < until and self.process.poll() is None:
             with contextlib.suppress(OSError), socket.socket(self._family) as probe:
                 probe.connect(self._address)
@@ -220,7 +220,7 @@ def events(client: Client, url: str, *options: str) -> tuple[dict[str, str], dic
 
 def becomes(wanted: bool, uid: str) -> bool:
     """Whether the user sleeps, or does not, within a while."""
-    until = time.monotonic() + 20
+    until = time.monotonic() + 60
     while time.monotonic() < until:
         if (subprocess.run(["pgrep", "-u", uid, "sleep"], capture_output=True).returncode == 0) == wanted:
             return True

@@ -157,7 +157,7 @@ def test_a_question_is_answered_over_http(client: Client, home: str) -> None:
         Path(shared, "prices").write_text("12")
         Path(shared, "prices").chmod(0o644)
         run = client.ask("POST", f"{home}/runs", data={"argv": ["cat", f"{shared}/prices"], "ask": True})[1]["run"]
-        until = time.monotonic() + 20
+        until = time.monotonic() + 60
         while not (questions := client.ask("GET", f"{home}/questions")[1]["questions"]) and time.monotonic() < until:
             time.sleep(0.05)
         assert questions, json.dumps(client.ask("GET", f"{home}/runs/{run}"))

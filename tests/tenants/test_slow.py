@@ -4,6 +4,7 @@ import base64
 import contextlib
 import json
 import os
+import select
 import socket
 import time
 from collections.abc import Iterator
@@ -68,7 +69,7 @@ def opened(path: str, *pieces: bytes) -> socket.socket:
     """A connection on which this much was said; it is closed with the test."""
     made = socket.socket(socket.AF_UNIX)
     _made.append(made)
-    made.settimeout(20)
+    made.settimeout(60)
     made.connect(path)
     for piece in pieces:
         made.sendall(piece)
@@ -104,7 +105,7 @@ def test_others_are_served_beside_many_who_never_finish(client: Client, home: st
     assert client.ask("GET", f"{home}/runs")[0] == 200
     gone = [one for one in slow[:40] if not is_open(one)]
     assert len(gone) == 40  # the oldest made room
-    until = time.monotonic() + 20
+    until = time.monotonic() + 60
     while any(map(is_open, slow)) and time.monotonic() < until:  # a letter now and then buys no time
         for one in slow:
             with contextlib.suppress(OSError):
@@ -151,7 +152,9 @@ def test_who_does_not_take_what_it_asked_for_is_left(bob: tuple[Client, str]) ->
     status, answer = client.ask("PUT", f"{home}/file?path=large", data={"data": data})
     assert status == 200, answer
     with opened(client.path, head(client, "GET", f"{home}/file?path=large")) as one:
-        time.sleep(SLEEPS)
+        gone = select.poll()
+        gone.register(one, select.POLLRDHUP)
+        assert gone.poll(60_000)
         assert len(heard(one)) < 3 << 20
     with opened(client.path, head(client, "GET", f"{home}/file?path=large", "Connection: close")) as one:
         said = heard(one)
@@ -166,7 +169,7 @@ def test_streams_of_a_workspace(client: Client, home: str) -> None:
     assert code(client.ask("GET", url)) == (429, "too_many")
     for one in held:
         one.close()
-    until = time.monotonic() + 20
+    until = time.monotonic() + 60
     while (status := opened(client.path, head(client, "GET", url)).recv(12)) != b"HTTP/1.1 200":
         assert status == b"HTTP/1.1 429"
         assert time.monotonic() < until
@@ -176,12 +179,14 @@ def test_streams_of_a_workspace(client: Client, home: str) -> None:
 
 def test_files_on_their_way(client: Client, home: str) -> None:
     asked = head(client, "PUT", f"{home}/file?path=x", "Content-Length: 1000"), b"{"
-    held = [opened(client.path, *asked) for _ in range(2)]
-    until = time.monotonic() + 1.4  # they are held for a while
-    while (said := code(client.ask("GET", f"{home}/file?path=x"))) != (429, "too_many"):
-        assert said == (404, "path_not_found")
-        assert time.monotonic() < until
-    assert all(b"too_slow" in heard(one) for one in held)
+    said = (404, "path_not_found")
+    while said == (404, "path_not_found"):  # a busy machine may not come to it while they are held
+        held = [opened(client.path, *asked) for _ in range(2)]
+        until = time.monotonic() + 1.4
+        while said == (404, "path_not_found") and time.monotonic() < until:
+            said = code(client.ask("GET", f"{home}/file?path=x"))
+        assert all(b"too_slow" in heard(one) for one in held)
+    assert said == (429, "too_many")
 
 
 def test_requests_of_an_account_and_of_a_workspace(client: Client, place: tuple[Hosting, Living]) -> None:

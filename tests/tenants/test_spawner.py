@@ -221,7 +221,7 @@ def test_a_run_ends_by_cancel_and_by_every_death(hosting: Hosting) -> None:
         return any(state[0] != "Z" for state in shown.split())  # somebody else may have to reap it
 
     def is_gone() -> bool:
-        until = time.monotonic() + 15
+        until = time.monotonic() + 60
         while alive() and time.monotonic() < until:
             time.sleep(0.02)
         return not alive()
