@@ -35,19 +35,19 @@ def workspace(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytes
 
 def run(workspace: Path, program: str, limits: dict[str, float | str], **more: object) -> ringfence.Outcome:
     flags = ringfence.Flags(enforcement=ringfence.Enforcement.BEST_EFFORT)
-    options: dict[str, object] = {"flags": flags, "capture": True, "as_root": AS_ROOT, "timeout": 30, **more}
+    options: dict[str, object] = {"flags": flags, "capture": True, "as_root": AS_ROOT, "timeout": 120, **more}
     return ringfence.run([PYTHON, "-c", program], workspace=str(workspace), limits=limits, **options)  # type: ignore[arg-type]
 
 
 FORKS = """
 import subprocess, time
-held = [subprocess.Popen(["sleep", "20"]) for _ in range(300)]
-time.sleep(20)
+held = [subprocess.Popen(["sleep", "100"]) for _ in range(300)]
+time.sleep(100)
 """
 THREADS = """
 import threading, time
-for _ in range(60): threading.Thread(target=time.sleep, args=(20,), daemon=True).start()
-time.sleep(20)
+for _ in range(60): threading.Thread(target=time.sleep, args=(100,), daemon=True).start()
+time.sleep(100)
 """
 EATS = """
 held = []
@@ -58,7 +58,7 @@ import os, time
 for _ in range(4): os.fork()
 held = bytearray(30 << 20)
 held[::4096] = held[::4096]
-time.sleep(20)
+time.sleep(100)
 """
 FILLS = """
 file = open("big", "wb", 0)
@@ -74,7 +74,7 @@ while True:
 BY_CHILDREN = """
 import subprocess, time
 for n in range(100): subprocess.run(["head", "-c", "2M", "/dev/zero"], stdout=open(str(n), "wb"))
-time.sleep(20)
+time.sleep(100)
 """
 TALKS = """
 import os
@@ -127,7 +127,7 @@ def test_a_tree_that_crosses_a_limit_is_ended_and_the_limit_is_named(
 
     assert outcome.ending == Exceeded(limit, amount), outcome
     assert outcome.exit_code == 123
-    assert outcome.seconds < 15  # the machine is busy; the tree would take 20 at least
+    assert outcome.seconds < 80  # the machine is busy; the tree would take 100 at least
 
 
 def test_who_never_exits_and_hears_nothing_is_ended_in_time(workspace: Path) -> None:
@@ -136,7 +136,7 @@ def test_who_never_exits_and_hears_nothing_is_ended_in_time(workspace: Path) -> 
     outcome = run(workspace, deaf, {"timeout": "500ms"}, timeout=None)
 
     assert outcome.ending == ringfence.TimedOut(0.5)
-    assert outcome.seconds < 0.5 + 1 + 1  # the last for a busy machine
+    assert outcome.seconds < 30  # a second and a half, but for a busy machine
 
 
 def test_what_was_written_before_the_limit_is_kept_and_marked(workspace: Path) -> None:
@@ -155,7 +155,7 @@ def test_output_that_is_inherited_is_counted_too(workspace: Path) -> None:
 
 def test_who_stays_below_every_limit_is_not_disturbed(workspace: Path) -> None:
     limits: dict[str, float | str] = {
-        "timeout": "20s", "cpu": 10, "memory": "1G", "processes": 20, "files": 64, "fileSize": "1M", "disk": "10M",
+        "timeout": "100s", "cpu": 10, "memory": "1G", "processes": 20, "files": 64, "fileSize": "1M", "disk": "10M",
         "output": "1K",
     }  # fmt: skip
 

@@ -51,7 +51,7 @@ def left_over(workspace: Path) -> tuple[list[int], int, list[str], int]:
     """Our processes but ourselves, our descriptors, what is in the workspace, our threads."""
     keep.forget_all()
     gc.collect()
-    until = time.monotonic() + 5  # what is ending may take a moment
+    until = time.monotonic() + 45  # what is ending may take a moment
     while (processes := others()) and time.monotonic() < until:
         process.reap()
         time.sleep(0.01)
