@@ -26,8 +26,11 @@ LANDLOCK_CREATE_RULESET, VERSION_FLAG = 444, 1
 # Debian keeps PostgreSQL's servers beside the path.
 os.environ["PATH"] = os.pathsep.join([os.environ["PATH"], *map(str, pathlib.Path("/usr/lib/postgresql").glob("*/bin"))])
 
-hypothesis.settings.register_profile("default", deadline=None)  # a loaded machine is not a failing test
-hypothesis.settings.register_profile("fuzz", deadline=None, max_examples=20_000)
+# A loaded machine is not a failing test, however long an example takes to be made or tried.
+_UNHURRIED = hypothesis.settings(deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
+# CI tries the same examples each time: `make fuzz` looks for new ones, and what it finds is no accident of one change.
+hypothesis.settings.register_profile("default", _UNHURRIED, derandomize=IN_CI)
+hypothesis.settings.register_profile("fuzz", _UNHURRIED, max_examples=20_000)
 hypothesis.settings.load_profile("default")
 
 

@@ -37,8 +37,8 @@ os.mkfifo("pipe")
 class Late(Exception): pass
 def late(number, frame): raise Late
 signal.signal(signal.SIGALRM, late)
-signal.setitimer(signal.ITIMER_REAL, 0.2)
 try:
+    signal.setitimer(signal.ITIMER_REAL, 0.2)
     os.open("pipe", os.O_WRONLY | os.O_CREAT)
 except Late:
     print("late")

@@ -38,7 +38,7 @@ def test_the_whole_life(hosting: Hosting) -> None:
 
     sleeper = subprocess.Popen(["sleep", "60"], user=made.uid, group=made.gid, extra_groups=[])
     life.suspend(hosting.registry, made.name)
-    assert sleeper.wait(10) == -9
+    assert sleeper.wait(60) == -9
     with pytest.raises(TenantError) as caught:
         tree.resolve(hosting.base, hosting.registry.find(made.name))
     assert code_of(caught) == "TENANT_SUSPENDED"
