@@ -259,7 +259,7 @@ def test_five_hundred_at_once_without_a_thread(workspace: Path) -> None:
     async def main() -> list[bytes | None]:
         waiting: list[int] = []
         found = await asyncio.gather(*(one(number, waiting) for number in range(500)))
-        assert threading.active_count() == threads
+        assert threading.active_count() <= threads
         return found
 
     try:

@@ -159,4 +159,4 @@ def test_a_launch_leaves_no_descriptor_behind(site: Site) -> None:
     for _ in range(10):
         launched(plan)
 
-    assert count() == before
+    assert count() <= before
