@@ -2,9 +2,9 @@
 
 The first hook answers by itself. Then its process, which has everything loaded, leaves a child behind that listens on
 a socket in XDG_RUNTIME_DIR, where only this user and no command in the sandbox can reach it; without that directory
-nothing stays. The next hooks hand their question over. Whatever goes wrong there, they answer by
-themselves. The child ends when it was not asked for five minutes or takes too long, and nobody asks it any more when
-the program changes: the name of the socket says which program it is.
+nothing stays. The next hooks hand their question over, but to nobody behind walls that they do not stand behind.
+Whatever goes wrong there, they answer by themselves. The child ends when it was not asked for five minutes or takes too
+long, and nobody asks it any more when the program changes: the name of the socket says which program it is.
 """
 
 import os
@@ -64,6 +64,8 @@ def ask(path: str, words: list[str], data: bytes, program: str) -> tuple[int, by
     link = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
     try:
         link.connect(path)
+        if not _is_believed(link):
+            return None
         link.sendall(question)
         link.shutdown(_socket.SHUT_WR)
         parts = _unpacked(_all(link))
@@ -72,6 +74,24 @@ def ask(path: str, words: list[str], data: bytes, program: str) -> tuple[int, by
         return None
     finally:
         link.close()
+
+
+def _is_believed(link: "_socket.socket") -> bool:  # type: ignore[name-defined]  # noqa: F821
+    """Whether who listens is in no sandbox but ours: what a command could make of our directory answers nothing."""
+    import _socket
+
+    credentials = link.getsockopt(_socket.SOL_SOCKET, getattr(_socket, "SO_PEERCRED", 17), 12)
+    return _walls(str(int.from_bytes(credentials[:4], "little"))) == _walls("self")
+
+
+def _walls(process: str) -> tuple[str, list[bytes]]:
+    """The users that a process knows, and its filters of system calls."""
+    status = os.open(f"/proc/{process}/status", os.O_RDONLY)
+    try:
+        lines = os.read(status, 1 << 16).split(b"\n")
+    finally:
+        os.close(status)
+    return os.readlink(f"/proc/{process}/ns/user"), [line for line in lines if line.startswith(b"Seccomp")]
 
 
 def stay(path: str, answering: "Answering") -> None:

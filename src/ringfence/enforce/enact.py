@@ -252,20 +252,18 @@ def check_stream(fd: int, reopened: bool) -> None:
         os.set_inheritable(fd, True)
         return
     found = os.fstat(fd)
-    if not flags & O_PATH:
-        if stat.S_ISFIFO(found.st_mode) or (stat.S_ISREG(found.st_mode) and reopened):
+    kind = 0 if flags & O_PATH else stat.S_IFMT(found.st_mode)
+    if kind == stat.S_IFIFO or (kind == stat.S_IFREG and reopened) or (kind == stat.S_IFSOCK and is_local(fd)):
+        return
+    if kind == stat.S_IFCHR:
+        if os.isatty(fd):
             return
-        if stat.S_ISSOCK(found.st_mode) and is_local(fd):
+        node = DEVICES.get(os.minor(found.st_rdev)) if os.major(found.st_rdev) == 1 else None
+        if node:
+            again = os.open(node, flags & os.O_ACCMODE)
+            os.dup2(again, fd)
+            os.close(again)
             return
-        if stat.S_ISCHR(found.st_mode):
-            if os.isatty(fd):
-                return
-            node = DEVICES.get(os.minor(found.st_rdev)) if os.major(found.st_rdev) == 1 else None
-            if node:
-                again = os.open(node, flags & os.O_ACCMODE)
-                os.dup2(again, fd)
-                os.close(again)
-                return
     raise OSError(EMEDIUMTYPE, "descriptor")
 
 
