@@ -174,6 +174,13 @@ CLOSED = (
             "it makes or destroys a btrfs subvolume or snapshot",
         ),
     ),
+    # The key is the user's and not the mount's, which may be read-only.
+    _row(
+        "ioctl",
+        Answer.ENOTTY,
+        "who can read a directory takes the user's key off its file system: all that is encrypted there is locked",
+        OneOf(1, (0xC0506617, 0xC0406618, 0xC0406619), "it gives or takes a key of an encrypted file system"),
+    ),
     _row(
         "prlimit64",
         Answer.EPERM,
@@ -383,6 +390,8 @@ HANDED = (
     _row("fcntl", Answer.NOTIFY, _HANDED, OneOf(1, (37, 38), "it is F_OFD_SETLK or F_OFD_SETLKW")),
 )
 
+_OF_A_FILE = (0x40086602, 0x401C5820, 0x40087602, 0x40086604, 0x40806685, 0x800C6613, 0x6609)
+_OF_A_FILE += (0x4008941A, 0xC0C89425, 0xC0C09425, 0x50009402, 0x40309410)  # what btrfs has of its own
 _USED = "what is denied by a pattern could have come meanwhile: the warden does it, or refuses"
 _READ = "attributes of what a pattern denies would be read by its name"
 _PATH, _TEMPORARY, _WRITES = 0o10000000, 0o20000000, 0o1103  # O_PATH, __O_TMPFILE; O_CREAT, O_TRUNC and for writing
@@ -408,7 +417,7 @@ JUDGED = {
             "attributes of a file are changed by it, and nobody is asked",
             OneOf(
                 1,
-                (0x40086602, 0x401C5820, 0x40087602, 0x40086604, 0x40806685, 0x800C6613, 0x6609),
+                _OF_A_FILE,
                 "it sets flags, attributes, a version, verity, encryption or the layout of a file",
             ),
         ),
