@@ -88,6 +88,7 @@ PROTECTED = rows("""
     .git/commondir           says where git finds its configuration
     .git/info/attributes     names filters that git runs
     .git/modules             submodules' hooks and configuration
+    .git/objects/info/alternates  git takes what lies there for its own, and would push it
     HEAD                     without its .git git takes the directory itself for a repository
     .gitmodules              says where submodules come from
     .gitconfig               git runs what it names
