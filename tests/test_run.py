@@ -18,6 +18,7 @@ from tests.looking import until
 import ringfence
 from ringfence import enforce, keep, plan
 from ringfence.enforce import bubblewrap, enactor, linux, process, standby
+from ringfence.run import make_request
 
 AS_ROOT = os.geteuid() == 0
 STANDS_BY = pytest.mark.parametrize("workspace", ["view", "landlock"], indirect=True)  # nothing waits behind bubblewrap
@@ -116,6 +117,31 @@ def test_whoever_is_busy_for_a_while_where_a_plan_looks_is_waited_for(workspace:
     other.join()
 
     assert outcome.ok, outcome
+
+
+def test_a_name_is_watched_in_the_directory_that_stands_there_now(workspace: Path) -> None:
+    """A standby's warden knows directories by what they were when it was made."""
+    if not plan.has_view(enforce.probe()):
+        return  # there names are judged by their paths
+    directory, flags = workspace / "d", ringfence.Flags(cwd=str(workspace), deny_write=("d/later",))
+    directory.mkdir()
+    for _ in range(8):
+        assert not run(workspace, "echo x > d/later", flags=flags).ok
+    directory.rename(workspace / "away")
+    directory.mkdir()
+
+    outcome = run(workspace, "echo x > d/other; echo x > d/later", flags=flags)
+
+    assert ((directory / "other").exists(), (directory / "later").exists()) == (True, False), outcome.stderr
+    directory.rename(workspace / "further")
+    directory.mkdir()
+    request = make_request(str(workspace), str(workspace), flags, AS_ROOT)
+    kept = keep.prepare(request)
+    directory.rename(workspace / "furthest")
+    directory.mkdir()
+    again = keep.acquire(request, once=True)  # whose input is read cannot try twice
+    keep.release(again)
+    assert again is not kept
 
 
 @STANDS_BY

@@ -258,12 +258,12 @@ class Prepared:
         except OSError:
             self.drop_nursery()
             return None
-        if self._is_covered():
+        if self.is_covered():
             return standby
         standby.close()
         return None
 
-    def _is_covered(self) -> bool:
+    def is_covered(self) -> bool:
         """Whether what a standby's view covers, and what its rules were made for, still stands where it stood."""
         return not self._cover.those(self._is_other)
 
@@ -313,8 +313,11 @@ class Prepared:
 
 def _identities(walls: plan.Walls, covered: Iterable[Place], uid: int) -> dict[str, tuple[int, int]]:
     """Which objects must still stand at their paths for walls that were built before: what is covered, or it stands
-    there uncovered; and what is granted where the command's user replaces things, or what he put there is closed."""
+    there uncovered; the directories in which the warden watches names, or it watches others; and what is granted where
+    the command's user replaces things, or what he put there is closed."""
     found = {place.path: (place.device, place.inode) for place in covered}
+    watched = [step for step in walls.head if step.kind is StepKind.PARENT]
+    found |= {os.fsdecode(step.strings[0]): (step.numbers[0], step.numbers[1]) for step in watched}
     replaced: dict[str, bool] = {}  # by directory: whether he replaces things there
     for step in walls.head:
         if step.kind is StepKind.BENEATH and step.numbers[2]:
@@ -414,9 +417,10 @@ def prepare(request: Request) -> Prepared:
     return made
 
 
-def acquire(request: Request) -> Prepared:
+def acquire(request: Request, once: bool = False) -> Prepared:
     """The walls for a request, kept while they are true, or made anew. They are in use until `release`: what is
-    forgotten meanwhile is closed by the last who uses it."""
+    forgotten meanwhile is closed by the last who uses it. Whoever can try only `once` has them compared with the disk
+    first: if the enactor found it changed, the run would be refused."""
     with _lock:
         kept = _prepared.get(request)
         if kept is not None:
@@ -430,7 +434,7 @@ def acquire(request: Request) -> Prepared:
             release(kept)
         raise
     if kept is not None:
-        if kept.is_fresh(found):
+        if kept.is_fresh(found) and (not once or kept.is_covered()):
             return kept
         forget(kept)
         release(kept)

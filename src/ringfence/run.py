@@ -365,7 +365,7 @@ class Living:
 @contextlib.contextmanager
 def launch(job: Job) -> Iterator[Living]:
     """One launch, from the prepared walls on; leaving it ends the tree."""
-    made = acquire(job.request)
+    made = acquire(job.request, once=0 in job.pumped)
     try:
         made.runs += 1
         check(made)
