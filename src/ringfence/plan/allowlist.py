@@ -91,17 +91,20 @@ def cut_objects(begun: dict[str, list[str]], places: dict[str, Place], disk: Dis
     return {(known[path].device, known[path].inode) for path in cut} - {(0, 0)}
 
 
-def grant(place: Place, ends: list[str], disk: Disk, cut: set[Identity]) -> list[Place]:
-    """What to grant in place of one grant that has holes."""
+def grant(place: Place, ends: list[str], disk: Disk, cut: set[Identity]) -> tuple[list[Place], list[str]]:
+    """What to grant in place of one grant that has holes; and what is not, because it is denied by another name."""
     divided, closed = spine(place.path, ends), frozenset(ends)
-    found, waiting = [], [place]
+    found, twins, waiting = [], [], [place]
     while waiting:
         here = waiting.pop()
         if here.path in divided and here.kind is Kind.DIRECTORY:  # below a file there is nothing to deny
             waiting += reversed(disk.children[here.path])
-        elif here.path not in closed and (here.device, here.inode) not in cut:
-            found.append(here)
-    return found
+        elif here.path not in closed:
+            if (here.device, here.inode) in cut:
+                twins.append(here.path)
+            else:
+                found.append(here)
+    return found, twins
 
 
 def united(steps: list[Step]) -> list[Step]:
@@ -122,6 +125,7 @@ def both(one: Step, other: Step) -> Step:
 def lower(found: list[Region], abi: int, disk: Disk) -> tuple[list[Step], list[Gap]]:
     """The rules that make the regions true, and what they cannot make true."""
     steps: list[Step] = []
+    twins: dict[str, None] = {}
     places = {region.path: region.place for region in found}
     cut = spines(found)
     for holds, wanted, text in ((readable, landlock.READ, "read"), (writable, landlock.GRANTED_WRITE, "write")):
@@ -129,7 +133,9 @@ def lower(found: list[Region], abi: int, disk: Disk) -> tuple[list[Step], list[G
         begun = holes(found, holds)
         objects = cut_objects(begun, places, disk)
         for begin, ends in begun.items():
-            steps += [beneath(place, rights, text) for place in grant(places[begin], ends, disk, objects)]
+            granted, others = grant(places[begin], ends, disk, objects)
+            steps += [beneath(place, rights, text) for place in granted]
+            twins |= dict.fromkeys(others)
     steps = united(steps)
     if not cut:
         return steps, []
@@ -138,6 +144,8 @@ def lower(found: list[Region], abi: int, disk: Disk) -> tuple[list[Step], list[G
         "without a view they are granted child by child: they cannot be listed, and names made in them later are closed"
     )
     gaps = [Gap(f"{names} as a whole", why, Need.WANTED, BUILT_IN)]
+    why = "what stands there has another name that is denied, and Landlock knows the object, whatever its name"
+    gaps += [Gap(f"{path} changed or opened", why, Need.WANTED, BUILT_IN) for path in twins]
     if disk.cut:
         why = "without a view each name in them is a rule of its own, and there are too many: the rest is closed"
         gaps.append(Gap(f"everything in {', '.join(disk.cut[:6])}", why, Need.WANTED, BUILT_IN))
