@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from ringfence.cli.units import quoted, spawner_units, tenant_unit
+from ringfence.model import UsageError
 from ringfence.model.tenant import Tenant, TenantState
 
 pytestmark = pytest.mark.needs_program("systemd-analyze")
@@ -43,6 +44,17 @@ def test_their_exposure(tmp_path: Path, name: str, most: float) -> None:
     shown = subprocess.run(words, capture_output=True, text=True)
     wrong = [row["description"] for row in json.loads(shown.stdout or "[]") if row.get("set") is False]
     assert shown.returncode == 0, f"{shown.stderr}{wrong}"
+
+
+def test_a_base_chooses_nothing_else() -> None:
+    """Its letters stay letters: no specifier, no variable, no line more."""
+    text = tenant_unit(TENANT, "/srv/50%i $HOME")
+    assert "WorkingDirectory=/srv/50%%i $HOME/example.com/user/src\n" in text
+    assert 'ReadWritePaths="/srv/50%%i $HOME/example.com"\n' in text
+    with pytest.raises(UsageError):
+        tenant_unit(TENANT, "/srv/x\nUser=root")
+    with pytest.raises(UsageError):
+        spawner_units("/srv", "/etc/x", "x\nUser=root")
 
 
 def test_words_come_back_as_they_were() -> None:

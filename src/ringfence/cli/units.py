@@ -4,10 +4,13 @@ Hardened as far as what runs in them lets it: who makes views needs namespaces a
 """
 
 import os
+import re
 import shutil
 
+from ..model import UsageError
 from ..model.tenant import Tenant
 
+USER = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,31}")
 COMMON = """\
 NoNewPrivileges=yes
 ProtectSystem=strict
@@ -34,12 +37,24 @@ RestrictNamespaces=user mnt pid ipc net
 
 
 def quoted(word: str) -> str:
-    """A word as systemd reads it back: its specifiers, variables, quotes and control letters taken as they are."""
+    """A word of a command as systemd reads it back: nothing of it is a variable, a specifier, a quote or the end."""
+    return path(word).replace("$", "$$")
+
+
+def path(word: str) -> str:
+    """A path in a list, where variables are not looked for."""
     if not word.isprintable():
         word = "".join(letter if letter.isprintable() else _escaped(letter) for letter in word.replace("\\", "\\\\"))
     else:
         word = word.replace("\\", "\\\\")
-    return '"' + word.replace('"', '\\"').replace("%", "%%").replace("$", "$$") + '"'
+    return '"' + word.replace('"', '\\"').replace("%", "%%") + '"'
+
+
+def whole(word: str) -> str:
+    """A path that is the rest of its line, in which only specifiers are looked for."""
+    if not word.isprintable() or word != word.strip():
+        raise UsageError("unit", f"{word!r} cannot be written in a unit", "a base without such letters")
+    return word.replace("%", "%%")
 
 
 def _escaped(letter: str) -> str:
@@ -48,6 +63,8 @@ def _escaped(letter: str) -> str:
 
 def spawner_units(base: str, registry: str, service: str) -> dict[str, str]:
     """The spawner, the socket that it is handed, which the service alone can open, and the service."""
+    if not USER.fullmatch(service):
+        raise UsageError("--service", f"{service!r} is no name of a user")
     program = shutil.which("ringfence") or "/usr/bin/ringfence"
     words = " ".join(map(quoted, (program, "spawner", "--base", base, "--registry", registry, "--service", service)))
     unit = f"""\
@@ -63,7 +80,7 @@ TasksMax=infinity
 Delegate=cpu memory pids
 # Runs are its children, and make views: it keeps namespaces, and a /proc that may be mounted again.
 {COMMON}{VIEWS}ProtectControlGroups=no
-ReadWritePaths={quoted(base)} {quoted(registry)}
+ReadWritePaths={path(base)} {path(registry)}
 CapabilityBoundingSet=CAP_SETUID CAP_SETGID CAP_KILL CAP_DAC_READ_SEARCH
 RestrictAddressFamilies=AF_UNIX AF_INET AF_INET6 AF_NETLINK
 """
@@ -130,13 +147,13 @@ After=network.target
 [Service]
 User={tenant.user}
 Group={tenant.user}
-WorkingDirectory={home}/user/src
+WorkingDirectory={whole(home)}/user/src
 ExecStart=/usr/bin/env ringfence run -- {" ".join(map(quoted, words))}
 Restart=always
 RestartSec=5
 KillMode=mixed
 TimeoutStopSec=30
-{COMMON}{VIEWS}ReadWritePaths={quoted(home)}
+{COMMON}{VIEWS}ReadWritePaths={path(home)}
 ProtectKernelTunables=no
 CapabilityBoundingSet=
 AmbientCapabilities=
