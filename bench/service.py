@@ -34,11 +34,11 @@ from tests.tenants.conftest import Hosting, hosted
 from tests.tenants.malformed import KINDS, ask_wrongly
 from tests.tenants.serving import Client, Living, Server, events, free_port, living, server
 from tests.tenants.spawning import Served, served
-from tests.tenants.test_killed import kill_each, kill_makers, wait
+from tests.tenants.test_killed import kill_each, kill_makers
 
 from ringfence.service import tokens
 from ringfence.service.accounts import Accounts
-from ringfence.workspace.tenants import life, tree
+from ringfence.workspace.tenants import tree
 
 LUA = """
 local rows = {}
@@ -243,14 +243,15 @@ def tenants(count: int) -> None:
             tree.resolve(hosting.base, hosting.registry.find(name))
 
 
-# What one thread gets done in a while; each piece is the same.
+# What one thread gets done in a while, in pieces that are all the same, and the processor time that it had for it.
 WORK = """import time
 end, done = time.perf_counter() + WHILE, 0
 while time.perf_counter() < end:
     sum(range(10000))
     done += 1
-print(done)"""
+print(done, time.process_time())"""
 WHILE, ROUNDS, LEAST = 3.0, 3, 0.9
+CORES, TICKS = os.cpu_count() or 1, os.sysconf("SC_CLK_TCK")
 GREEDY = {
     "runs of two busy processes each": ("python3", "-c", "import os\nos.fork()\nwhile True: pass"),
     "runs that say a letter at a time": ("sh", "-c", "while :; do printf x; done"),
@@ -259,10 +260,11 @@ GREEDY = {
 
 
 def fair(count: int) -> None:
-    """The work of one tenant's one thread, how long a short run and a request take, all while another tenant is stopped
-    and while it goes on, in turns: on two processors one busy tenant should not be noticed."""
-    with world(2, over_tcp=False) as at:
-        greedy, other = at.names
+    """One tenant's one thread, a short run and a request, while another tenant is stopped and while it goes on, in
+    turns. A thread's fair share is a processor, or half of what the two tenants have where others, the service is one, have
+    the rest: that can be seen beside others' work too. That its work is not less is seen alone."""
+    with world(1 + len(GREEDY), over_tcp=False) as at:
+        other, *greedy = at.names
         client = Client(at.made.path)
         client.log_in("all")
 
@@ -270,36 +272,62 @@ def fair(count: int) -> None:
             base = f"/api/workspaces/{name}/runs"
             return f"{base}/{client.ask('POST', base, data={'argv': argv})[1]['run']}"
 
-        def work() -> float:
-            return float(
-                events(client, begin(other, ("python3", "-c", WORK.replace("WHILE", str(WHILE)))))[0]["stdout"]
-            )
-
         def short() -> float:
             return timed(lambda: events(client, begin(other, ("true",))))
 
         def ask() -> float:
             return timed(lambda: client.ask("GET", f"/api/workspaces/{other}/files"))
 
-        for kind, argv in GREEDY.items():
-            begun = [begin(greedy, argv) for _ in range(count)]
+        def work(uid: int) -> tuple[float, float, float]:
+            """What was done, of which share of a processor, and of how much of its fair share."""
+            run = begin(other, ("python3", "-c", WORK.replace("WHILE", str(WHILE))))
+            time.sleep(0.5)
+            before, begun = (busy(), processor_time(uid)), time.monotonic()
+            time.sleep(WHILE - 1)
+            spent = time.monotonic() - begun
+            all_of_it, theirs = (busy() - before[0]) / spent, (processor_time(uid) - before[1]) / spent
+            done, used = map(float, events(client, run)[0]["stdout"].split())
+            share = used / WHILE
+            others = max(0.0, all_of_it - theirs - share)
+            return done, share, share / min(1.0, max(0.1, CORES - others) / 2)
+
+        for name, (kind, argv) in zip(greedy, GREEDY.items(), strict=True):
+            uid = at.hosting.registry.find(name).uid
+            for _ in range(count):
+                begin(name, argv)
             time.sleep(2)
-            seen: dict[int, list[list[float]]] = {signal.SIGSTOP: [], signal.SIGCONT: []}
+            seen: dict[int, list[tuple[float, ...]]] = {signal.SIGSTOP: [], signal.SIGCONT: []}
             for _ in range(ROUNDS):
                 for number, found in seen.items():
-                    signal_all(at.hosting.registry.find(greedy).uid, number)
-                    found.append([work(), *(statistics.median(act() for _ in range(3)) for act in (short, ask))])
+                    signal_all(uid, number)
+                    found.append((*work(uid), *(statistics.median(act() for _ in range(3)) for act in (short, ask))))
+            signal_all(uid, signal.SIGSTOP)
             alone, beside = (
-                [statistics.median(column) for column in zip(*found, strict=True)] for found in seen.values()
+                [statistics.median(column) for column in zip(*rows, strict=True)] for rows in seen.values()
             )
-            print(
-                f"beside {count} {kind}: a run of true {beside[1] * 1000:.0f} ms, alone {alone[1] * 1000:.0f};", end=" "
-            )
-            print(f"a request {beside[2] * 1000:.0f} ms, alone {alone[2] * 1000:.0f}")
-            must(beside[0] / alone[0] >= LEAST, f"work {beside[0] / alone[0]:.2f} of alone; {LEAST} is wanted")
-            for run in begun:
-                client.ask("DELETE", run)
-            wait(lambda: not life.is_alive(at.hosting.registry.find(greedy).uid), "runs that were cancelled go on")
+            ratio = statistics.median(now[0] / then[0] for then, now in zip(*seen.values(), strict=True))
+            print(f"beside {count} {kind}: work {ratio:.2f} of alone, {beside[1]:.2f} of a processor;", end=" ")
+            print(f"a run of true {beside[3] * 1000:.0f} ms, alone {alone[3] * 1000:.0f};", end=" ")
+            print(f"a request {beside[4] * 1000:.0f} ms, alone {alone[4] * 1000:.0f}")
+            must(beside[2] >= LEAST, f"{beside[2]:.2f} of its fair share of the processors; {LEAST} is wanted")
+        for name in greedy:
+            signal_all(at.hosting.registry.find(name).uid, signal.SIGKILL)
+
+
+def busy() -> float:
+    """Processor time of everybody, in seconds."""
+    words = Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:]
+    return sum(int(word) for at, word in enumerate(words[:7]) if at not in (3, 4)) / TICKS
+
+
+def processor_time(uid: int) -> float:
+    """Of all processes of a user that live, in seconds."""
+    total = 0
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        with contextlib.suppress(OSError):
+            if os.stat(f"/proc/{name}").st_uid == uid:
+                total += sum(map(int, Path(f"/proc/{name}/stat").read_text().rpartition(")")[2].split()[11:13]))
+    return total / TICKS
 
 
 def timed(act: Callable[[], object]) -> float:

@@ -18,6 +18,7 @@ from . import views
 from .accounts import VISIT
 from .desk import Service, read_body
 from .handlers import audit_errand, stream
+from .shapes import Approvals, Events, Patch, Worktree, Worktrees, shaped
 from .trouble import Trouble
 
 COOKIE = "__Host-ringfence"  # of this host alone, and by TLS alone; browsers count localhost as that
@@ -111,12 +112,12 @@ async def runs(service: Service, request: Request) -> Response:
 async def _active(service: Service, tenant: str) -> list[str]:
     """The worktrees that a run can be in; a workspace that is no repository has none."""
     try:
-        found = await service.spawning.errand(tenant, do="worktrees")
+        found = shaped(await service.spawning.errand(tenant, do="worktrees"), Worktrees)
     except Trouble as error:
         if not error.code.startswith("worktree_"):
             raise
         return []
-    return [one["slug"] for one in found["worktrees"] if one["state"] == "active"]  # type: ignore[attr-defined]
+    return [one["slug"] for one in found["worktrees"] if one["state"] == "active"]
 
 
 async def start_run(service: Service, request: Request) -> Response:
@@ -183,22 +184,22 @@ async def changes(service: Service, request: Request) -> Response:
 
 async def sessions(service: Service, request: Request) -> Response:
     tenant = await workspace(service, request)
-    found = await service.spawning.errand(tenant, do="worktrees")
-    return shown(views.sessions(tenant, found["worktrees"]))  # type: ignore[arg-type]
+    found = shaped(await service.spawning.errand(tenant, do="worktrees"), Worktrees)
+    return shown(views.sessions(tenant, found["worktrees"]))
 
 
 async def start_session(service: Service, request: Request) -> Response:
     tenant = await workspace(service, request)
     form = await given(request)
-    made = await service.spawning.errand(tenant, do="start", name=form.get("slug", ""))
+    made = shaped(await service.spawning.errand(tenant, do="start", name=form.get("slug", "")), Worktree)
     return seen(f"/w/{tenant}/sessions/{made['slug']}")
 
 
 async def session(service: Service, request: Request) -> Response:
     tenant, name = await workspace(service, request), request.path_params["slug"]
-    one = await service.spawning.errand(tenant, do="worktree", name=name)
-    patch = await service.spawning.errand(tenant, do="diff", name=name)
-    return shown(views.session(tenant, one, str(patch["patch"]), bool(patch["cut"])))
+    one = shaped(await service.spawning.errand(tenant, do="worktree", name=name), Worktree)
+    patch = shaped(await service.spawning.errand(tenant, do="diff", name=name), Patch)
+    return shown(views.session(tenant, one, patch["patch"], patch["cut"]))
 
 
 async def end_session(service: Service, request: Request) -> Response:
@@ -218,8 +219,8 @@ async def _of_session(service: Service, request: Request, do: str) -> Response:
 
 async def approvals(service: Service, request: Request) -> Response:
     tenant = await workspace(service, request)
-    found = await service.spawning.errand(tenant, do="approvals")
-    return shown(views.approvals(tenant, found["approvals"]))  # type: ignore[arg-type]
+    found = shaped(await service.spawning.errand(tenant, do="approvals"), Approvals)
+    return shown(views.approvals(tenant, found["approvals"]))
 
 
 async def revoke(service: Service, request: Request) -> Response:
@@ -231,9 +232,9 @@ async def revoke(service: Service, request: Request) -> Response:
 
 async def audit(service: Service, request: Request) -> Response:
     tenant, asked = await workspace(service, request), audit_errand(request)
-    found = await service.spawning.errand(tenant, **asked)
+    found = shaped(await service.spawning.errand(tenant, **asked), Events)
     denied = request.query_params.get("denied") == "true"
-    return shown(views.audit(tenant, found["events"], str(asked["text"]), denied))  # type: ignore[arg-type]
+    return shown(views.audit(tenant, found["events"], str(asked["text"]), denied))
 
 
 # ---- The table ----

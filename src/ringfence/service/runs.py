@@ -18,6 +18,7 @@ import msgspec
 
 from .buckets import Buckets
 from .database import Database
+from .shapes import checked
 from .stewards import Spawning, Steward
 from .trouble import Trouble
 
@@ -191,7 +192,8 @@ class Runs:
             if run.is_cancelled:
                 raise Trouble("cancelled", "it was cancelled before it began")
             run.steward = steward
-            async for line in steward.work({"do": "run", **request}):
+            async for said in steward.work({"do": "run", **request}):
+                line = checked(said)
                 if "ended" in line:
                     return line
                 if "asked" in line and (beyond := self._asked(run, line["asked"])):

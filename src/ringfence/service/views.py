@@ -7,11 +7,10 @@ import time
 from collections.abc import Iterable
 from typing import Any
 
-import msgspec
-
 from ..audit.words import sentence
 from ..model.event import AnyEvent
 from .markup import Markup, document, joined, tag
+from .shapes import Approval, Worktree
 
 # No piece of it looks beyond the next escape: a command could otherwise make one look cost minutes.
 ESCAPES = re.compile(r"\x1b\[[0-9;?]{0,64}[ -/]{0,8}[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\r(?=\n)")
@@ -150,14 +149,14 @@ def question(base: str, asked: Document) -> Markup:
     ]
     return form(
         action,
-        tag("p", tag("strong", f"{asked['operation']} {target}")),
+        tag("p", tag("strong", f"{asked.get('operation', '')} {target}")),
         tag("p", "for ", tag("code", process.get("exe") or "a command"), " in ", tag("code", command(asked["argv"]))),
         tag("p", "stored by Project: ", tag("code", rule, data_rule=rule.replace(choices[0], "{}", 1))),
         tag("p", asked["refused"], class_="bad", role="alert") if asked.get("refused") else None,
         choose if len(choices) > 1 else tag("input", type="hidden", name="target", value=target),
         tag("p", *answers, class_="row", role="group", aria_label="Your answer"),
         class_="card question",
-        aria_label=f"{asked['operation']} {target}",
+        aria_label=f"{asked.get('operation', '')} {target}",
     )
 
 
@@ -266,7 +265,7 @@ def denials(found: list[Document]) -> Markup:
 # ---- Sessions ----
 
 
-def sessions(workspace: str, found: list[Document]) -> bytes:
+def sessions(workspace: str, found: list[Worktree]) -> bytes:
     """Worktrees with branches of their own."""
     base = f"/w/{workspace}/sessions"
     rows = [
@@ -282,7 +281,7 @@ def sessions(workspace: str, found: list[Document]) -> bytes:
     return page("Sessions", workspace, "Sessions", start, tag("ul", *rows) if rows else tag("p", "There are none yet."))
 
 
-def session(workspace: str, one: Document, patch: str, cut: bool) -> bytes:
+def session(workspace: str, one: Worktree, patch: str, cut: bool) -> bytes:
     """A session, and what is different in it."""
     base = f"/w/{workspace}/sessions/{one['slug']}"
     cut = cut or len(patch) > MOST_SHOWN or patch.count("\n") > MOST_DIFF
@@ -320,7 +319,7 @@ def differences(patch: str) -> list[Markup]:
 # ---- Approvals and the audit log ----
 
 
-def approvals(workspace: str, found: list[Document]) -> bytes:
+def approvals(workspace: str, found: list[Approval]) -> bytes:
     """What was approved, with the rule as it is stored, and the way to take it back."""
     base = f"/w/{workspace}/approvals"
     rows = [
@@ -336,7 +335,7 @@ def approvals(workspace: str, found: list[Document]) -> bytes:
     return page("Approvals", workspace, "Approvals", tag("ul", *rows) if rows else tag("p", "There are none."))
 
 
-def audit(workspace: str, events: list[object], text: str, denied: bool) -> bytes:
+def audit(workspace: str, events: list[AnyEvent], text: str, denied: bool) -> bytes:
     """The newest events, and the ones that have a text."""
     search = tag(
         "form",
@@ -352,7 +351,7 @@ def audit(workspace: str, events: list[object], text: str, denied: bool) -> byte
         method="get",
         role="search",
     )
-    rows = [_event(msgspec.convert(one, AnyEvent)) for one in events]
+    rows = [_event(one) for one in events]
     head = tag("thead", tag("tr", *(tag("th", name, scope="col") for name in ("When", "What", "Said"))))
     table = tag(
         "table", tag("caption", f"{len(rows)} events, the newest first", class_="soft"), head, tag("tbody", *rows)
