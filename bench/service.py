@@ -261,8 +261,8 @@ GREEDY = {
 
 def fair(count: int) -> None:
     """One tenant's one thread, a short run and a request, while another tenant is stopped and while it goes on, in
-    turns. A thread's fair share is a processor, or half of what the two tenants have where others, the service is one, have
-    the rest: that can be seen beside others' work too. That its work is not less is seen alone."""
+    turns. A thread's fair share is a processor; or half of what the two tenants have, where others have the rest (the
+    service is one): that can be seen beside others' work too. That its work is not less is seen alone."""
     with world(1 + len(GREEDY), over_tcp=False) as at:
         other, *greedy = at.names
         client = Client(at.made.path)
