@@ -336,18 +336,14 @@ static long do_ask(long status)
 /* The filter; with a listener, which the warden gets. */
 static long do_seccomp(struct reader reader)
 {
-	static struct sock_filter filter[FILTER_MOST];
 	const long listen = SECCOMP_FILTER_FLAG_NEW_LISTENER;
-	struct sock_fprog program = {.filter = filter};
 	uint32_t length;
-	const char *bytes = string(&reader, &length);
-	char *into = (char *)filter;
+	/* The kernel alone reads it. */
+	struct sock_fprog program = {.filter = (struct sock_filter *)(intptr_t)string(&reader, &length)};
 	long listener;
 
 	if ((int)reader.numbers[0] != (command_hand >= 0))
 		return -E_PROTO;
-	for (uint32_t i = 0; i < length; i++)
-		into[i] = bytes[i];
 	program.len = (unsigned short)(length / sizeof(struct sock_filter));
 	if (command_hand < 0)
 		return CALL(seccomp, SECCOMP_SET_MODE_FILTER, 0, P(&program), 0, 0);
@@ -400,8 +396,6 @@ static long do_restrict(void)
 
 static int enact(const uint8_t *plan, size_t size, long status);
 
-static int is_resumed; /* the plan is the one that a standby was given */
-
 /* Whether the nursery has done its part of a step. */
 static int is_prepared(void)
 {
@@ -447,7 +441,7 @@ static long do_await(uint64_t request, uint64_t milliseconds, long status)
 	return -E_PROTO;
 }
 
-static long do_step(const struct step *step, long status, uint32_t number, uint32_t *reopened)
+static long do_step(const struct step *step, long status, uint32_t number, uint32_t count, uint32_t *reopened)
 {
 	struct reader reader = read_step(step);
 	const uint64_t *numbers = reader.numbers;
@@ -473,7 +467,7 @@ static long do_step(const struct step *step, long status, uint32_t number, uint3
 	case NAME: return do_name(reader);
 	case PATTERN: return do_pattern(reader);
 	case PAUSE: return do_pause(status);
-	case COMMAND: return do_command(status, number);
+	case COMMAND: return do_command(step, status, number, count);
 	case NO_NEW_PRIVS: return CALL(prctl, PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
 	case SESSION: answer = CALL(setsid, 0, 0, 0, 0, 0); return answer < 0 ? answer : 0;
 	case TERMINAL: return do_terminal(numbers[0], status);
@@ -492,7 +486,7 @@ static long do_step(const struct step *step, long status, uint32_t number, uint3
 	case SCOPE: return is_prepared() ? CALL(landlock_restrict_self, prepared.inner, 0, 0, 0, 0) : do_scope(numbers[0], numbers[1]);
 	case CAPABILITIES: return do_capabilities(0);
 	case SECCOMP: return is_prepared() && prepared.has_filter ? 0 : do_seccomp(reader);
-	case AWAIT: return do_await(numbers[0], numbers[1], status);
+	case AWAIT: return do_await(prepared.request ? (uint64_t)prepared.request : numbers[0], numbers[1], status);
 	case EXEC: return do_exec(reader, status, number);
 	}
 	return -E_PROTO;
@@ -508,36 +502,40 @@ static int is_handed_on(const uint8_t *first)
 	return step->kind == BUBBLEWRAP;
 }
 
+/* From one step on to the last. */
+static int do_steps(const struct step *step, uint32_t number, uint32_t count, long status)
+{
+	uint32_t reopened = 0;
+	long answer;
+
+	for (; number < count; number++, step = step_after(step)) {
+#ifdef FAULT
+		if (number == fault_at - DIES)
+			CALL(exit_group, 128 + SIGKILL_, 0, 0, 0, 0); /* pid 1 cannot kill itself */
+		answer = number == fault_at ? -5 /* EIO */ : do_step(step, status, number, count, &reopened);
+#else
+		answer = do_step(step, status, number, count, &reopened);
+#endif
+		if (answer) {
+			tell(status, FAILED, number, step->kind, -answer);
+			return step->kind != EXEC ? 125 : answer == -E_NOENT ? 127 : 126;
+		}
+	}
+	return 125;
+}
+
 static int enact(const uint8_t *plan, size_t size, long status)
 {
 	const struct header *header = (const struct header *)(const void *)plan;
-	size_t at = sizeof(*header);
-	uint32_t reopened = 0;
-	long answer, fault = first_fault(plan, size);
+	const long fault = first_fault(plan, size);
 
 	if (fault >= 0) {
 		tell(status, FAILED, (uint32_t)fault, 0, E_PROTO);
 		return 125;
 	}
-	if (handed.is_inside || !is_handed_on(plan + at))
+	if (!is_resumed && (handed.is_inside || !is_handed_on(plan + sizeof(*header))))
 		close_fd(handed.plan); /* mapped, and not handed on */
-	for (uint32_t i = 0; i < header->count; i++) {
-		const struct step *step = (const struct step *)(const void *)(plan + at);
-
-#ifdef FAULT
-		if (i == fault_at - DIES)
-			CALL(exit_group, 128 + SIGKILL_, 0, 0, 0, 0); /* pid 1 cannot kill itself */
-		answer = i == fault_at ? -5 /* EIO */ : do_step(step, status, i, &reopened);
-#else
-		answer = do_step(step, status, i, &reopened);
-#endif
-		if (answer) {
-			tell(status, FAILED, i, step->kind, -answer);
-			return step->kind != EXEC ? 125 : answer == -E_NOENT ? 127 : 126;
-		}
-		at += step->size;
-	}
-	return 125;
+	return do_steps((const struct step *)(const void *)(plan + sizeof(*header)), 0, header->count, status);
 }
 
 /* Map a sealed plan and do it. */

@@ -15,7 +15,7 @@ import msgspec
 
 from ..model import Ending, Exited, LaunchError, Observe, Observed, Plan, Signalled, Step, StepKind
 from . import enactor, process, wire
-from .process import GRACE, PIPE, Process, Streams, TimeoutExpired, open_pidfd, reap, sealed
+from .process import GRACE, PIPE, Process, Streams, TimeoutExpired, is_silent, open_pidfd, reap, sealed, shut
 from .streams import Pumps
 from .wire import encode_step
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:  # only where there are limits, or a terminal
     from .cgroup import Group
     from .flows import Flow, Sink
     from .observe import Observer
-    from .standby import Standby
+    from .standby import Nursery, Standby
     from .supervise import Supervisor
     from .terminal import Terminal
     from .watch import Watch
@@ -39,6 +39,7 @@ class Launch:
     has_ended = False  # the warden has said so
     group: "Group | None" = None
     seen: _socket.socket | None = None  # where the warden tells what it sees, until somebody listens
+    home: "Nursery | None" = None  # where a warden is given back that goes on
     on_seen: Callable[[Observed], None] | None = None  # told of what the warden tells, as it comes
     needs = -1  # another process, whose end is the run's too
     on_paused: Callable[[int], None] | None = None  # given the socket on which calls wait for an answer
@@ -48,6 +49,7 @@ class Launch:
     _observer: "Observer | None" = None
     _records = b""
     _all_told = False
+    _goes_on = False  # the warden has had nothing to answer, and the next command's process stands by
 
     def __init__(self, process: Process, status: int, plan: Plan) -> None:
         self.process = process
@@ -68,8 +70,6 @@ class Launch:
             self.end()
         if self._terminal is not None:
             self._terminal.close()
-        if self.seen is not None:
-            self.seen.close()
         if self._observer is not None:
             self._observer.close()
         if self.supervisor is not None:
@@ -81,15 +81,30 @@ class Launch:
             os.close(sink)
         self.copies = []
         self.process.close()
-        self._let_go()
+        if not self._is_given_back():
+            self._let_go()
+            if self.seen is not None:
+                self.seen.close()
         if self.group is not None:
             self.group.close()
+
+    def _is_given_back(self) -> bool:
+        """Whether the warden goes on, and its nursery has it and its channels again."""
+        home, channel = self.home, self.seen
+        if home is None or channel is None:
+            return False
+        if self._goes_on and home.take_back(self.process.pid, self._status, channel):
+            self._status, self.seen = -1, None
+            return True
+        if not self._goes_on:
+            home.lose()
+        return False
 
     def _let_go(self) -> None:
         """Close the status channel, which is the warden's lifeline too: it ends, and everything with it."""
         if self._status >= 0:
             if self.plan.has_warden and not self.has_ended:
-                _shut(self._status)
+                shut(self._status)
             _lifelines.discard(self._status)
             os.close(self._status)
             self._status = -1
@@ -99,6 +114,7 @@ class Launch:
         if not self.plan.has_warden:
             self.process.send(number, group=self.plan.detached)
         elif self._status >= 0 and not self.process.poll():
+            self.home = None  # what is told now must not reach the next command
             with contextlib.suppress(BrokenPipeError):  # it has just ended
                 os.write(self._status, bytes((number,)))
 
@@ -114,12 +130,13 @@ class Launch:
 
     def kill(self) -> None:
         """End it now, and with a warden everything in the run."""
+        self.home = None
         if not self.plan.has_warden:
             self.signal(signal.SIGKILL)
         elif self.process.is_child:
             self._let_go()
         elif self._status >= 0:
-            _shut(self._status, _socket.SHUT_WR)  # what is left to read says when it is over
+            shut(self._status, _socket.SHUT_WR)  # what is left to read says when it is over
 
     def end(self) -> None:
         """SIGTERM, and SIGKILL for what is left after a moment."""
@@ -164,7 +181,8 @@ class Launch:
         from .flows import Budget, Copy, Give, Take
         from .supervise import Supervisor
 
-        self._listen()
+        if self.plan.observe > Observe.REFUSALS:  # else the channel holds what there is until the end
+            self._listen()
         budget = Budget(output)
         flows: list[Flow] = []
         feed, *taken = self.process.pipes
@@ -310,7 +328,7 @@ class Launch:
         lost = 0
         if wire.LOST in self._records[:: wire.RECORD.size]:
             lost = sum(record[1] for record in wire.read_records(self._records)[0] if record[0] == wire.LOST)
-        if self.seen is not None and _is_silent(self.seen):  # most often
+        if self.seen is not None and (self._goes_on or is_silent(self.seen)):  # most often
             return [], lost
         self._listen()
         if self._observer is None:
@@ -352,8 +370,9 @@ class Launch:
     def _ending(self) -> Ending:
         """What the status channel and the exit code say together."""
         if len(self._records) == wire.GOOD.size and self.has_ended:
-            first, _, _, _, _, number, has_exited, _ = wire.GOOD.unpack(self._records)
+            first, _, _, _, _, number, has_exited, goes_on = wire.GOOD.unpack(self._records)
             if first == wire.READY:
+                self._goes_on = goes_on == 1 and self.needs < 0
                 return Exited(number) if has_exited else Signalled(number)
         from .endings import ending_of  # rarely wanted
 
@@ -386,26 +405,6 @@ def disown() -> None:
     _lifelines.clear()
     enactor.disown()
     process.disown()
-
-
-def _is_silent(channel: _socket.socket) -> bool:
-    """Whether nothing was told on it."""
-    try:
-        return not channel.recv(1, _socket.MSG_DONTWAIT | _socket.MSG_PEEK)
-    except BlockingIOError:
-        return True
-    except OSError:  # the warden is gone with something of ours unread: what it told may be there
-        return False
-
-
-def _shut(fd: int, how: int = _socket.SHUT_RDWR) -> None:
-    """End a socket for everybody who holds it: a fork of our caller's may."""
-    end = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM, 0, fd)  # no new descriptor: there may be none left
-    try:
-        with contextlib.suppress(OSError):  # the other side has ended already
-            end.shutdown(how)
-    finally:
-        end.detach()
 
 
 def _channel(plan: Plan) -> tuple[int, int]:

@@ -39,6 +39,15 @@ static long replace(long fd, long place, long flags)
 	return answer < 0 ? answer : 0;
 }
 
+/* A descriptor away from where the warden will put things. */
+static long kept_away(long fd)
+{
+	long away = fd < 0 ? fd : CALL(fcntl, fd, F_DUPFD_CLOEXEC, 16, 0, 0);
+
+	close_fd(fd);
+	return away;
+}
+
 /* What every child would do alike. Not with a view, in which rules name what only a child can see; and not a filter with a
  * listener, of which each run has its own. */
 static long prepare(const struct step *first)
@@ -61,7 +70,7 @@ static long prepare(const struct step *first)
 		else if (step->kind == WARDEN)
 			answer = prepared.outer = make_scope(REFER, SCOPE_SIGNAL);
 		else if (step->kind == SCOPE)
-			answer = prepared.inner = make_scope(reader.numbers[0], reader.numbers[1]);
+			answer = prepared.inner = kept_away(make_scope(reader.numbers[0], reader.numbers[1]));
 		else if (step->kind == SECCOMP && !reader.numbers[0]) {
 			answer = do_seccomp(reader);
 			prepared.has_filter = 1;

@@ -5,6 +5,7 @@ other costs the command twelve milliseconds.
 """
 
 import _signal as signal  # type: ignore[import-not-found]  # `signal` makes an enum of them all, in half a millisecond
+import _socket
 import contextlib
 import fcntl
 import os
@@ -195,6 +196,26 @@ def open_pidfd(pid: int) -> int:
         return os.pidfd_open(pid)
     except ProcessLookupError:
         return -1
+
+
+def is_silent(channel: _socket.socket) -> bool:
+    """Whether nothing was told on it."""
+    try:
+        return not channel.recv(1, _socket.MSG_DONTWAIT | _socket.MSG_PEEK)
+    except BlockingIOError:
+        return True
+    except OSError:  # the warden is gone with something of ours unread: what it told may be there
+        return False
+
+
+def shut(fd: int, how: int = _socket.SHUT_RDWR) -> None:
+    """End a socket for everybody who holds it: a fork of our caller's may."""
+    end = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM, 0, fd)  # no new descriptor: there may be none left
+    try:
+        with contextlib.suppress(OSError):  # the other side has ended already
+            end.shutdown(how)
+    finally:
+        end.detach()
 
 
 def inheritance() -> tuple[object, ...]:

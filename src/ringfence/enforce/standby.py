@@ -32,6 +32,9 @@ class Nursery:
         self._is_handed_on = any(step.kind is StepKind.BUBBLEWRAP for step in plan.steps)
         self._lock = _thread.allocate_lock()
         self._asked = deque[float]()  # when those were asked for that were not taken yet
+        self._back: list[tuple[float, Standby]] = []  # whose wardens went on to stand by again, and since when
+        self._goes_on = False  # the last one did, so that the next will most likely
+        self._is_closed = False
         ours, theirs = _socket.socketpair(_socket.AF_UNIX, _socket.SOCK_SEQPACKET)
         self._request = ours
         first = Step(StepKind.NURSERY, "fork when asked", (theirs.fileno(),))
@@ -50,7 +53,10 @@ class Nursery:
             theirs.close()
 
     def ask(self, most: int = 1) -> None:
-        """Have one more stand by, if fewer than so many do. Raises OSError when the nursery is gone."""
+        """Have one more stand by, if fewer than so many do, and those that run now will not stand by again. Raises
+        OSError when the nursery is gone."""
+        if self._goes_on:
+            return
         with self._lock:
             since = time.monotonic() - Standby.SECONDS  # who waits for longer has gone, or will have
             if sum(asked > since for asked in self._asked) < most:
@@ -63,6 +69,14 @@ class Nursery:
     def take(self) -> "Standby":
         """One that stands by, and has not waited for too long; if none was asked for, it comes in a moment. Raises
         OSError as above."""
+        while True:
+            try:
+                since, standby = self._back.pop()  # the one that came last
+            except IndexError:
+                break
+            if time.monotonic() - since < Standby.SECONDS:
+                return standby
+            standby.close()
         while True:
             with self._lock:
                 was_asked = bool(self._asked)
@@ -81,14 +95,38 @@ class Nursery:
         status, request = _DESCRIPTORS.unpack(rights[0][2])
         launched = Launch(Process.adopt(int.from_bytes(data, "little")), status, self._plan)
         channel = _socket.socket(_socket.AF_UNIX, _socket.SOCK_SEQPACKET, 0, request)
-        return Standby(launched, channel, bool(self._plan.observe) and not self._is_handed_on)
+        return Standby(self, launched, channel, bool(self._plan.observe) and not self._is_handed_on)
+
+    def take_back(self, pid: int, status: int, channel: _socket.socket) -> bool:
+        """One of ours has ended well, and its warden has gone on: the next command's process stands by, on the same
+        channels. Whether they are ours again."""
+        with self._lock:
+            self._goes_on = not self._is_closed
+            if self._is_closed or len(self._back) >= Standby.MOST:
+                return False
+            standby = Standby(self, Launch(Process.adopt(pid), status, self._plan), channel, True)
+            self._back.append((time.monotonic(), standby))
+        return True
+
+    def lose(self) -> None:
+        """One of ours has ended for good: the next takes its place."""
+        self._goes_on = False
+        if not self._is_closed:
+            with contextlib.suppress(OSError):  # whoever takes one will hear of it
+                self.ask()
 
     def disown(self) -> None:
         """In a fork of our caller's: it is not ours."""
         self._request.close()
+        for _, standby in self._back:
+            standby.disown()
 
     def close(self) -> None:
         """Let it go, and whoever stands by."""
+        with self._lock:
+            self._is_closed = True
+        while self._back:
+            self._back.pop()[1].close()
         with contextlib.suppress(OSError):
             while self._asked:
                 self._asked.popleft()
@@ -99,14 +137,17 @@ class Nursery:
 
 
 class Standby:
-    """An enactor behind its walls. It serves once, and ends by itself after a moment or when we are gone."""
+    """An enactor behind its walls. It serves once, and ends by itself after a moment or when we are gone; behind it
+    there may be the next."""
 
     MILLISECONDS = 1000
     SECONDS = MILLISECONDS * 0.0009  # so long it is relied on
     LONGEST = 1 << 16  # bytes of the command's own plan
+    MOST = 8  # that are kept of those whose wardens went on
 
-    def __init__(self, launched: Launch, request: _socket.socket, is_told: bool) -> None:
+    def __init__(self, nursery: Nursery, launched: Launch, request: _socket.socket, is_told: bool) -> None:
         """`is_told`: what the warden sees comes back by the same way."""
+        self._nursery = nursery
         self._launch = launched
         self._request = request
         self._is_told = is_told
@@ -128,6 +169,7 @@ class Standby:
         launched.was_standby = True
         if self._is_told:
             launched.seen = self._request
+            launched.home = self._nursery
         else:
             self._request.close()
         if streams is not None:
@@ -139,3 +181,7 @@ class Standby:
         self._request.close()
         with self._launch:
             self._launch.outlast()
+
+    def disown(self) -> None:
+        """In a fork of our caller's: it is not ours."""
+        self._request.close()

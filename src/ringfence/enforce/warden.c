@@ -11,6 +11,8 @@
  * does not end it, and it can end the warden. No parent-death signal from whoever started us: that fires when the *thread*
  * that did so ends.
  *
+ * Without a pid namespace, a warden that no command has asked anything goes on: see go_on.
+ *
  * A byte on the status socket is the number of a signal for the command's group. Nothing else is understood.
  */
 
@@ -32,7 +34,10 @@ static struct {
 	long command;	  /* the command's pid, as the warden sees it */
 	uint64_t signals; /* the mask to give back to the command */
 	int alone;	  /* without a pid namespace */
+	int has_listener; /* calls come to us */
 	int ends;	  /* kill(-1) means the run and nobody else: we are pid 1 of it, or stand in its domain */
+	int goes_on;	  /* nobody has asked or told us anything: another command may follow this one */
+	int is_open;	  /* our filter is still to come: before the first call that we answer */
 } warden = {.leash = -1, .hand = -1};
 
 /* What each of the two who stay knows, and where it stays when it shares its memory with whoever goes on. */
@@ -42,8 +47,10 @@ static struct {
 } outer;
 static struct {
 	long status, signals;
-	uint32_t step;
-	_Alignas(16) char stack[65536];
+	const struct step *next; /* what the command does first, with its number, of so many */
+	uint32_t step, steps;
+	uint32_t turns;
+	_Alignas(16) char stacks[2][65536]; /* ours, and what whoever goes on has left of its own */
 } inner;
 static long command_hand = -1; /* the command's end of what it hands its listener over by */
 
@@ -54,6 +61,7 @@ static struct {
 	long outer, inner;
 	long request; /* in a child: what its command comes by, or 0 */
 } prepared;
+static int is_resumed; /* the plan is the one that a standby was given */
 
 static long fork_(void)
 {
@@ -188,7 +196,7 @@ static long do_warden(uint64_t namespace, long status)
 	outer.leash = leash[1];
 	outer.other = leash[0];
 	outer.status = status;
-	pid = fork_sharing(keep_outside, outer.stack, sizeof(outer.stack));
+	pid = fork_sharing(0, keep_outside, outer.stack, sizeof(outer.stack));
 	if (pid)
 		return pid;
 	close_fd(leash[1]);
@@ -218,10 +226,13 @@ static long do_proc(uint64_t read_only)
 	return answer;
 }
 
-/* Reap whoever is dead; the run is over when the command is. */
+static void go_on(void);
+
+/* Reap whoever is dead; the run is over when the command is. Of a good one it is said whether another may follow. */
 static void reap(void)
 {
 	struct ended ended;
+	int again;
 
 	for (;;) {
 		ended.pid = 0;
@@ -230,9 +241,13 @@ static void reap(void)
 		if (ended.pid != warden.command)
 			continue;
 		end_all();
+		/* From 125 on it may be the enactor that ended, without a command or by itself. */
+		again = warden.goes_on && ended.code == CLD_EXITED_ && ended.status < 125;
 		if (observer.lost)
 			tell(STATUS_AT, LOST, observer.lost, 0, 0);
-		tell(STATUS_AT, ENDED, (uint32_t)ended.status, ended.code == CLD_EXITED_, 0);
+		tell(STATUS_AT, ENDED, (uint32_t)ended.status, ended.code == CLD_EXITED_, again);
+		if (again)
+			go_on();
 		CALL(exit_group, 0, 0, 0, 0, 0);
 	}
 }
@@ -247,6 +262,7 @@ static void obey(void)
 		return;
 	if (got <= 0)
 		leave(125);
+	warden.goes_on = 0; /* what was meant for this command must not reach the next */
 	for (long i = 0; i < got; i++)
 		if (numbers[i] && numbers[i] <= MOST_SIGNAL)
 			/* To its group where it leads one, else to itself. */
@@ -291,7 +307,7 @@ __asm__(".text\nend_of_signal:\n\tmov $15,%eax\n\tsyscall\n"); /* rt_sigreturn *
 #endif
 
 /* What the warden still calls. Everything else is its end: it has no reason to. */
-static long shut_in(void)
+static long allow_own(void)
 {
 #define ALLOW(name) __NR_##name
 #define WATCHER ALLOW(ppoll), ALLOW(waitid), ALLOW(read), ALLOW(write), ALLOW(kill), ALLOW(exit_group), ALLOW(restart_syscall)
@@ -309,12 +325,26 @@ static long shut_in(void)
 	};
 #undef WATCHER
 #undef ALLOW
-	/* A child that hides its memory (ssh-agent does) is read all the same: a right in the run's own user namespace. */
-	long answer = do_capabilities(warden.hand >= 0 && may_trace() ? 1U << CAP_SYS_PTRACE : 0);
+	return warden.has_listener ? allow_only(both, sizeof(both) / 2) : allow_only(watcher, sizeof(watcher) / 2);
+}
 
-	if (answer)
-		return answer;
-	return warden.hand >= 0 ? allow_only(both, sizeof(both) / 2) : allow_only(watcher, sizeof(watcher) / 2);
+/* No right is left, and no call. One that may go on takes its filter later: the next command would be born with it. Until
+ * somebody asks it something it reads nothing that a command has made, so nobody can have it make a call. */
+static long shut_in(void)
+{
+	/* A child that hides its memory (ssh-agent does) is read all the same: a right in the run's own user namespace. */
+	long answer = do_capabilities(warden.has_listener && may_trace() ? 1U << CAP_SYS_PTRACE : 0);
+
+	warden.is_open = warden.goes_on;
+	return answer || warden.is_open ? answer : allow_own();
+}
+
+/* Somebody asks us something, for the first time. From here on we serve this command alone. */
+static void shut_in_at_last(void)
+{
+	warden.goes_on = warden.is_open = 0;
+	if (CALL(dup3, SIGNALS_AT, OWN_AT, O_CLOEXEC, 0, 0) < 0 || allow_own())
+		leave(125);
 }
 
 /* Keep nothing open but what is watched, in its place: the command's streams are the command's. */
@@ -323,7 +353,8 @@ static long keep_only(long status, long signals)
 	/* Nobody but a listener has a gate or an observer; where there is none, its place is taken all the same. */
 	const long kept[] = {status, warden.leash, signals, warden.hand, dial.gate < 0 ? signals : dial.gate,
 			     questions.channel < 0 ? signals : questions.channel,
-			     observer.channel < 0 ? signals : observer.channel, signals, signals};
+			     observer.channel < 0 ? signals : observer.channel,
+			     warden.goes_on ? prepared.inner : signals, signals};
 	const int count = warden.hand >= 0 ? FIRST_FREE : LISTENER;
 	long answer = 0;
 
@@ -333,13 +364,20 @@ static long keep_only(long status, long signals)
 	return answer < 0 ? answer : CALL(close_range, count, ~0U, 0, 0, 0);
 }
 
-/* In the command: give the listener to the warden, and wait until it has it. */
+/* In the command: give the listener to the warden, and wait until it has it. Where the two have one table of descriptors
+ * it has it already, and is told its number when the table is no longer one. */
 static long hand_over(long listener)
 {
+	const uint64_t number = (uint64_t)listener;
 	struct mail mail;
 	uint8_t byte = 1;
 	long answer;
 
+	if (inner.turns) {
+		command_hand = -1;
+		answer = CALL(close_range, listener, listener, 2 /* CLOSE_RANGE_UNSHARE */, 0, 0);
+		return answer ? answer : CALL(write, THREAD_AT, P(&number), 8, 0, 0) == 8 ? 0 : -E_PIPE;
+	}
 	address(&mail, &byte, 1, 1);
 	mail.given.fds[0] = (int32_t)listener;
 	answer = CALL(sendmsg, command_hand, P(&mail.message), 0, 0, 0);
@@ -357,17 +395,26 @@ static int take_over(void)
 {
 	struct mail mail;
 	uint8_t byte = 1;
+	uint64_t listener = 0;
 	long answer;
 
-	address(&mail, &byte, 1, 1);
-	answer = fetch_mail(LISTENER, &mail);
+	if (inner.turns) {
+		if (CALL(read, THREAD_AT, P(&listener), 8, 0, 0) != 8)
+			leave(125);
+	} else {
+		address(&mail, &byte, 1, 1);
+		answer = fetch_mail(LISTENER, &mail);
+		if (!answer) {
+			warden.hand = -1;
+			return -1;
+		}
+		if (answer != 1 || !has_enclosed(&mail, 1))
+			leave(125);
+		CALL(write, LISTENER, P(&byte), 1, 0, 0); /* or it has just ended */
+		listener = (uint64_t)mail.given.fds[0];
+	}
 	warden.hand = -1;
-	if (!answer)
-		return -1;
-	if (answer != 1 || !has_enclosed(&mail, 1))
-		leave(125);
-	CALL(write, LISTENER, P(&byte), 1, 0, 0); /* or it has just ended */
-	if (CALL(dup3, mail.given.fds[0], LISTENER, O_CLOEXEC, 0, 0) < 0)
+	if (CALL(dup3, listener, LISTENER, O_CLOEXEC, 0, 0) < 0)
 		leave(125);
 	CALL(close_range, FIRST_FREE, HELD_FROM - 1, 0, 0, 0);
 	/* Whoever asks sleeps while we work and we while it does: on one processor that is three times as fast. Since 6.6. */
@@ -384,8 +431,7 @@ static long watch(void)
 	uint32_t turn = 0;
 	uint8_t taken[128];
 
-	if (warden.hand < 0)
-		watched[LISTENER].fd = -1;
+	watched[LISTENER].fd = (int)warden.hand;
 	for (;;) {
 		const int waits = broker.count || dial.waiting;
 		const int asks = questions.channel >= 0 && (questions.count || dial.asked);
@@ -417,8 +463,11 @@ static long watch(void)
 			hear_gate();
 		if (questions.channel >= 0 && watched[QUESTIONS_AT].found)
 			hear_answer();
-		if (watched[LISTENER].found & POLLIN_ && warden.hand < 0)
+		if (watched[LISTENER].found & POLLIN_ && warden.hand < 0) {
+			if (warden.is_open)
+				shut_in_at_last();
 			serve();
+		}
 		else if (watched[LISTENER].found && warden.hand >= 0)
 			watched[LISTENER].fd = take_over();
 		else if (watched[LISTENER].found)
@@ -433,8 +482,10 @@ static void keep_inside(long command)
 
 	warden.command = command;
 	answer = keep_only(status, inner.signals);
-	if (!answer && warden.hand >= 0)
+	if (!answer && warden.hand >= 0) {
+		warden.hand = LISTENER;
 		answer = set_clock();
+	}
 	if (!answer) {
 		status = STATUS_AT;
 		answer = shut_in();
@@ -446,8 +497,47 @@ static void keep_inside(long command)
 	leave(125);
 }
 
+static int do_steps(const struct step *step, uint32_t number, uint32_t count, long status);
+
+static void keep_on(long command)
+{
+	warden.command = command;
+	watch();
+	leave(125);
+}
+
+/* The run is over, and whoever was in it is gone; nobody of it has asked us anything. So we are as we were, and the next
+ * command's process is born as the first was, into a border of its own, to stand by. Not with a pid namespace, whose mounts
+ * and numbers are one run's alone. Until it has its listener we touch no descriptor: we have the same ones. Whoever started
+ * us hears of a failure when it gives us a command. */
+static void go_on(void)
+{
+	long status, request, event;
+
+	if (warden.hand >= 0)
+		take_over(); /* it was faster than we */
+	if (!inner.turns) {
+		event = CALL(eventfd2, 0, O_CLOEXEC, 0, 0, 0);
+		if (event < 0 || CALL(dup3, event, THREAD_AT, O_CLOEXEC, 0, 0) < 0)
+			return;
+		close_fd(event);
+	}
+	warden.hand = command_hand = THREAD_AT;
+	prepared.inner = OWN_AT;
+	is_resumed = 0;
+	inner.turns++; /* whoever was on that stack is gone */
+	if (fork_sharing(CLONE_FILES, keep_on, inner.stacks[inner.turns & 1], sizeof(inner.stacks[0])))
+		return;
+	status = CALL(fcntl, STATUS_AT, F_DUPFD_CLOEXEC, 16, 0, 0);
+	request = CALL(fcntl, OBSERVER_AT, F_DUPFD_CLOEXEC, 16, 0, 0);
+	if (status < 0 || request < 0 || CALL(rt_sigprocmask, SIG_SETMASK_, P(&warden.signals), 0, 8, 0))
+		CALL(exit_group, 125, 0, 0, 0, 0);
+	prepared.request = request;
+	CALL(exit_group, do_steps(inner.next, inner.step + 1, inner.steps, status), 0, 0, 0, 0);
+}
+
 /* COMMAND: fork it; the child goes on with the plan, and we stay and watch. */
-static long do_command(long status, uint32_t number)
+static long do_command(const struct step *step, long status, uint32_t number, uint32_t count)
 {
 	uint64_t child = 1UL << (SIGCHLD_ - 1);
 	int hands[2] = {-1, -1};
@@ -467,10 +557,14 @@ static long do_command(long status, uint32_t number)
 	CALL(prctl, PR_SET_DUMPABLE, 0, 0, 0, 0);
 	inner.status = status;
 	inner.signals = signals;
+	inner.next = step_after(step);
 	inner.step = number;
+	inner.steps = count;
 	warden.hand = hands[0];
+	warden.has_listener = hands[0] >= 0;
+	warden.goes_on = prepared.is_there && warden.alone && observer.channel >= 0 && gate < 0 && asks < 0;
 	command_hand = hands[1];
-	pid = fork_sharing(keep_inside, inner.stack, sizeof(inner.stack));
+	pid = fork_sharing(0, keep_inside, inner.stacks[0], sizeof(inner.stacks[0]));
 	if (pid)
 		return pid;
 	close_fd(signals);

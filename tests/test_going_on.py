@@ -1,0 +1,191 @@
+"""Without a view: a warden that nobody has asked anything serves the next command too, and no other does."""
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+from tests.enforce.test_nothing_survives import is_gone, left
+
+import ringfence
+from ringfence import enforce, keep
+from ringfence.enforce import enactor, standby
+
+AS_ROOT = os.geteuid() == 0
+WARDEN = "grep Seccomp: /proc/$PPID/status; echo $PPID"
+
+
+@pytest.fixture
+def workspace(tmp_path: Path, settled: None) -> Iterator[Path]:
+    keep.forget_all()
+    host = enforce.probe()
+    enactor._hosts[os.geteuid()] = msgspec.structs.replace(host, namespaces=False)
+    place = tmp_path / "ws"
+    place.mkdir()
+    yield place
+    enactor._hosts[os.geteuid()] = host
+    keep.forget_all()
+
+
+@pytest.fixture
+def kept(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The outer process of each warden that was given back."""
+    seen: list[int] = []
+    real = standby.Nursery.take_back
+
+    def noted(self: standby.Nursery, pid: int, status: int, channel: object) -> bool:
+        seen.append(pid)
+        return real(self, pid, status, channel)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(standby.Nursery, "take_back", noted)
+    return seen
+
+
+def run(workspace: Path, script: str, **more: object) -> ringfence.Outcome:
+    flags = ringfence.Flags(cwd=str(workspace), enforcement=ringfence.Enforcement.BEST_EFFORT)
+    options: dict[str, object] = {"flags": flags, "capture": True, "as_root": AS_ROOT, **more}
+    return ringfence.run(["sh", "-c", script], workspace=str(workspace), **options)  # type: ignore[arg-type]
+
+
+def warden_of(workspace: Path) -> int:
+    """The warden of the run before the next, with one standing by behind it."""
+    for _ in range(6):
+        said = run(workspace, WARDEN).stdout or b""
+    return int(said.split()[-1])
+
+
+def await_end(pid: int) -> None:
+    until = time.monotonic() + 10
+    with contextlib.suppress(ProcessLookupError):
+        while time.monotonic() < until:
+            os.kill(pid, 0)
+            time.sleep(0.01)
+        raise AssertionError("it is still there")
+
+
+def test_commands_that_ask_nothing_have_one_warden_and_each_its_own_words(workspace: Path, kept: list[int]) -> None:
+    wardens = set()
+    for number in range(12):
+        script = f"echo $PPID $LC_X; cat; pwd; exit {number}"
+        outcome = run(workspace, script, input=b"in\n", env={"LC_X": str(number), "PATH": os.environ["PATH"]})
+        warden, *rest = (outcome.stdout or b"").split()
+        wardens.add(warden)
+        assert rest == [str(number).encode(), b"in", str(workspace).encode()]
+        assert outcome.ending == ringfence.Exited(number)
+
+    assert len(wardens) < 12  # the first runs start programs of their own
+    assert kept
+
+
+def test_every_turn_has_the_same_walls(workspace: Path, kept: list[int]) -> None:
+    outside = workspace.parent / "outside"
+    script = f"""grep -E 'Seccomp|NoNewPrivs|CapBnd' /proc/self/status; ls /proc/self/fd | wc -l
+    kill -0 $PPID && echo signalled; cat /proc/$PPID/environ && echo read; cat {outside}"""
+    outside.write_text("secret")
+    outside.chmod(0)
+    said = [run(workspace, script).stdout for _ in range(10)]
+    bare = subprocess.run(["sh", "-c", "kill -0 $PPID && echo signalled"], capture_output=True, check=True).stdout
+
+    assert kept
+    assert len(set(said)) == 1
+    lines = (said[0] or b"").splitlines()
+    assert {b"Seccomp:\t2", b"Seccomp_filters:\t1", b"NoNewPrivs:\t1"} <= {*lines}
+    assert not {b"signalled", b"read", b"secret"} & {*lines}
+    assert bare == b"signalled\n"
+
+
+def test_a_warden_that_was_asked_something_is_shut_in_and_serves_nobody_else(workspace: Path, kept: list[int]) -> None:
+    warden_of(workspace)
+    kept.clear()
+    said = (run(workspace, f"{WARDEN}; echo x > made; {WARDEN}").stdout or b"").split()
+    assert not kept
+    after = (run(workspace, WARDEN).stdout or b"").split()
+
+    assert said[:2] == [b"Seccomp:", b"0"]
+    assert said[3:] == [b"Seccomp:", b"2", said[2]]
+    assert after[:2] == [b"Seccomp:", b"0"]
+    assert after[2] != said[2]
+    assert kept
+    assert (workspace / "made").read_text() == "x\n"
+
+
+def test_who_is_left_behind_is_gone_before_the_next_command_begins(workspace: Path, kept: list[int]) -> None:
+    word = f"left-{os.urandom(6).hex()}"
+    for _ in range(8):
+        run(workspace, f"setsid sh -c 'trap \"\" TERM; while :; do sleep 1; done; : {word}' <&- >&- 2>&- &")
+        assert not left(word)
+
+    assert kept
+
+
+def test_a_signal_for_one_command_never_reaches_the_next(workspace: Path, kept: list[int]) -> None:
+    warden_of(workspace)
+    kept.clear()
+    said = run(workspace, "sleep 0.1; echo $PPID", on_start=lambda launch: launch.signal(signal.SIGCONT)).stdout
+    assert not kept
+
+    assert run(workspace, "echo $PPID").stdout != said
+    assert kept
+
+
+def test_a_command_that_fails_to_start_or_is_killed_is_the_last(workspace: Path, kept: list[int]) -> None:
+    warden_of(workspace)
+    kept.clear()
+    flags = ringfence.Flags(cwd=str(workspace), enforcement=ringfence.Enforcement.BEST_EFFORT)
+    missing = ringfence.run(["no-such"], workspace=str(workspace), flags=flags, capture=True, as_root=AS_ROOT)
+    assert missing.exit_code == 127
+    assert not kept
+    warden_of(workspace)
+    kept.clear()
+    assert run(workspace, "kill -9 $$").ending == ringfence.Signalled(signal.SIGKILL)
+    assert not kept
+
+
+@pytest.mark.parametrize("which", ["warden", "outer"])
+def test_a_watcher_that_dies_between_two_commands_is_made_good(workspace: Path, kept: list[int], which: str) -> None:
+    warden = warden_of(workspace)
+    os.kill(warden if which == "warden" else kept[-1], signal.SIGKILL)
+    await_end(warden)
+    await_end(kept[-1])
+
+    assert run(workspace, "echo made good").stdout == b"made good\n"
+
+
+CALLER = """
+import os, sys, msgspec, ringfence
+from ringfence import enforce
+from ringfence.enforce import enactor
+host = enforce.probe()
+enactor._hosts[os.geteuid()] = msgspec.structs.replace(host, namespaces=False)
+flags = ringfence.Flags(cwd=sys.argv[1], enforcement=ringfence.Enforcement.BEST_EFFORT)
+def run(script):
+    return ringfence.run(["sh", "-c", script], workspace=sys.argv[1], flags=flags, as_root=os.geteuid() == 0)
+for number in range(6):
+    run(":")
+churn = f"while :; do sleep 0.01 & sleep 0.01; done; : {sys.argv[2]}"
+run(f"setsid sh -c '{churn}' & echo begun; sleep 60; : {sys.argv[2]}")
+"""
+
+
+def test_nobody_is_left_of_a_later_turn_when_the_caller_is_killed(workspace: Path) -> None:
+    word = f"survivor-{os.urandom(6).hex()}"
+    words = [sys.executable, "-c", CALLER, str(workspace), word]
+    with subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE) as caller:
+        assert caller.stdout is not None
+        assert caller.stdout.readline() == b"begun\n"
+        others = [pid for pid in left(word) if pid != caller.pid]
+        caller.kill()
+    assert others
+    assert is_gone(word)
+
+
+def test_one_that_nobody_comes_back_to_ends_by_itself(workspace: Path, kept: list[int]) -> None:
+    warden = warden_of(workspace)
+    await_end(warden)
+    assert run(workspace, "echo again").stdout == b"again\n"
