@@ -179,7 +179,7 @@ def test_streams_of_a_workspace(client: Client, home: str) -> None:
 
 def test_files_on_their_way(client: Client, home: str) -> None:
     asked = head(client, "PUT", f"{home}/file?path=x", "Content-Length: 1000"), b"{"
-    said = (404, "path_not_found")
+    said: tuple[int, object] = (404, "path_not_found")
     while said == (404, "path_not_found"):  # a busy machine may not come to it while they are held
         held = [opened(client.path, *asked) for _ in range(2)]
         until = time.monotonic() + 1.4

@@ -391,7 +391,7 @@ HANDED = (
 )
 
 _OF_A_FILE = (0x40086602, 0x401C5820, 0x40087602, 0x40086604, 0x40806685, 0x800C6613, 0x6609)
-_OF_A_FILE += (0x4008941A, 0xC0C89425, 0xC0C09425, 0x50009402, 0x40309410)  # what btrfs has of its own
+_OF_BTRFS = (0x4008941A, 0xC0C89425, 0xC0C09425, 0x50009402, 0x40309410)
 _USED = "what is denied by a pattern could have come meanwhile: the warden does it, or refuses"
 _READ = "attributes of what a pattern denies would be read by its name"
 _PATH, _TEMPORARY, _WRITES = 0o10000000, 0o20000000, 0o1103  # O_PATH, __O_TMPFILE; O_CREAT, O_TRUNC and for writing
@@ -417,7 +417,7 @@ JUDGED = {
             "attributes of a file are changed by it, and nobody is asked",
             OneOf(
                 1,
-                _OF_A_FILE,
+                _OF_A_FILE + _OF_BTRFS,
                 "it sets flags, attributes, a version, verity, encryption or the layout of a file",
             ),
         ),
