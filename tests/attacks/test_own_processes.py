@@ -35,8 +35,8 @@ def shared():
     if page[0:1] != b"x":
         raise OSError(errno.EIO, "not shared")
 def group():
-    pid = child(lambda: (os.setpgid(0, 0), time.sleep(9)))
-    time.sleep(0.05)
+    pid = child(lambda: time.sleep(9))
+    os.setpgid(pid, pid)
     os.killpg(pid, signal.SIGKILL)
     os.waitpid(pid, 0)
 attempt("a signal to a child", signalled)
