@@ -191,14 +191,14 @@ from concurrent.futures import ThreadPoolExecutor
 import ringfence
 def one(number):
     return ringfence.run(["sh", "-c", "exit 0", f"{sys.argv[2]}-{number}"], workspace=sys.argv[1], capture=True,
-                         as_root=os.geteuid() == 0, timeout=50).exit_code
+                         as_root=os.geteuid() == 0, timeout=140).exit_code
 with ThreadPoolExecutor(25) as pool:
     assert set(pool.map(one, range(25))) == {0}
 """
     workspace = str(audit.parents[2] / "ws")
     command = [sys.executable, "-c", script, workspace]
     with ThreadPoolExecutor(8) as pool:
-        done = list(pool.map(lambda n: subprocess.run([*command, str(n)], capture_output=True, timeout=55), range(8)))
+        done = list(pool.map(lambda n: subprocess.run([*command, str(n)], capture_output=True, timeout=150), range(8)))
     assert {each.returncode for each in done} == {0}, done
 
     named = {event.argv[3] for event in events(audit, Ran) if isinstance(event, Ran)}
