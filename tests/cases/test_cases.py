@@ -105,7 +105,7 @@ def field(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> It
 
 
 @pytest.mark.parametrize("case", list(cases()))
-def test_the_case_is_as_it_says(field: Field, case: Case) -> None:
+def test_the_case_is_as_it_says(field: Field, case: Case, settled: None) -> None:
     ground = field.ground()
     backend = field.walls.kind
     refused = case.get("refused", {}).get(backend)

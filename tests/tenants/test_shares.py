@@ -59,7 +59,7 @@ def test_a_tenant_at_its_limit_is_held_and_another_is_not(hosting: Hosting, kind
 
         greedy = begin(limited.name, *TAKES[kind])
         held = Path(hosting.base, limited.name, "user", "src", "held")
-        wait(held.exists, "it has all that it asks for", 20)
+        wait(held.exists, "it has all that it asks for", 60)
         said, ended = events(client, begin(free.name, *WANTS[kind]))
         assert (said["stdout"], ended.get("exitCode")) == ("600\n", 0), (said, ended)
         assert client.ask("DELETE", greedy)[0] == 202
