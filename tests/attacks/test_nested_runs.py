@@ -41,14 +41,14 @@ def test_ten_levels_deep_the_walls_are_the_first_ones_and_the_exit_code_comes_ba
 
 
 def test_what_the_outer_run_does_not_give_the_inner_does_not_get_and_is_told(workspace: Path) -> None:
-    outside = workspace.parent / "outside"
-    greedy = inner("--allow-write", "/opt", "--allow-network", script="echo ran; echo no > /opt/ringfence-test")
+    outside, elsewhere = workspace.parent / "outside", f"/opt/ringfence-{os.urandom(6).hex()}"
+    greedy = inner("--allow-write", "/opt", "--allow-network", script=f"echo ran; echo no > {elsewhere}")
 
     code, said = run(workspace, script=f"echo no > {outside}/x; {greedy}")
 
     assert "ran" in said
     assert "not given: /opt writable" in said
-    assert not os.path.exists("/opt/ringfence-test")
+    assert not os.path.exists(elsewhere)
     assert not list(outside.iterdir())
     assert code != 0
 
