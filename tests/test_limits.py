@@ -1,8 +1,10 @@
 """Limits: a tree that crosses one is ended in time, the caller lives, and the reason is named. Each way of holding."""
 
 import os
+import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -168,6 +170,20 @@ def test_no_more_files_than_allowed_can_be_open(workspace: Path) -> None:
     outcome = run(workspace, "held = [open('/dev/null') for _ in range(40)]", {"files": 32})
 
     assert b"Too many open files" in (outcome.stderr or b"")
+
+
+def test_few_open_files_are_enough_beside_many_descriptors_on_their_way(workspace: Path) -> None:
+    """The kernel counts those of all processes of a user against the limit of whoever sends one more."""
+    ours, theirs = socket.socketpair()
+    with ours, theirs, open("/dev/null") as null:
+        for _ in range(100):
+            socket.send_fds(ours, [b"x"], [null.fileno()])
+        arrive = threading.Timer(0.5, theirs.close)
+
+        outcome = run(workspace, "print('ran')", {"files": 64}, on_start=lambda _: arrive.start())
+        arrive.join()
+
+    assert outcome.stdout == b"ran\n", outcome
 
 
 def test_every_limit_says_in_the_plan_what_holds_it(workspace: Path) -> None:

@@ -240,7 +240,7 @@ static long lend(long status, uint32_t tag, long fd)
 
 	address(&mail, &record, sizeof(record), 1);
 	mail.given.fds[0] = (int32_t)fd;
-	answer = CALL(sendmsg, status, P(&mail.message), 0, 0, 0);
+	answer = send_mail((uint64_t)status, &mail);
 	return answer < 0 ? answer : 0;
 }
 

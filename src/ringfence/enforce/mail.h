@@ -33,6 +33,22 @@ static void address(struct mail *mail, void *content, size_t size, size_t count)
 	mail->message.control_size = 16 + 4 * count;
 }
 
+/* The kernel counts the descriptors that all processes of a user have on their way, and lets no more of them go than we
+ * may hold open ourselves, which may be few. They arrive: ten seconds are waited for that. */
+static long send_mail(uint64_t socket, struct mail *mail)
+{
+	long answer = -E_TOOMANYREFS;
+
+	for (int i = 0; i < 5000 && answer == -E_TOOMANYREFS; i++) {
+		int64_t moment[2] = {0, 2000000}; /* the kernel writes there what is left of it */
+
+		if (i)
+			CALL(ppoll, 0, 0, P(moment), 0, 8);
+		answer = CALL(sendmsg, socket, P(&mail->message), 0, 0, 0);
+	}
+	return answer;
+}
+
 static long fetch_mail(uint64_t socket, struct mail *mail)
 {
 	return CALL(recvmsg, socket, P(&mail->message), 0x40000000 /* MSG_CMSG_CLOEXEC */, 0, 0);

@@ -380,7 +380,7 @@ static long hand_over(long listener)
 	}
 	address(&mail, &byte, 1, 1);
 	mail.given.fds[0] = (int32_t)listener;
-	answer = CALL(sendmsg, command_hand, P(&mail.message), 0, 0, 0);
+	answer = send_mail((uint64_t)command_hand, &mail);
 	if (answer >= 0)
 		answer = CALL(read, command_hand, P(&byte), 1, 0, 0);
 	close_fd(listener);
