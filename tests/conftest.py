@@ -53,8 +53,18 @@ def settled() -> Generator[None, None, None]:
     saw. Other tests do, at the same time; useradd waits for this lock."""
     with contextlib.ExitStack() as stack:
         if os.geteuid() == 0:
-            fcntl.lockf(stack.enter_context(open("/etc/.pwd.lock", "r+b")), fcntl.LOCK_SH)
+            lock = stack.enter_context(open("/etc/.pwd.lock", "r+b"))
+            for _ in range(3000):  # useradd waits for fifteen seconds only: who waits already goes first
+                if not _is_awaited(os.fstat(lock.fileno()).st_ino):
+                    break
+                time.sleep(0.01)
+            fcntl.lockf(lock, fcntl.LOCK_SH)
         yield
+
+
+def _is_awaited(inode: int) -> bool:
+    rows = pathlib.Path("/proc/locks").read_text().splitlines()
+    return any(f":{inode} " in row and "-> POSIX" in row for row in rows)
 
 
 @pytest.fixture

@@ -30,7 +30,8 @@ ARCHIVE = ".archive"
 # Above the people of a host and below what systemd gives away: the range of system users holds 900 of them at most.
 IDS = ("40000", "59999")
 NOLOGIN = "/usr/sbin/nologin"
-PATIENCE = 10.0  # seconds for killed processes to be gone, and for others to have made their users
+PATIENCE = 10.0  # seconds for killed processes to be gone
+OTHERS = 60.0  # seconds for others to have made their users; passwd's programs wait for fifteen themselves
 LOCKED = "cannot lock"  # what passwd's programs say when somebody else makes or removes a user
 SYSTEM_PATH = "/usr/sbin:/usr/bin:/sbin:/bin"
 
@@ -256,7 +257,7 @@ def _call(program: str, *words: str, out: int = subprocess.DEVNULL, keep: int | 
     found = shutil.which(program, path=SYSTEM_PATH)
     if found is None:
         raise TenantError(TenantFault.FAILED, program, "is not installed", hint="it comes with passwd, or with tar")
-    until = time.monotonic() + PATIENCE
+    until = time.monotonic() + OTHERS
     while True:
         done = subprocess.run(
             [found, *words],
