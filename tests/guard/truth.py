@@ -37,7 +37,7 @@ class Truth(NamedTuple):
     code: int
 
 
-def observe(command: str, root: Path, home: Path, first: str = "") -> Truth:
+def observe(command: str, root: Path, home: Path, first: str = "", seconds: int = 5) -> Truth:
     """Run a command in its worktree, which is used up by it, and read what it did; what `first` does is not read."""
     trace = root.parent / "trace"
     trace.mkdir(exist_ok=True)
@@ -58,12 +58,12 @@ def observe(command: str, root: Path, home: Path, first: str = "") -> Truth:
         "GIT_COMMITTER_NAME": "a",
         "GIT_COMMITTER_EMAIL": "a@b",
     }
-    words = [*traced, "timeout", "-k", "1", "5", "bash", "-c", command]
+    words = [*traced, "timeout", "-k", "1", str(seconds), "bash", "-c", command]
     words = [*view, *(words if not first else ["bash", "-c", f'{first}\n"$@"; exit $?', "bash", *words])]
     (trace / "out").touch()
     with (trace / "out").open(errors="surrogateescape") as file:  # held: `find / -delete` finds its name
         for _ in range(3):  # where the view or the tracer could not be made, nothing has run
-            done = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, env=environment, timeout=30)
+            done = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, env=environment, timeout=120)
             if lines := file.read().splitlines():
                 break
     assert lines, f"{command!r} was not run: {done.stderr.decode(errors='replace')[:1000]}"
