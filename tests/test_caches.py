@@ -42,7 +42,9 @@ class Place:
 
 
 @pytest.fixture(params=["view", "view without overlays", "landlock"])
-def place(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
+def place(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, settled: None
+) -> Iterator[Place]:
     keep.forget_all()
     host = enforce.probe()
     enactor._hosts[os.geteuid()] = msgspec.structs.replace(host, namespaces=request.param.startswith("view"))

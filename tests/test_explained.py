@@ -216,7 +216,7 @@ def world(request: pytest.FixtureRequest) -> Iterator[World]:
 
 
 @pytest.fixture(autouse=True)
-def _home(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def _home(world: World, monkeypatch: pytest.MonkeyPatch, settled: None) -> None:
     monkeypatch.setenv("HOME", str(world.home))
     look_up = pwd.getpwuid
 
