@@ -1,26 +1,51 @@
 """Tries every access it is told of, takes each back, and prints what came of it as JSON. Runs bare and inside.
 
-argv: the base, then a JSON document {"paths", "pairs"}. An answer is "done", the name of an error, or for a directory
-that was listed the names in it; it stands under "access path".
+argv: the base, then a JSON document {"paths", "pairs", "way"}. A path is known by a key, and said in one of several
+ways. An answer is "done", the name of an error, or for a directory that was listed the names in it; it stands under
+"access key".
 """
 
 import ctypes
 import errno
+import functools
 import json
 import os
+import socket
 import stat
 import sys
 from collections.abc import Callable
 
 BASE, TOLD = sys.argv[1], json.loads(sys.argv[2])
+PATHS, WAY = TOLD["paths"], TOLD["way"]
 LIBC = ctypes.CDLL(None, use_errno=True)
+SCRIPT = b"#!/bin/true\n"
 answers: dict[str, str | list[str]] = {}
 
 
-def attempt(
-    access: str, path: str, do: Callable[[], object], undo: Callable[[], object] | None = None, other: str = ""
-) -> None:
-    key = f"{access} {path} {other}".strip()
+def held() -> str:
+    """The base by a descriptor, and where we stand; nothing where they are not to be had."""
+    try:
+        if WAY == "/proc/self/fd":
+            return f"/proc/self/fd/{os.open(BASE, os.O_PATH)}"
+        return os.getcwd() if os.access(".", os.X_OK) else ""  # nobody leaves a hidden directory by its own dots
+    except OSError:
+        return ""
+
+
+HELD = held()
+
+
+def said(path: str) -> str:
+    """A path in the way that it is to be said."""
+    if WAY == "absolute" or not HELD or not path.startswith(BASE + "/"):
+        return path
+    if WAY == "relative":
+        return os.path.relpath(path, HELD)
+    return (WAY if WAY == "/proc/self/root" else HELD) + (path if WAY == "/proc/self/root" else path[len(BASE) :])
+
+
+def attempt(access: str, key: str, do: Callable[[], object], undo: Callable[[], object] | None = None) -> None:
+    key = f"{access} {key}"
     try:
         found = do()
     except OSError as error:
@@ -47,9 +72,9 @@ def same_mode(path: str) -> None:
     os.chmod(path, stat.S_IMODE(os.stat(path).st_mode))
 
 
-def same_times(path: str) -> None:
-    facts = os.stat(path)
-    os.utime(path, ns=(facts.st_atime_ns, facts.st_mtime_ns))
+def same_times(path: str, follow: bool = True) -> None:
+    facts = os.stat(path, follow_symlinks=follow)
+    os.utime(path, ns=(facts.st_atime_ns, facts.st_mtime_ns), follow_symlinks=follow)
 
 
 def exchanged(one: str, two: str) -> None:
@@ -58,48 +83,173 @@ def exchanged(one: str, two: str) -> None:
         raise OSError(ctypes.get_errno(), "renameat2")
 
 
-def made_again(path: str) -> None:
-    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o755)
-    os.write(fd, b"#!/bin/true\n")
+def written(path: str, flags: int = 0, mode: int = 0o755) -> None:
+    fd = os.open(path, os.O_WRONLY | flags, mode)
+    os.write(fd, SCRIPT)
     os.close(fd)
+
+
+def emptied(path: str) -> None:
+    os.close(os.open(path, os.O_RDONLY | os.O_TRUNC | os.O_NONBLOCK | os.O_NOCTTY))
+
+
+def bound(path: str) -> None:
+    with socket.socket(socket.AF_UNIX) as door:
+        door.bind(path)
+
+
+def from_nothing(path: str) -> None:
+    """A file without a name, which then is given one."""
+    fd = os.open(os.path.dirname(path) or ".", os.O_TMPFILE | os.O_WRONLY, 0o644)
+    try:
+        os.link(f"/proc/self/fd/{fd}", path, follow_symlinks=True)
+    finally:
+        os.close(fd)
+
+
+def missing(path: str) -> list[str]:
+    """What of a path is not there, from the top."""
+    found = [path]
+    while not os.path.lexists(os.path.dirname(found[0])):
+        found.insert(0, os.path.dirname(found[0]))
+    return found
+
+
+def made_whole(paths: list[str]) -> None:
+    for index, path in enumerate(paths):
+        try:
+            os.mkdir(said(path))
+        except OSError:
+            unmade(paths[:index])
+            raise
+
+
+def unmade(paths: list[str]) -> None:
+    for path in reversed(paths):
+        os.rmdir(said(path))
+
+
+ASIDE = "x-aside"
+
+
+def carried(paths: list[str]) -> None:
+    """Directories made under another name, and then moved to where they are wanted."""
+    aside = os.path.join(os.path.dirname(paths[0]), ASIDE)
+    there = [aside + path[len(paths[0]) :] for path in paths]
+    made_whole(there)
+    try:
+        os.rename(said(aside), said(paths[0]))
+    except OSError:
+        unmade(there)
+        raise
+
+
+def put_back(path: str, facts: os.stat_result, target: str) -> None:
+    """What was removed, made again."""
+    if stat.S_ISLNK(facts.st_mode):
+        os.symlink(target, path)
+    elif stat.S_ISDIR(facts.st_mode):
+        os.mkdir(path)
+        os.chmod(path, stat.S_IMODE(facts.st_mode))
+    else:
+        written(path, os.O_CREAT | os.O_EXCL)
+        os.chmod(path, stat.S_IMODE(facts.st_mode))
 
 
 def executed(path: str) -> None:
     os.waitpid(os.posix_spawn(path, [path], {}), 0)
 
 
-def single(path: str) -> None:
-    real = os.path.join(BASE, path.replace("@", os.path.basename(BASE)))
+def single(key: str, real: str) -> None:
+    path = said(real)
     if os.path.isdir(real):
-        attempt("list", path, lambda: os.listdir(real))
+        attempt("list", key, lambda: os.listdir(path))
     else:
-        attempt("read", path, lambda: opened(real, os.O_RDONLY))
-    attempt("write", path, lambda: opened(real, os.O_WRONLY))
-    attempt("truncate", path, lambda: os.truncate(real, 12))
-    attempt("chmod", path, lambda: same_mode(real))
-    attempt("utime", path, lambda: same_times(real))
+        attempt("read", key, lambda: opened(path, os.O_RDONLY))
+    attempt("write", key, lambda: opened(path, os.O_WRONLY))
+    attempt("truncate", key, lambda: os.truncate(path, 12))
+    attempt("chmod", key, lambda: same_mode(path))
+    attempt("chown", key, lambda: os.chown(path, os.getuid(), -1))
+    attempt("utime", key, lambda: same_times(path))
+    attempt("attribute", key, lambda: os.setxattr(path, "user.a", b"a"), lambda: os.removexattr(path, "user.a"))
     if not os.path.lexists(real):
-        create = os.O_WRONLY | os.O_CREAT | os.O_EXCL
-        attempt("create", path, lambda: opened(real, create), lambda: os.unlink(real))
-        attempt("mkdir", path, lambda: os.mkdir(real), lambda: os.rmdir(real))
-        attempt("symlink", path, lambda: os.symlink("a", real), lambda: os.unlink(real))
-        attempt("fifo", path, lambda: os.mkfifo(real), lambda: os.unlink(real))
+        absent(key, real, path)
     elif os.path.isfile(real):
-        attempt("touch", path, lambda: opened(real, os.O_WRONLY | os.O_CREAT))
-        attempt("exec", path, lambda: executed(real))
+        attempt("touch", key, lambda: opened(path, os.O_WRONLY | os.O_CREAT))
+        attempt("empty", key, lambda: emptied(path), lambda: written(path))
+        attempt("exec", key, lambda: executed(path))
+    elif not os.path.exists(real):
+        create = os.O_WRONLY | os.O_CREAT
+        attempt("through", key, lambda: opened(path, create), lambda: os.unlink(os.path.realpath(real)))
+    if os.path.islink(real):
+        attempt("lchown", key, lambda: os.chown(path, os.getuid(), -1, follow_symlinks=False))
+        attempt("lutime", key, lambda: same_times(path, follow=False))
 
 
-def pair(path: str, other: str) -> None:
-    one, two = f"{BASE}/{path}", f"{BASE}/{other}"
+def absent(key: str, real: str, path: str) -> None:
+    create = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+    attempt("create", key, lambda: opened(path, create), lambda: os.unlink(path))
+    attempt("mkdir", key, lambda: os.mkdir(path), lambda: os.rmdir(path))
+    attempt("symlink", key, lambda: os.symlink("a", path), lambda: os.unlink(path))
+    attempt("fifo", key, lambda: os.mkfifo(path), lambda: os.unlink(path))
+    attempt("bind", key, lambda: bound(path), lambda: os.unlink(path))
+    attempt("tmpfile", key, lambda: from_nothing(path), lambda: os.unlink(path))
+    paths = missing(real)
+    if len(paths) > 1:
+        attempt("mkdirs", key, lambda: made_whole(paths), lambda: unmade(paths))
+        attempt("carry", key, lambda: carried(paths), lambda: unmade(paths))
+
+
+def pair(key: str, other: str) -> None:
+    one, two = PATHS[key], PATHS[other]
+    here, there, both = said(one), said(two), f"{key} {other}"
     if not os.path.lexists(one):
         return
     if os.path.lexists(two):
         if one != two:
-            attempt("exchange", path, lambda: exchanged(one, two), lambda: exchanged(one, two), other)
+            attempt("exchange", both, lambda: exchanged(here, there), lambda: exchanged(here, there))
         return
     if not os.path.isdir(one) or os.path.islink(one):
-        attempt("link", path, lambda: os.link(one, two, follow_symlinks=False), lambda: os.unlink(two), other)
-    attempt("rename", path, lambda: os.rename(one, two), lambda: os.rename(two, one), other)
+        attempt("link", both, lambda: os.link(here, there, follow_symlinks=False), lambda: os.unlink(there))
+    attempt("rename", both, lambda: os.rename(here, there), lambda: os.rename(there, here))
+
+
+def replace(key: str, other: str) -> None:
+    """Move a thing over another that is there. Not where a file has more names: that could not be taken back."""
+    one, two = PATHS[key], PATHS[other]
+    try:
+        facts = [os.lstat(path) for path in (one, two)]
+    except OSError:
+        return
+    if one == two or any(not stat.S_ISDIR(each.st_mode) and each.st_nlink > 1 for each in facts):
+        return
+    here, there = said(one), said(two)
+    target = os.readlink(two) if stat.S_ISLNK(facts[1].st_mode) else ""
+
+    def undo() -> None:
+        os.rename(there, here)
+        put_back(there, facts[1], target)
+
+    attempt("replace", f"{key} {other}", lambda: os.rename(here, there), undo)
+
+
+def remake(key: str, real: str) -> None:
+    """Remove an empty directory, make it again, and then each name in it."""
+    path = said(real)
+    if os.path.islink(real) or not os.path.isdir(real) or names(real):
+        return
+    mode = stat.S_IMODE(os.stat(real).st_mode)
+    create = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+
+    def made(child: str) -> None:
+        os.rmdir(path)
+        os.mkdir(path, mode)
+        opened(child, create)
+
+    for other, there in PATHS.items():
+        if os.path.dirname(there) == real:
+            child = said(there)
+            attempt("remake", f"{key} {other}", functools.partial(made, child), functools.partial(os.unlink, child))
 
 
 def names(path: str) -> list[str]:
@@ -109,26 +259,30 @@ def names(path: str) -> list[str]:
         return []
 
 
-def delete(path: str) -> None:
-    real = f"{BASE}/{path}"
+def delete(key: str, real: str) -> None:
+    path = said(real)
     if os.path.realpath(os.path.dirname(real)) != os.path.dirname(real):
         return  # removing a link by its own way cannot be taken back
-    if os.path.isdir(real) and not os.path.islink(real):
+    try:
+        facts = os.lstat(real)
+    except OSError:
+        return
+    if stat.S_ISDIR(facts.st_mode):
         if not names(real):
-            mode = stat.S_IMODE(os.stat(real).st_mode)
-            attempt("delete", path, lambda: os.rmdir(real), lambda: os.mkdir(real, mode))
-    elif os.path.islink(real):
-        target = os.readlink(real)
-        attempt("delete", path, lambda: os.unlink(real), lambda: os.symlink(target, real))
-    elif os.path.lexists(real):
-        attempt("delete", path, lambda: os.unlink(real), lambda: made_again(real))
+            attempt("delete", key, lambda: os.rmdir(path), lambda: put_back(path, facts, ""))
+    else:
+        target = os.readlink(real) if stat.S_ISLNK(facts.st_mode) else ""
+        attempt("delete", key, lambda: os.unlink(path), lambda: put_back(path, facts, target))
 
 
-for told in TOLD["paths"]:
-    single(told)
+for told, at in PATHS.items():
+    single(told, at)
 for told in TOLD["pairs"]:
     pair(*told)
-for told in sorted(TOLD["paths"], key=lambda told: -told.count("/")):
+for told in TOLD["pairs"]:
+    replace(*told)
+for told in sorted(PATHS, key=lambda told: -told.count("/")):
     if not told.startswith("/"):
-        delete(told)
+        delete(told, PATHS[told])
+        remake(told, PATHS[told])
 sys.stdout.write(json.dumps(answers))

@@ -9,21 +9,23 @@ the plan lists the gap.
 import os
 from typing import NamedTuple
 
-from tests.judge.trees import NAMES, placed
+from tests.judge.trees import World
 
 from ringfence import plan, policy
 from ringfence.enforce.links import links_on
 from ringfence.keep import Prepared
 from ringfence.model import BUILT_IN, Access, Decision, Need, Origin, Rule, Step, StepKind, Verdict
-from ringfence.plan import allowlist, crowds, view
-from ringfence.plan.regions import is_below
+from ringfence.plan import allowlist, crowds, table, view
+from ringfence.plan.regions import changes, is_below
 from ringfence.plan.rules import PRIVATE
 from ringfence.policy.glob import compile_parts, deepest_match, expand
 
+ASIDE = "x-aside"  # as inside.py has it
 OPENING = ("read", "list", "exec")
-CHANGING = ("write", "touch", "truncate", "chmod", "utime")
-METADATA = ("chmod", "utime")
-MAKING = ("create", "mkdir", "symlink", "fifo", "delete")
+CHANGING = ("write", "touch", "empty", "truncate", "chmod", "chown", "utime", "attribute")
+METADATA = ("chmod", "chown", "utime", "attribute", "lchown", "lutime")
+FOLLOWING = (*OPENING, *CHANGING, "through")
+MOVING = ("rename", "exchange", "link", "replace", "carry")
 BORDER = {"EXDEV", "EBUSY"}
 Answer = str | list[str]
 
@@ -36,9 +38,9 @@ class Question(NamedTuple):
     other: str = ""
 
     @classmethod
-    def read(cls, key: str, base: str) -> "Question":
+    def read(cls, key: str, world: World, base: str) -> "Question":
         access, *paths = key.split(" ")
-        return cls(access, *(placed(base, path) for path in paths))
+        return cls(access, *(world.placed(base, path) for path in paths))
 
 
 def real(path: str) -> str:
@@ -79,7 +81,8 @@ def verdicts(made: Prepared) -> list[int]:
 class Oracle:
     """The judge's answers for one prepared run, and what its plan says it cannot hold. Asked before the run."""
 
-    def __init__(self, made: Prepared, *tops: str) -> None:
+    def __init__(self, made: Prepared, world: World, *tops: str) -> None:
+        self.names = world.names()
         self.policy = made.judged()
         self.viewed = plan.has_view(made.host)
         self.gaps = [gap.what for gap in made.walls.gaps]
@@ -97,6 +100,8 @@ class Oracle:
         self.loose = {link for path in through for link in links_on(path)}
         self.uncreated = {path for listed in uncreated for path in listed.split(", ")}
         self.kept = {made.walls.watched[row] for row, verdict in enumerate(verdicts(made)) if verdict == crowds.KEEP}
+        if not self.viewed:
+            self.kept |= table.links(made.laid, made.disk, changes(regions)).keys()
 
     def said(self, words: str) -> bool:
         return any(words in what for what in self.gaps)
@@ -115,6 +120,13 @@ class Oracle:
     def changes_name(self, path: str) -> list[str]:
         """The places that must be writable for a name to be made or removed: itself, and the directory it is in."""
         return [path, os.path.dirname(path)]
+
+    def made_on_the_way(self, path: str) -> list[str]:
+        """What is not there of a path, from the top, each by its name."""
+        found = [path]
+        while not os.path.lexists(os.path.dirname(found[0])):
+            found.insert(0, os.path.dirname(found[0]))
+        return [name(one) for one in found]
 
     def carried(self, path: str, to: str = "") -> list[str]:
         """The places below a directory that move with it, or would end with it: what is there, and what rules name."""
@@ -135,8 +147,8 @@ class Oracle:
         rules = [rule for rule in self.policy.rules if rule.glob and rule.access is Access.WRITE]
         denied = [rule.path for rule in rules if rule.verdict is not Verdict.ALLOW]
         parts = [compile_parts(one) for pattern in denied for one in expand(pattern) if "**" not in one]
-        below = [f"{path}/{one}" for one in NAMES]
-        below += [f"{above}/{one}" for above in below for one in NAMES]
+        below = [f"{path}/{one}" for one in self.names]
+        below += [f"{above}/{one}" for above in below for one in self.names]
         return [one for one in below if any(deepest_match(part, one.split("/")[1:]) > 0 for part in parts)]
 
     def needed(self, question: Question) -> list[tuple[Access, str]]:
@@ -146,8 +158,15 @@ class Oracle:
             return [(Access.READ, real(path))]
         if access in CHANGING:
             return [(Access.WRITE, real(path))]
-        path = name(path)
-        places = self.changes_name(path)
+        if access in ("mkdirs", "carry"):
+            made = self.made_on_the_way(path)
+            places = [os.path.dirname(made[0]), *made]
+            if access == "carry":
+                aside = os.path.join(os.path.dirname(made[0]), ASIDE)
+                places += [aside + one[len(made[0]) :] for one in made]
+            return [(Access.WRITE, place) for place in places]
+        path = real(path) if access == "through" else name(path)
+        places = [path] if access in METADATA else self.changes_name(path)
         if access == "symlink" or (other and os.path.islink(path)):
             # On the way to a denied name a link could lead to another directory, where the name is free.
             way = name(other) if other else path
@@ -157,13 +176,16 @@ class Oracle:
         if access == "link":
             places += self.changes_name(name(other))
             places.remove(os.path.dirname(path))
-        elif access == "rename":
+        elif access in ("rename", "replace"):
+            places += self.carried(name(other)) if access == "replace" else []
             places += self.changes_name(name(other)) + self.carried(path, name(other))
         elif access == "exchange":
             there = name(other)
             places += self.changes_name(there) + self.carried(path, there) + self.carried(there, path)
-        elif access == "delete":
-            places += self.carried(path)
+        elif access == "remake":
+            places.append(name(other))
+        elif access == "delete" and self.viewed:
+            places += self.carried(path)  # else names are judged by their paths, whoever makes the directory again
         return [(Access.WRITE, place) for place in places]
 
     # What is excused.
@@ -178,8 +200,11 @@ class Oracle:
             return True
         if self.is_named_nothing(place):
             return True  # a grant without effect, so that the private directory it names stays as it is
-        if self.viewed and any(self.is_private(os.path.dirname(link)) for link in circling(question.path)):
-            return True  # the private directory does not have a link that leads to itself, but the way to its mask
+        links = links_on(question.path) if question.access in ("mkdirs", "carry") else circling(question.path)
+        if self.viewed and any(self.is_private(os.path.dirname(link)) for link in links):
+            return (
+                True  # the private directory does not have the host's link, but room for others, or the way to a mask
+            )
         rule = self.decision(access, place).rule
         if rule is None:
             rule = Rule(access, Verdict.DENY, "/", Origin("nobody"))
@@ -192,9 +217,11 @@ class Oracle:
 
     def is_over_held(self, question: Question, answer: Answer) -> bool:
         """Whether the plan states that an access which the judge allows is refused all the same."""
-        places = [real(question.path) if question.access in (*OPENING, *CHANGING) else name(question.path)]
+        places = [real(question.path) if question.access in FOLLOWING else name(question.path)]
         if question.other:
             places.append(name(question.other))
+        if question.access in ("mkdirs", "carry"):
+            places += self.made_on_the_way(question.path)
         if any(self.is_late(access, place) for place in places for access in Access):
             return True
         if any(self.said(f"{place} changed or opened") for place in places):
@@ -204,7 +231,7 @@ class Oracle:
             return self.viewed or self.said("a private /tmp")
         if not self.viewed and self.said("a private /tmp"):
             above = [os.path.dirname(place) for place in places]
-            if question.access not in (*OPENING, *CHANGING) and any(map(self.is_private, above)):
+            if question.access not in FOLLOWING and any(map(self.is_private, above)):
                 return True
         if any(self.is_private(os.path.dirname(place)) and self.is_grant_of_nothing(place) for place in places):
             return True
@@ -216,9 +243,11 @@ class Oracle:
             return True  # a link on the way is not shown, and so leads nowhere
         # A directory goes, whole, only where the patterns hold the same below it; else it is copied.
         late = any(rule.glob and rule.verdict is not Verdict.ALLOW for rule in self.policy.rules)
-        if late and answer == "EXDEV" and any(map(os.path.isdir, places)):
+        if late and answer == "EXDEV" and (question.access == "carry" or any(map(os.path.isdir, places))):
             return True
-        moves = question.access in ("rename", "exchange", "link")
+        if question.access == "bind" and self.said("unix sockets among"):
+            return True
+        moves = question.access in MOVING
         if moves and answer == "EACCES" and any(map(self.patterned_below, places)):
             return True  # what arrives on the way to what a pattern denies may be a link
         if answer == "EACCES" and any(place in self.kept and os.path.islink(place) for place in places):
@@ -228,17 +257,17 @@ class Oracle:
             is_mount = any(place in self.mounts for place in places)
             # A way to a denied name is made, not moved there; an exchange moves both.
             moved = places if question.access == "exchange" else places[1:]
-            awaited = any(self.named_below(place) for place in moved)
+            awaited = any(self.named_below(place) for place in (places if question.access == "remake" else moved))
             return answer in BORDER and (across or is_mount or awaited)
         if not self.said("as a whole"):
             return False
         if question.access == "list":
             return places[0] in self.spines[Access.READ]
-        named = question.access in (*MAKING, "link", "rename", "exchange")
-        return named and any(os.path.dirname(place) in self.spines[Access.WRITE] for place in places)
+        makes = question.access not in (*OPENING, *CHANGING)
+        return makes and any(os.path.dirname(place) in self.spines[Access.WRITE] for place in places)
 
     def links(self, path: str, question: Question) -> tuple[str, ...]:
-        follows = question.access in (*OPENING, *CHANGING)
+        follows = question.access in FOLLOWING
         return links_on(path if follows else os.path.dirname(path)) if path else ()
 
     def is_late(self, access: Access, path: str) -> bool:

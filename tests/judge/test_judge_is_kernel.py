@@ -32,7 +32,8 @@ Answers = dict[str, Answer]
 
 
 def words(world: World, base: Path) -> list[str]:
-    told = {"paths": [*UNIVERSE, "ws", "out", *PRIVATE], "pairs": world.pairs}
+    paths = {path: world.placed(str(base), path) for path in (*UNIVERSE, "ws", "out", *PRIVATE)}
+    told = {"paths": paths, "pairs": world.pairs, "way": world.way}
     return [PYTHON, "-I", "-S", "-c", INSIDE, str(base), json.dumps(told)]
 
 
@@ -40,7 +41,9 @@ def bare(world: World, uid: int) -> Answers:
     """What is done without a sandbox, by the same user."""
     with grown(world, (uid, uid) if ROOT else None) as base:
         user = as_user(uid) or ["setpriv", "--bounding-set=-all", "--"] * ROOT  # root inside has no capabilities either
-        done = subprocess.run([*user, *words(world, base)], capture_output=True, check=True, timeout=60)
+        done = subprocess.run(
+            [*user, *words(world, base)], cwd=world.start(base), capture_output=True, check=True, timeout=60
+        )
         found: Answers = json.loads(done.stdout)
         return found
 
@@ -57,35 +60,37 @@ def held(world: World, walls: Walls) -> tuple[int, list[str]]:
     ):
         patch.setattr(crowds, "LEAST", world.least)
         patch.setattr(crowds, "MANY", world.many)
-        workspace = str(base / "ws")
-        flags = ringfence.Flags(policy_files=(file,), cwd=workspace)
+        workspace, start = str(base / "ws"), world.start(base)
+        flags = ringfence.Flags(policy_files=(file,), cwd=start)
         as_root = walls.who == "root"
-        oracle = Oracle(keep.prepare(make_request(workspace, workspace, flags, as_root)), str(base))
+        oracle = Oracle(keep.prepare(make_request(workspace, start, flags, as_root)), world, str(base))
         before = seen(base)
         outcome = ringfence.run(
-            words(world, base), workspace=workspace, cwd=workspace, env={"PATH": PATH}, flags=flags, capture=True,
+            words(world, base), workspace=workspace, cwd=start, env={"PATH": PATH}, flags=flags, capture=True,
             input=b"", timeout=60, as_root=as_root,
         )  # fmt: skip
         if isinstance(outcome.ending, Refused) and outcome.ending.kind == "directory":
-            assert not oracle.may(Access.READ, workspace), outcome.ending
+            assert not oracle.may(Access.READ, start), outcome.ending
             return 0, []  # behind bubblewrap nobody starts in a directory that is hidden; nothing has run
         assert outcome.exit_code == 0, (outcome.ending, outcome.stderr)
         inside: Answers = json.loads(outcome.stdout or b"")
-        return len(inside), [*differences(oracle, base, outside, inside), *changed(oracle, before, seen(base))]
+        return len(inside), [*differences(oracle, world, base, outside, inside), *changed(oracle, before, seen(base))]
 
 
-def differences(oracle: Oracle, base: Path, outside: Answers, inside: Answers) -> list[str]:
+def differences(oracle: Oracle, world: World, base: Path, outside: Answers, inside: Answers) -> list[str]:
     """Where the kernel's answer is neither the judge's nor stated by the plan."""
     faults = []
-    gone = {Question.read(key.removesuffix(" undone"), str(base)).path for key in inside if key.endswith("undone")}
+    gone = {
+        Question.read(key.removesuffix(" undone"), world, str(base)).path for key in inside if key.endswith("undone")
+    }
     for key in sorted(outside.keys() | inside.keys()):
         if key.endswith("undone"):
-            path = Question.read(key.removesuffix(" undone"), str(base)).path
+            path = Question.read(key.removesuffix(" undone"), world, str(base)).path
             goes = path in oracle.loose or bool(oracle.patterned_below(path))  # it may go, not come back
             faults += [f"{key}: {inside[key]}"] if key in inside and not goes else []
             continue
         bare_answer, answer = outside.get(key, "absent"), inside.get(key, "absent")
-        question = Question.read(key, str(base))
+        question = Question.read(key, world, str(base))
         if gone and (answer in ("ENOENT", "absent") or gone.intersection(question[1:])):
             continue  # a link that could not come back, or what was tried through it afterwards
         fault = oracle.fault(question, bare_answer, answer)

@@ -130,14 +130,15 @@ static long do_pattern(struct reader reader)
 	return 0;
 }
 
-/* The row that refuses an access, those of the table first and then the patterns, or none. Of writes any denial does; of reads the deepest rule decides, and of those
- * the one that is heard first; and what may not be read may not be written. Where some say what may be written, and so no
- * mount does, a change of what is there must be below one of those: Landlock has no right for it. */
+/* The row that refuses an access, those of the table first and then the patterns, or none. Of reads the deepest rule
+ * decides, and of those the one that is heard first; what may not be read may not be written; and what is always denied is.
+ * Where there are rules of where something may be written, because no mount says it, the deepest of them decides as well,
+ * and a change of what is there must be below one of them: Landlock has no right for it. */
 static uint32_t refuser(const char *path, uint32_t access)
 {
 	const struct row *kept = access == READS ? NULL : find_kept(path);
-	struct judging *best = NULL, *grant = NULL;
-	int best_depth = -1, granted = 0;
+	struct judging *best = NULL, *region = NULL;
+	int best_depth = -1, region_depth = -1;
 
 	if (kept)
 		return (uint32_t)(kept - table.rows);
@@ -149,22 +150,21 @@ static uint32_t refuser(const char *path, uint32_t access)
 		if (judging->access == IS_WRITE && access == READS)
 			continue;
 		states_after(&judging->pattern, path, &depth);
-		if (judging->access == IS_WRITE && judging->verdict == PASSES) {
-			grant = judging;
-			granted |= depth >= 0;
-			continue;
-		}
-		if (depth < 0)
-			continue;
-		if (judging->verdict == ALWAYS || judging->access == IS_WRITE)
-			return table.count + i;
-		if (depth > best_depth || (depth == best_depth && judging->rank < best->rank)) {
+		if (judging->verdict == ALWAYS) {
+			if (depth >= 0)
+				return table.count + i;
+		} else if (judging->access == IS_WRITE) {
+			if (!region || depth > region_depth) {
+				region = judging;
+				region_depth = depth;
+			}
+		} else if (depth > best_depth || (depth >= 0 && depth == best_depth && judging->rank < best->rank)) {
 			best = judging;
 			best_depth = depth;
 		}
 	}
-	if (grant && !granted && access == CHANGES)
-		best = grant;
+	if (region && (region_depth < 0 ? access == CHANGES : region->verdict == DENIES))
+		best = region;
 	else if (!best || best->verdict == PASSES)
 		return NO_ROW;
 	return table.count + (uint32_t)(best - judge.patterns);

@@ -173,7 +173,8 @@ def without_view(policy: Policy, host: Host, disk: Disk, command: Command, found
     grants, gaps = allowlist.lower(found, host.landlock_abi, disk)
     gaps += [gap for region in found for gap in view.unfit(region, Need.WANTED if host.is_inside else Need.REQUIRED)]
     kept = narrowed(policy, disk, command.temporary, host)
-    gaps += link_gaps(kept, disk, held=allowlist.spines(found, allowlist.writable))
+    judged = has_broker(policy, host) and bool(patterns.in_place_of_mounts(policy, disk, found))
+    gaps += [] if judged else link_gaps(kept, disk, held=allowlist.spines(found, allowlist.writable))
     why = "there is no view here: " + (host.namespaces_why or f"the {host.enactor.value} enactor cannot build one")
     way_out = "`ringfence doctor` says how to get one"
     if host.is_inside:
@@ -186,7 +187,6 @@ def without_view(policy: Policy, host: Host, disk: Disk, command: Command, found
     def gap(what: str, need: Need = Need.WANTED) -> None:
         gaps.append(Gap(what, why, need, BUILT_IN, way_out))
 
-    judged = has_broker(policy, host) and bool(patterns.in_place_of_mounts(policy, disk, found))
     is_root = host.uid == 0 and not host.is_inside
     if is_root or not judged:
         gap("chmod, chown, utime and xattr outside the workspace", Need.REQUIRED if is_root else Need.WANTED)

@@ -5,12 +5,14 @@ rule decides, so with a denied pattern comes everything that could allow what it
 pattern, for it is hidden. Of writes any denial does, so those are enough.
 """
 
+from collections.abc import Iterator
+
 import msgspec
 
 from ..model import BUILT_IN, Access, Disk, Policy, Rule, Step, StepKind, Verdict
 from .aliases import SECOND_WAY
 from .regions import Region, State, changes, is_below
-from .rules import PRIVATE, is_protecting
+from .rules import PRIVATE, is_protecting, links_to
 from .sorts import Judged
 
 READ, WRITE = 0, 1  # format.h
@@ -75,22 +77,28 @@ def is_askable(rule: Rule) -> bool:
 
 
 def in_place_of_mounts(policy: Policy, disk: Disk, found: list[Region]) -> list[Step]:
-    """Without a view: where what is there may be changed, and what is protected inside, by the names that the kernel
-    has for them; of a name that is a link, the link too. Nothing when they are more than the warden takes."""
+    """Without a view: where what is there may be changed and where not, and what is protected inside, by the names that
+    the kernel has for them; and the links on the way to what is denied. Nothing when they are more than the warden
+    takes."""
     changed = changes(found)
     granted = [region.path for region, _ in changed if region.state is State.WRITE]
     closed = [region.path for region, above in changed if above is not None and above.state is State.WRITE]
-    denied = {path for path in closed if not any(is_below(top, path) for top in granted)}  # Landlock knows them all
+    kept = {rule.path for rule in policy.rules if rule.origin == SECOND_WAY}
+    kept.update(path for path in _held_by_name(policy, disk) if any(is_below(path, top) for top in granted))
+    rows = [(path, PASSES, "may be changed") for path in granted]
+    rows += [(path, DENIES, "is refused when it is used") for path in closed]
+    rows += [(path, ALWAYS, "is refused when it is used") for path in sorted(kept)]
+    steps = [_made(f"{path} {what}", WRITE, verdict, 0, _parts(path, False)) for path, verdict, what in rows]
+    return steps if _fits(steps + lower(policy, disk)[0]) else []
+
+
+def _held_by_name(policy: Policy, disk: Disk) -> Iterator[str]:
+    """What is protected, and every link that leads there or to something else that is denied."""
     for rule in policy.rules:
         if is_protecting(rule):
-            place = disk[rule.path]
-            denied.update(path for path in (place.path, *place.links) if any(is_below(path, top) for top in granted))
-    denied.update(rule.path for rule in policy.rules if rule.origin == SECOND_WAY)
-    steps = [_made(f"{path} may be changed", WRITE, PASSES, 0, _parts(path, False)) for path in granted]
-    steps += [
-        _made(f"{path} is refused when it is used", WRITE, DENIES, 0, _parts(path, False)) for path in sorted(denied)
-    ]
-    return steps if _fits(steps + lower(policy, disk)[0]) else []
+            yield disk[rule.path].path
+        if rule.verdict is Verdict.DENY:
+            yield from links_to(rule, disk)
 
 
 def _fits(steps: list[Step]) -> bool:
@@ -102,7 +110,8 @@ def is_late(step: Step) -> bool:
 
 
 def _step(rule: Rule) -> Step:
-    verdict = ALWAYS if rule.always else PASSES if rule.verdict is Verdict.ALLOW else DENIES
+    absolute = rule.always or (rule.access is Access.WRITE and rule.verdict is not Verdict.ALLOW)
+    verdict = ALWAYS if absolute else PASSES if rule.verdict is Verdict.ALLOW else DENIES
     # As policy.decide ranks them; the first place is for what is the run's own.
     by_pattern = rule.glob or bool(rule.pattern)
     rank = 1 + (rule.implied << 3 | (rule.origin == BUILT_IN) << 2 | by_pattern << 1 | (verdict != PASSES))
