@@ -172,7 +172,13 @@ def test_the_judge_says_what_the_kernel_does(walls: Walls) -> None:
 CLOSED = (Node("ws/a", "file"), Node("ws/.e", "closed"), Node("ws/.e/a/a", "file"))
 CIRCLE = (Node("ws/a", "file"), Node("out/A/A", "link", "out/A/A/a"))
 LINKED = (Node("ws/A/A", "file"), Node("ws/a", "link", "ws/A"))
+TWINS = (Node("ws/a", "file"), Node("ws/.e", "file"), Node("ws/A", "hard", "ws/a"))
+OPENED = (("denyRead", "ws/A"), ("allowRead", "ws/A/.e"))
 FOUND = {
+    "another name of what is denied": World(TWINS, (("denyRead", "ws/a"),), ()),
+    "a link that is not to be changed itself": World(LINKED, (("denyWrite", "ws/a/.e"),), ()),
+    "a hidden directory with something writable in it": World((Node("ws/A/.e", "file"),), OPENED, ()),
+    "a repository that is not one yet": World((Node("ws/.e", "directory"),), (), (), odd=".git"),
     "denied below what nobody can look into": World(CLOSED, (("denyRead", "ws/.e/a"),), ()),
     "found by a pattern there": World(CLOSED, (("denyWrite", "ws/*/a"),), ()),
     "a link that leads to itself": World(CIRCLE, (("denyRead", "out/A/A"),), ()),
