@@ -83,6 +83,7 @@ class Oracle:
 
     def __init__(self, made: Prepared, world: World, *tops: str) -> None:
         self.names = world.names()
+        self.unsearched = made.disk.unsearched
         self.policy = made.judged()
         self.viewed = plan.has_view(made.host)
         self.gaps = [gap.what for gap in made.walls.gaps]
@@ -198,6 +199,8 @@ class Oracle:
             return True
         if any(self.is_late(one, place) for one in Access):
             return True
+        if question.access == "exec" and self.said("a denied pattern in ") and self.is_unseen(place):
+            return True
         if self.is_named_nothing(place):
             return True  # a grant without effect, so that the private directory it names stays as it is
         links = links_on(question.path) if question.access in ("mkdirs", "carry") else circling(question.path)
@@ -235,8 +238,10 @@ class Oracle:
                 return True
         if any(self.is_private(os.path.dirname(place)) and self.is_grant_of_nothing(place) for place in places):
             return True
-        if any(self.is_private(os.path.dirname(place)) and os.path.islink(place) for place in places):
-            return True  # what a pattern grants by a link is its target; the private directory does not have the link
+        if any(os.path.islink(place) and not self.shows(os.path.dirname(place)) for place in places):
+            return (
+                True  # what a pattern grants by a link is its target; what covers the directory does not have the link
+            )
         on_the_way = [link for path in question[1:] for link in self.links(path, question)]
         on_the_way += [os.path.dirname(link) for link in on_the_way]
         if any(self.is_private(link) or not self.may(Access.READ, link) for link in on_the_way):
@@ -280,6 +285,14 @@ class Oracle:
     def is_private(self, path: str) -> bool:
         rule = self.decision(Access.READ, path).rule
         return rule is not None and rule.access is Access.WRITE and rule.path in PRIVATE and rule.origin == BUILT_IN
+
+    def is_unseen(self, path: str) -> bool:
+        """Whether a path lies where no pattern was looked for."""
+        return any(is_below(path, above) for above in self.unsearched)
+
+    def shows(self, path: str) -> bool:
+        """Whether a directory has the host's names in it."""
+        return self.may(Access.READ, path) and not self.is_private(path)
 
     def is_grant_of_nothing(self, path: str) -> bool:
         """Whether the plan states that a grant has no effect, for nothing is there."""

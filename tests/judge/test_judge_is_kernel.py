@@ -178,6 +178,12 @@ FOUND = {
     "another name of what is denied": World(TWINS, (("denyRead", "ws/a"),), ()),
     "a link that is not to be changed itself": World(LINKED, (("denyWrite", "ws/a/.e"),), ()),
     "a hidden directory with something writable in it": World((Node("ws/A/.e", "file"),), OPENED, ()),
+    "a program in a directory that cannot be listed": World(
+        (Node("ws/A", "blind"), Node("ws/A/A/.e", "file")), (("denyReadAlways", "ws/**/A/*"),), ()
+    ),
+    "a link that a pattern grants in a hidden directory": World(
+        (Node("ws/a/A/a", "link", "ws/.e"),), (("denyRead", "ws/a"), ("allowRead", "ws/**/a")), ()
+    ),
     "a repository that is not one yet": World((Node("ws/.e", "directory"),), (), (), odd=".git"),
     "denied below what nobody can look into": World(CLOSED, (("denyRead", "ws/.e/a"),), ()),
     "found by a pattern there": World(CLOSED, (("denyWrite", "ws/*/a"),), ()),

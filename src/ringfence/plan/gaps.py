@@ -71,8 +71,9 @@ def glob_gaps(policy: Policy, disk: Disk, held: bool = False) -> list[Gap]:
     if held:
         patterns = [rule for rule in patterns if rule.verdict is Verdict.ALLOW]
     why = "no other process can execute for the command, and a path that was judged could be another by then"
-    gaps = [Gap("programs that match a denied pattern and appear later not executed", why, Need.WANTED, BUILT_IN)]
-    gaps = gaps * executed + [
+    programs = ["programs that match a denied pattern and appear later not executed"]
+    programs += [f"programs that match a denied pattern in {_unsearched(disk)} not executed"] * bool(disk.unsearched)
+    gaps = [Gap(what, why, Need.WANTED, BUILT_IN) for what in programs * executed] + [
         Gap(
             f"the pattern {rule.path} for names that appear later",
             "patterns are looked for on the disk when the run starts",
@@ -84,13 +85,14 @@ def glob_gaps(policy: Policy, disk: Disk, held: bool = False) -> list[Gap]:
     ]
     if patterns and disk.unsearched:
         first = patterns[0]
-        names = ", ".join(disk.unsearched[:3]) + (", …" if len(disk.unsearched) > 3 else "")
         why = "there are too many files, or the directory cannot be listed"
         way_out = "give the pattern a longer beginning without stars"
-        gaps.append(
-            Gap(f"patterns looked for in {names}, and what comes after", why, Need.WANTED, first.origin, way_out)
-        )
+        gaps.append(Gap(f"patterns looked for in {_unsearched(disk)}", why, Need.WANTED, first.origin, way_out))
     return gaps
+
+
+def _unsearched(disk: Disk) -> str:
+    return ", ".join(disk.unsearched[:3]) + (", …" if len(disk.unsearched) > 3 else "") + ", and what comes after"
 
 
 def folding_gaps(found: list[Region], disk: Disk, many: Homed) -> list[Gap]:

@@ -81,8 +81,8 @@ def swayed(policy: Policy, disk: Disk) -> tuple[Rule, ...]:
 
 def links_to(rule: Rule, disk: Disk) -> tuple[str, ...]:
     """The symbolic links on the way to what a rule names, or to where its pattern begins."""
-    through = disk[rule.through].links if rule.through else ()
-    return through if rule.glob else through + disk[rule.path].links
+    own = () if rule.glob else disk.places[rule.path].links
+    return disk[rule.through].links + own if rule.through else own
 
 
 def is_allow_write(rule: Rule) -> bool:
