@@ -30,9 +30,10 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from tests.attacks import everybody
+from tests.looking import free_port
 from tests.tenants.conftest import Hosting, hosted
 from tests.tenants.malformed import KINDS, ask_wrongly
-from tests.tenants.serving import Client, Living, Server, events, free_port, living, server
+from tests.tenants.serving import Client, Living, Server, events, living, server
 from tests.tenants.spawning import Served, served
 from tests.tenants.test_killed import kill_each, kill_makers
 
