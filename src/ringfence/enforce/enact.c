@@ -16,6 +16,14 @@
 static long ruleset = -1; /* Landlock's, while it is being filled */
 static const char *vector[MOST_VECTOR + 2]; /* arguments, then environment; more than the kernel would take */
 
+/* What a nursery has made for all its runs: the filter, in force already, and rulesets: the plan's, which is `ruleset`, and
+ * those of the borders around the run and around the command. */
+static struct {
+	int is_there, has_filter;
+	long outer, inner;
+	long request; /* in a child: what its command comes by, or 0 */
+} prepared;
+
 /* ---- The command's own process ---- */
 
 /* JOIN: from here on we count in a control group. Whoever started us opened its list of processes, and "0" is us. */
@@ -60,7 +68,7 @@ static int is_terminal(long fd)
 	return !CALL(ioctl, fd, 0x5401 /* TCGETS */, P(settings), 0, 0);
 }
 
-/* /dev/null and its kin are opened again on the view's own nodes; terminals pass. */
+/* /dev/null and its kin are opened again on the view's own nodes, where there is a view; terminals pass. */
 static long check_device(long fd, const struct facts *facts, uint64_t flags)
 {
 	static const struct {
@@ -74,6 +82,8 @@ static long check_device(long fd, const struct facts *facts, uint64_t flags)
 	for (size_t i = 0; facts->rdev_major == 1 && i < sizeof(nodes) / sizeof(nodes[0]); i++) {
 		if (nodes[i].minor != facts->rdev_minor)
 			continue;
+		if (prepared.is_there)
+			return 0; /* no view */
 		again = CALL(openat, AT_FDCWD, P(nodes[i].path), (flags & O_ACCMODE) | O_CLOEXEC, 0, 0);
 		if (again < 0)
 			return again;

@@ -54,13 +54,6 @@ static struct {
 } inner;
 static long command_hand = -1; /* the command's end of what it hands its listener over by */
 
-/* What a nursery has made for all its runs: the filter, in force already, and rulesets: the plan's, which is `ruleset`, and
- * those of the borders around the run and around the command. */
-static struct {
-	int is_there, has_filter;
-	long outer, inner;
-	long request; /* in a child: what its command comes by, or 0 */
-} prepared;
 static int is_resumed; /* the plan is the one that a standby was given */
 
 static long fork_(void)

@@ -1,7 +1,7 @@
 """From the table of system calls to the bytes of a seccomp filter. Pure."""
 
 import functools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from . import bpf
 from .numbers import numbers
@@ -43,6 +43,7 @@ def filter_for(
             *_search(runs, max(chains) + 2),
             *(item for answer in answers for item in (bpf.Label(answer), bpf.Return(Answer[answer]))),
             *(item for chain in conditional for item in _judgement(chain, table)),
+            *_answers(conditional, table),
         ]
     )
 
@@ -108,31 +109,56 @@ def _search(runs: Sequence[_Run], after: int) -> list[bpf.Item]:
 
 
 def _judgement(chain: _Chain, table: Sequence[Row]) -> Iterator[bpf.Item]:
-    """The rows of one call, one after the other."""
-    yield bpf.Label(_rows_label(chain))
-    for index in chain:
-        after = f"after {index} of {chain}"
-        for place, test in enumerate(table[index].when):
-            yield from _test(test, f"test {place} of {index} of {chain}", after)
-        yield bpf.Return(table[index].answer)
-        yield bpf.Label(after)
-    if table[chain[-1]].when:
-        yield bpf.Return(Answer.ALLOW)
+    """The rows of one call, one after the other. They end in answers that all calls share: what the kernel compiles for
+    every run is the shorter."""
+    kept = -1  # what the accumulator holds wherever a row begins, if that is certain
+    for place, index in enumerate(chain):
+        row = table[index]
+        if not row.when:
+            return  # the row before leads to its answer
+        following = table[chain[place + 1]] if place + 1 < len(chain) else None
+        after = f"{_rows_label(chain)} after {place}"
+        failed = _then(Answer.ALLOW) if following is None else after if following.when else _then(following.answer)
+        yield bpf.Label(_rows_label(chain) if not place else f"{_rows_label(chain)} after {place - 1}")
+        for number, test in enumerate(row.when):
+            held = "" if number + 1 < len(row.when) else _then(row.answer)
+            yield from _test(test, held or f"{after} test {number}", failed, bpf.argument(test.arg) == kept)
+            if not held:
+                yield bpf.Label(f"{after} test {number}")
+            kept = -1
+        if len(row.when) == 1 and _is_plain(row.when[0]):
+            kept = bpf.argument(row.when[0].arg)
 
 
-def _test(test: OneOf | AnyBit, held: str, failed: str) -> Iterator[bpf.Item]:
-    """Go on behind the test if it holds, to `failed` if not."""
-    yield bpf.Load(bpf.argument(test.arg))
+def _then(answer: Answer) -> str:
+    return f"then {answer.name}"
+
+
+def _answers(chains: Iterable[_Chain], table: Sequence[Row]) -> Iterator[bpf.Item]:
+    """The answers at which these rows end."""
+    ends = {Answer.ALLOW, *(table[index].answer for chain in chains for index in chain)}
+    for answer in sorted(ends):
+        yield from (bpf.Label(_then(answer)), bpf.Return(answer))
+
+
+def _is_plain(test: OneOf | AnyBit) -> bool:
+    """Whether it leaves in the accumulator what it has loaded."""
+    return test.mask == LOW if isinstance(test, OneOf) else test.bits <= LOW
+
+
+def _test(test: OneOf | AnyBit, held: str, failed: str, is_loaded: bool) -> Iterator[bpf.Item]:
+    """Go to `held` if the test holds, to `failed` if not."""
+    if not is_loaded:
+        yield bpf.Load(bpf.argument(test.arg))
     if isinstance(test, OneOf):
         if test.mask != LOW:
             yield bpf.And(test.mask)
         for value in test.values[:-1]:
             yield bpf.Jump(bpf.Compare.EQUAL, value, held)
-        yield bpf.Jump(bpf.Compare.EQUAL, test.values[-1], "", failed)
+        yield bpf.Jump(bpf.Compare.EQUAL, test.values[-1], held, failed)
     elif test.bits <= LOW:
-        yield bpf.Jump(bpf.Compare.ANY_BIT, test.bits, "", failed)
+        yield bpf.Jump(bpf.Compare.ANY_BIT, test.bits, held, failed)
     else:
         yield bpf.Jump(bpf.Compare.ANY_BIT, test.bits & LOW, held)
         yield bpf.Load(bpf.argument(test.arg, high=True))
-        yield bpf.Jump(bpf.Compare.ANY_BIT, test.bits >> 32, "", failed)
-    yield bpf.Label(held)
+        yield bpf.Jump(bpf.Compare.ANY_BIT, test.bits >> 32, held, failed)
