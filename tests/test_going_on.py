@@ -147,6 +147,13 @@ def test_a_command_that_fails_to_start_or_is_killed_is_the_last(workspace: Path,
     assert not kept
 
 
+def test_what_one_command_has_used_is_not_counted_for_the_next(workspace: Path, kept: list[int]) -> None:
+    for _ in range(5):
+        assert run(workspace, "true", limits={"cpu": 100}).ok
+
+    assert not kept
+
+
 @pytest.mark.parametrize("which", ["warden", "outer"])
 def test_a_watcher_that_dies_between_two_commands_is_made_good(workspace: Path, kept: list[int], which: str) -> None:
     warden = warden_of(workspace)

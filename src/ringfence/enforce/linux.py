@@ -372,7 +372,8 @@ class Launch:
         if len(self._records) == wire.GOOD.size and self.has_ended:
             first, _, _, _, _, number, has_exited, goes_on = wire.GOOD.unpack(self._records)
             if first == wire.READY:
-                self._goes_on = goes_on == 1 and self.needs < 0
+                # What a tree has used is counted with those whose ends its warden has seen.
+                self._goes_on = goes_on == 1 and self.needs < 0 and not self.plan.limits
                 return Exited(number) if has_exited else Signalled(number)
         from .endings import ending_of  # rarely wanted
 

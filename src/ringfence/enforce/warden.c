@@ -364,7 +364,7 @@ static long hand_over(long listener)
 	const uint64_t number = (uint64_t)listener;
 	struct mail mail;
 	uint8_t byte = 1;
-	long answer;
+	long answer = 0;
 
 	if (inner.turns) {
 		command_hand = -1;
