@@ -83,6 +83,20 @@ def test_commands_that_ask_nothing_have_one_warden_and_each_its_own_words(worksp
     assert kept
 
 
+def test_the_words_of_one_command_are_not_those_of_the_next(workspace: Path, kept: list[int]) -> None:
+    flags = ringfence.Flags(cwd=str(workspace), enforcement=ringfence.Enforcement.BEST_EFFORT)
+    for turn, count in enumerate((9, 0, 5, 1, 30, 2, 0, 12, 3)):
+        words = ["sh", "-c", "echo $#; env", "sh", *("x" * (number + 1) for number in range(count))]
+        own = {f"LC_{number}=x" for number in range(count * (turn % 3))}
+        env = {"PATH": os.environ["PATH"], **dict(one.split("=") for one in own)}
+        outcome = ringfence.run(words, workspace=str(workspace), flags=flags, env=env, capture=True, as_root=AS_ROOT)
+        said = (outcome.stdout or b"").decode().split()
+        assert said[0] == str(count)
+        assert {word for word in said if word.startswith("LC_")} == own
+
+    assert kept
+
+
 def test_every_turn_has_the_same_walls(workspace: Path, kept: list[int]) -> None:
     outside = workspace.parent / "outside"
     script = f"""grep -E 'Seccomp|NoNewPrivs|CapBnd' /proc/self/status; ls /proc/self/fd | wc -l

@@ -370,9 +370,9 @@ static long do_exec(struct reader reader, long status, uint32_t number)
 	const char *path = string(&reader, NULL);
 	uint32_t count = reader.step->strings - 1;
 
-	/* The array is zero: leaving one slot free ends the arguments, and the last the environment. */
 	for (uint32_t i = 0; i < count; i++)
 		vector[i + (i >= arguments)] = string(&reader, NULL);
+	vector[arguments] = vector[count + 1] = NULL; /* the one before us, whose memory this was, may have had more */
 	if (tell(status, READY, number, EXEC, 0) != sizeof(struct record))
 		return -E_PIPE; /* nobody waits for us any more */
 	/* Should we have let the warden look into us: this memory may be the warden's too, and stays with it. */
