@@ -15,7 +15,8 @@ from tests.enforce.test_nothing_survives import is_gone, left
 
 import ringfence
 from ringfence import enforce, keep
-from ringfence.enforce import enactor, standby
+from ringfence.enforce import enactor, endings, standby, wire
+from ringfence.model import Plan, StepKind
 
 AS_ROOT = os.geteuid() == 0
 WARDEN = "grep Seccomp: /proc/$PPID/status; echo $PPID"
@@ -95,6 +96,48 @@ def test_the_words_of_one_command_are_not_those_of_the_next(workspace: Path, kep
         assert {word for word in said if word.startswith("LC_")} == own
 
     assert kept
+
+
+IGNORING = """
+import signal
+signal.signal(signal.SIGALRM, signal.SIG_IGN)
+"""
+
+
+def test_what_was_ignored_at_first_is_ignored_at_every_turn(workspace: Path) -> None:
+    """The warden's own clock rings by that signal."""
+    show = "print(run('grep SigIgn /proc/self/status; echo $PPID >&2', capture=True).stdout)"
+    loop = f"for number in range(10): {show}"
+    words = [sys.executable, "-c", IGNORING + CALLER.partition("for number")[0] + loop, str(workspace)]
+    said = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, check=True).stdout.splitlines()
+
+    assert len(said) == 10
+    assert len({*said}) == 1
+    assert int(said[0].strip(b"b'n\\").split(b"t")[-1], 16) >> signal.SIGALRM - 1 & 1
+
+
+def test_the_time_of_those_before_is_not_counted(
+    workspace: Path, kept: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(enforce, "controllers", lambda: ())  # without a group it is added up from outside
+    busy = "import time; until = time.process_time() + 0.3\nwhile time.process_time() < until: pass\ntime.sleep(0.2)"
+    flags = ringfence.Flags(cwd=str(workspace), enforcement=ringfence.Enforcement.BEST_EFFORT)
+    argv = [sys.executable, "-I", "-S", "-c", busy]
+    for _ in range(7):
+        ran = ringfence.run(argv, workspace=str(workspace), flags=flags, limits={"cpu": 0.8}, as_root=AS_ROOT)
+        assert ran.ending == ringfence.Exited(0)
+
+    assert not kept
+
+
+def test_a_failure_of_the_next_is_not_the_last_ones() -> None:
+    """It may be read together with the record of the end."""
+    records = (wire.READY, 9, StepKind.EXEC, 0), (wire.ENDED, 3, 1, 1), (wire.FAILED, 7, StepKind.SCOPE, 12)
+    data = b"".join(wire.RECORD.pack(*record) for record in records)
+
+    assert endings.ending_of(
+        data, 0, Plan((), (), ringfence.Enforcement.REQUIRED, (), "", ()), was_standby=True
+    ) == ringfence.Exited(3)
 
 
 def test_every_turn_has_the_same_walls(workspace: Path, kept: list[int]) -> None:
@@ -185,8 +228,8 @@ from ringfence.enforce import enactor
 host = enforce.probe()
 enactor._hosts[os.geteuid()] = msgspec.structs.replace(host, namespaces=False)
 flags = ringfence.Flags(cwd=sys.argv[1], enforcement=ringfence.Enforcement.BEST_EFFORT)
-def run(script):
-    return ringfence.run(["sh", "-c", script], workspace=sys.argv[1], flags=flags, as_root=os.geteuid() == 0)
+def run(script, **more):
+    return ringfence.run(["sh", "-c", script], workspace=sys.argv[1], flags=flags, as_root=os.geteuid() == 0, **more)
 for number in range(6):
     run(":")
 churn = f"while :; do sleep 0.01 & sleep 0.01; done; : {sys.argv[2]}"

@@ -14,8 +14,9 @@ OWN = (StepKind.STREAM, StepKind.STREAMS, StepKind.DIRECTORY, StepKind.EXEC)  # 
 def ending_of(data: bytes, code: int, plan: Plan, was_standby: bool) -> Ending:
     """What the status channel and the exit code say together."""
     records, words = wire.read_records(data)
-    failed = next((record for record in records if record[0] == wire.FAILED), None)
     ended = next((record for record in records if record[0] == wire.ENDED), None)
+    told = records if ended is None else records[: records.index(ended)]  # what follows is of the next that stands by
+    failed = next((record for record in told if record[0] == wire.FAILED), None)
     is_ready = any(record[0] == wire.READY for record in records)
     if ended is not None and not ended[2]:
         return Signalled(ended[1])  # before it was ready, too: somebody asked for its end

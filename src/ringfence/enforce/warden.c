@@ -332,11 +332,12 @@ static long shut_in(void)
 	return answer || warden.is_open ? answer : allow_own();
 }
 
-/* Somebody asks us something, for the first time. From here on we serve this command alone. */
+/* Somebody asks us something, for the first time. From here on we serve this command alone. Not before: the next one would
+ * be born with our clock's handler too, where it was to ignore that signal. */
 static void shut_in_at_last(void)
 {
 	warden.goes_on = warden.is_open = 0;
-	if (CALL(dup3, SIGNALS_AT, OWN_AT, O_CLOEXEC, 0, 0) < 0 || allow_own())
+	if (set_clock() || CALL(dup3, SIGNALS_AT, OWN_AT, O_CLOEXEC, 0, 0) < 0 || allow_own())
 		leave(125);
 }
 
@@ -477,7 +478,7 @@ static void keep_inside(long command)
 	answer = keep_only(status, inner.signals);
 	if (!answer && warden.hand >= 0) {
 		warden.hand = LISTENER;
-		answer = set_clock();
+		answer = warden.goes_on ? 0 : set_clock();
 	}
 	if (!answer) {
 		status = STATUS_AT;
