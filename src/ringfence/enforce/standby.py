@@ -20,7 +20,6 @@ from .process import Process, Streams
 _DESCRIPTORS = struct.Struct("2i")
 _OWN = struct.pack("3i", 0, 1, 2)
 _ROOM = 64  # for them, as they come
-_ADDED_UP = ("cpu", "disk")  # limits of what a tree has used since it began
 
 
 class Nursery:
@@ -170,8 +169,7 @@ class Standby:
         launched.was_standby = True
         if self._is_told:
             launched.seen = self._request
-            # Of the time and the writing of those before, the warden that reaped them has the sum.
-            launched.home = None if any(limit.name in _ADDED_UP for limit in plan.limits) else self._nursery
+            launched.home = self._nursery
         else:
             self._request.close()
         if streams is not None:
