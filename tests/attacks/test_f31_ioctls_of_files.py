@@ -7,7 +7,7 @@ nobody comes so far.
 """
 
 import pytest
-from tests.attacks.conftest import Field, bare, nothing
+from tests.attacks.conftest import Field, bare_once, nothing
 
 KEYS = {"add a key": 0xC0506617, "remove a key": 0xC0406618, "remove it for all": 0xC0406619}
 FILES = {
@@ -34,7 +34,7 @@ for name, number in NAMED.items():
 @pytest.mark.parametrize("named", [KEYS, FILES], ids=["keys", "files"])
 def test_calls_that_change_files_by_any_descriptor_are_closed_by_number(field: Field, named: dict[str, int]) -> None:
     program = f"NAMED = {named!r}\n{PROGRAM}"
-    outside = bare(program, nothing, False)[0].answers
+    outside = bare_once(program, nothing, False)[0].answers
     inside = field.program(field.ground(), program).answers
 
     assert set(outside.values()) == {"EBADF"}
