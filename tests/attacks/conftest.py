@@ -304,7 +304,7 @@ def answers(output: str) -> Answers:
 
 
 @functools.cache
-def bare(program: str, prepare: Prepare, as_root: bool, unknown: tuple[str, ...]) -> tuple[Seen, tuple[bool, ...]]:
+def bare(program: str, prepare: Prepare, as_root: bool, unknown: tuple[str, ...] = ()) -> tuple[Seen, tuple[bool, ...]]:
     """The attack without a sandbox, once for each attack. A race is not won each time, so it is tried a few times: that
     it can succeed is what is to be seen. Inside there is one try, and none may succeed."""
     for _ in range(5):
