@@ -282,6 +282,16 @@ def test_nobody_takes_a_mask_off_a_copy(place: Place, resumed: list[int]) -> Non
     assert len(resumed) == 1
 
 
+def test_what_the_template_has_of_a_private_directory_is_unwritable(place: Place, resumed: list[int]) -> None:
+    """Every run has a copy of it below its own."""
+    shown = place.run("cat /proc/self/mountinfo").stdout or b""
+    private = [line.split() for line in shown.decode().splitlines() if line.split()[4] == "/tmp"]
+
+    assert resumed
+    *below, own = [words[5].split(",")[0] for words in private]
+    assert (own, below) == ("rw", ["ro"] * str(place.workspace).startswith("/tmp/"))  # as a place for the workspace
+
+
 def test_a_nursery_with_a_template_does_not_keep_it_for_ever(place: Place) -> None:
     nursery = place.nursery()
 

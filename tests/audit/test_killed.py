@@ -126,3 +126,29 @@ def test_places_are_used_again_and_a_large_event_is_not_said(audit: Path) -> Non
     second.end()
     third.end()
     assert list(underway._left(third.held.fd)) == []
+
+
+FORKS = """
+import os, signal, sys, time
+from ringfence import underway
+underway.begin(sys.argv[1], "f" * 16)
+if os.fork() == 0:
+    os.close(1)
+    signal.pause()
+print("begun", flush=True)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_a_fork_of_the_callers_does_not_hold_what_its_parent_left(audit: Path) -> None:
+    words = [sys.executable, "-c", FORKS, str(audit)]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, start_new_session=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.read() == b"begun\n"
+        process.wait()
+        try:
+            swept(audit)
+        finally:
+            os.killpg(process.pid, signal.SIGKILL)
+
+    assert [event.run for event in events(audit, Ran)] == ["f" * 16]

@@ -9,6 +9,7 @@ import fcntl
 import os
 import select
 import socket
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -354,3 +355,31 @@ def test_words_that_name_no_plan_and_no_status_run_nothing(
     os.close(plan)
 
     assert (ran.code, ran.out) == (125, b"")
+
+
+LOOK = """
+import sys
+from ringfence.enforce.streams import look_over
+from ringfence.model import PlanError
+try:
+    print(look_over((0, 1, 2)))
+except PlanError as error:
+    print(error)
+"""
+
+
+@pytest.mark.parametrize(
+    ("opener", "said"),
+    [
+        (lambda _: reading("/dev/null"), "((), (), False)"),
+        (lambda _: reading("/dev/null", os.O_PATH), "stdin: is an O_PATH descriptor"),
+        (a_terminal, "((), (), True)"),
+    ],
+    ids=["null", "null by its path", "a terminal"],
+)
+def test_what_is_like_the_others_at_first_sight_is_looked_at(opener: Opener, said: str, tmp_path: Path) -> None:
+    """Most often all three are pipes or /dev/null, and nothing more is asked."""
+    with contextlib.contextmanager(opener)(tmp_path) as given:
+        done = subprocess.run([sys.executable, "-c", LOOK], stdin=given, capture_output=True, text=True, timeout=60)
+
+    assert said in done.stdout, done.stderr

@@ -25,6 +25,7 @@ from ringfence.model import (
     Verdict,
 )
 from ringfence.plan import allowlist, further_paths, lay_out, make_plan, named_paths, with_repository
+from ringfence.plan.gaps import closed_gaps
 from ringfence.plan.rules import PRIVATE
 
 WS = "/home/u/ws"
@@ -396,3 +397,16 @@ def test_the_directories_on_the_way_to_a_denial_are_named_whole() -> None:
     assert allowlist.spine("/", ["/a", "/b/c/d", "/b/c/e"]) == {"/", "/b", "/b/c"}
     assert allowlist.spine("/b", ["/b/c/d"]) == {"/b", "/b/c"}
     assert allowlist.spine("/b", []) == set()
+
+
+def test_a_directory_that_is_closed_whole_is_said_where_it_could_be_changed() -> None:
+    """Nobody can look into it, so what is denied below it cannot be covered by itself."""
+    paths = ("/w/shut/key", "/o/shut/key")
+    rules = [Rule(Access.READ, Verdict.DENY, path, Origin("flag")) for path in paths]
+    rules.append(Rule(Access.WRITE, Verdict.ALLOW, "/w", Origin("flag")))
+    places = {path: Place(path, path, Kind.MISSING, closed=path.removesuffix("/key")) for path in paths}
+    policy = Policy("/w", tuple(rules))
+
+    (gap,) = closed_gaps(policy, Disk({**places, "/w": Place("/w", "/w", Kind.DIRECTORY, 1, 2)}))
+
+    assert (gap.what, gap.need) == ("/w/shut changed or opened", Need.WANTED)
