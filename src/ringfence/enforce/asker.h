@@ -95,28 +95,6 @@ static long fetch_path(const struct asked *asked, uint64_t address, char into[PA
 	return -ENAMETOOLONG_;
 }
 
-static char *put_text(char *at, const char *text)
-{
-	while (*text)
-		*at++ = *text++;
-	*at = 0;
-	return at;
-}
-
-static char *put_number(char *at, uint64_t number)
-{
-	char digits[20];
-	int count = 0;
-
-	do
-		digits[count++] = (char)('0' + number % 10);
-	while (number /= 10);
-	while (count)
-		*at++ = digits[--count];
-	*at = 0;
-	return at;
-}
-
 /* "/proc/THREAD" and what follows. */
 static char *proc_path(char *into, uint32_t thread, const char *rest)
 {

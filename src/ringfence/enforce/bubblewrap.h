@@ -138,15 +138,15 @@ static long do_bubblewrap(const struct step *first, long status)
 	if (numbers[ERRORS] < 0)
 		return numbers[ERRORS];
 	for (int i = 0; i < NUMBERS; i++)
-		*decimal(texts[i], (uint64_t)numbers[i]) = 0;
+		put_number(texts[i], (uint64_t)numbers[i]);
 	for (size_t i = 0; i < sizeof(self); i++)
 		path[i] = self[i];
-	*decimal(path + sizeof(self) - 1, (uint64_t)numbers[SELF]) = 0;
+	put_number(path + sizeof(self) - 1, (uint64_t)numbers[SELF]);
 #ifdef FAULT
 	char fault[24];
 
 	words[12] = fault;
-	*decimal(fault, (uint64_t)(fault_at + 3)) = 0;
+	put_number(fault, (uint64_t)(fault_at + 3));
 #endif
 	answer = CALL(execve, P(program), P(words), P(none), 0, 0);
 	CALL(dup3, numbers[ERRORS], 2, 0, 0, 0);

@@ -320,4 +320,34 @@ static long first_fault(const uint8_t *plan, size_t size)
 	return at == size ? -1 : (long)header->count - 1;
 }
 
+/* ---- Texts ---- */
+
+static char *put_text(char *at, const char *text)
+{
+	while (*text)
+		*at++ = *text++;
+	*at = 0;
+	return at;
+}
+
+static char *put_number(char *at, uint64_t number)
+{
+	char digits[20];
+	int count = 0;
+
+	do
+		digits[count++] = (char)('0' + number % 10);
+	while (number /= 10);
+	while (count)
+		*at++ = digits[--count];
+	*at = 0;
+	return at;
+}
+
+/* "/proc/self/fd/NUMBER": one of our own descriptors, to be opened anew. */
+static void own_path(char *into, long fd)
+{
+	put_number(put_text(into, "/proc/self/fd/"), (uint64_t)fd);
+}
+
 #endif

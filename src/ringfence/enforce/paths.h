@@ -4,12 +4,6 @@
 
 #include "asker.h"
 
-/* "/proc/self/fd/NUMBER": one of our own descriptors, to be opened anew. */
-static void own_path(char *into, long fd)
-{
-	put_number(put_text(into, "/proc/self/fd/"), (uint64_t)fd);
-}
-
 /* Where one of our own descriptors leads, as the kernel says. */
 static long where_is(long fd, char *into, size_t size)
 {

@@ -38,29 +38,9 @@ static long write_file(const char *path, const char *text)
 	return wrote < 0 ? wrote : 0;
 }
 
-static char *decimal(char *at, uint64_t number)
-{
-	char digits[20];
-	int count = 0;
-
-	do
-		digits[count++] = (char)('0' + number % 10);
-	while (number /= 10);
-	while (count)
-		*at++ = digits[--count];
-	return at;
-}
-
 static void map_line(char *line, uint64_t inside, uint64_t outside)
 {
-	char *at = decimal(line, inside);
-
-	*at++ = ' ';
-	at = decimal(at, outside);
-	*at++ = ' ';
-	*at++ = '1';
-	*at++ = '\n';
-	*at = 0;
+	put_text(put_number(put_text(put_number(line, inside), " "), outside), " 1\n");
 }
 
 /* Open what stands at a path and make sure it is what was planned for; (0, 0) is what we made ourselves. */
@@ -212,8 +192,8 @@ static long mount_tmpfs(const uint64_t *numbers, struct reader *reader, uint32_t
 
 	for (int shift = 9; shift >= 0; shift -= 3)
 		octal = octal * 10 + (numbers[2] >> shift & 7);
-	*decimal(mode + 1, octal) = 0;
-	*decimal(size, numbers[3]) = 0;
+	put_number(mode + 1, octal);
+	put_number(size, numbers[3]);
 	mount = new_filesystem("tmpfs", options, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
 	if (mount < 0)
 		return mount;
@@ -359,16 +339,6 @@ static long mask_many(void)
 	return answer;
 }
 
-static void name_fd(char *into, long fd)
-{
-	static const char prefix[] = "/proc/self/fd/";
-	size_t length = sizeof(prefix) - 1;
-
-	for (size_t i = 0; i < length; i++)
-		into[i] = prefix[i];
-	*decimal(into + length, (uint64_t)fd) = 0;
-}
-
 /* A directory of the host below a private one. The kernel's workplace is ours alone, for each mount empties it: it is
  * named by our pid, and swept by whoever starts the next run. Volatile: at its end the disk is not waited for. */
 static long mount_overlay(const uint64_t *numbers, const char *lower, const char *upper, const char *work)
@@ -381,7 +351,7 @@ static long mount_overlay(const uint64_t *numbers, const char *lower, const char
 	fds[1] = state.layers ? state.layers[1] : open_exact(AT_FDCWD, upper, O_PATH | O_DIRECTORY);
 	fds[2] = state.layers ? state.layers[2] : open_exact(AT_FDCWD, work, O_PATH | O_DIRECTORY);
 	if (fds[2] >= 0) {
-		*decimal(own, (uint64_t)CALL(getpid, 0, 0, 0, 0, 0)) = 0;
+		put_number(own, (uint64_t)CALL(getpid, 0, 0, 0, 0, 0));
 		mount = CALL(mkdirat, fds[2], P(own), 0700, 0, 0);
 		fds[3] = mount && mount != -17 /* EEXIST */ ? mount : open_exact(fds[2], own, O_PATH | O_DIRECTORY);
 	}
@@ -389,9 +359,9 @@ static long mount_overlay(const uint64_t *numbers, const char *lower, const char
 		if (fds[i] < 0)
 			mount = fds[i] < mount || mount == -17 ? fds[i] : mount;
 	if (fds[0] >= 0 && fds[1] >= 0 && fds[3] >= 0) {
-		name_fd(text[0], fds[0]);
-		name_fd(text[1], fds[1]);
-		name_fd(text[2], fds[3]);
+		own_path(text[0], fds[0]);
+		own_path(text[1], fds[1]);
+		own_path(text[2], fds[3]);
 		mount = new_filesystem("overlay", options, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
 	}
 	for (int i = 0; i < 4; i++)
