@@ -187,6 +187,24 @@ def test_a_signal_for_one_command_never_reaches_the_next(workspace: Path, kept: 
     assert kept
 
 
+def test_a_signal_that_crosses_the_end_in_another_thread_reaches_nobody(
+    workspace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other thread has seen it live, and sends while the channel goes back."""
+    warden_of(workspace)
+    launches: list[enforce.Launch] = []
+    real = standby.Nursery.take_back
+
+    def crossed(self: standby.Nursery, *given: object) -> bool:
+        monkeypatch.setattr(launches[-1].process, "poll", lambda: False)
+        launches[-1].signal(signal.SIGTERM)
+        return real(self, *given)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(standby.Nursery, "take_back", crossed)
+    for _ in range(4):
+        assert run(workspace, "sleep 0.05", on_start=launches.append).ending == ringfence.Exited(0)
+
+
 def test_a_command_that_fails_to_start_or_is_killed_is_the_last(workspace: Path, kept: list[int]) -> None:
     warden_of(workspace)
     kept.clear()

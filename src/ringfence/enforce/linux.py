@@ -90,14 +90,18 @@ class Launch:
 
     def _is_given_back(self) -> bool:
         """Whether the warden goes on, and its nursery has it and its channels again."""
-        home, channel = self.home, self.seen
-        if home is None or channel is None:
+        if self.home is None or self.seen is None:
             return False
-        if self._goes_on and home.take_back(self.process.pid, self._status, channel):
-            self._status, self.seen = -1, None
-            return True
         if not self._goes_on:
-            home.lose()
+            self.home.lose()
+            return False
+        # In this order, as `signal` has the other: what another thread tells meanwhile reaches this command or nobody.
+        status, self._status = self._status, -1
+        home, channel = self.home, self.seen
+        if home is not None and home.take_back(self.process.pid, status, channel):
+            self.seen = None
+            return True
+        self._status = status
         return False
 
     def _let_go(self) -> None:
@@ -113,10 +117,12 @@ class Launch:
         """Send a signal to the command, and to its group when it has one of its own."""
         if not self.plan.has_warden:
             self.process.send(number, group=self.plan.detached)
-        elif self._status >= 0 and not self.process.poll():
-            self.home = None  # what is told now must not reach the next command
+        elif not self.process.poll():
+            self.home = None  # what is told now must not reach the next command, so before we look where to
+            status = self._status
             with contextlib.suppress(BrokenPipeError):  # it has just ended
-                os.write(self._status, bytes((number,)))
+                if status >= 0:
+                    os.write(status, bytes((number,)))
 
     def forward(self, number: int) -> None:
         """Pass a signal on. At a terminal its keys have reached the command already, for it is in our own group."""
