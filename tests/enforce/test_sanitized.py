@@ -4,12 +4,17 @@ The sanitizers need no descriptor and no system call of their own until they rep
 Landlock and the filter. What it would print stands on the command's stderr, and the comparison is of all of it.
 """
 
+import os
 import sys
+from pathlib import Path
 
+import msgspec
 import pytest
 from tests.enforce.conftest import STREAMS, WALLS, Ran, Site, Walls, bare, shell
 
-from ringfence.enforce import wire
+import ringfence
+from ringfence import enforce, keep
+from ringfence.enforce import enactor, standby, wire
 from ringfence.enforce.enactor import Opened
 from ringfence.model import StepKind
 
@@ -28,6 +33,34 @@ def test_a_real_plan_runs_clean_under_sanitizers(site: Site, walls: Walls, sanit
     told = tuple(record for record in ran.records if record[0] != wire.OBSERVED)  # the socket of one that judges
     assert ran._replace(records=told) == Ran(0, (ready, ended), b"hidden\nheld\n")
     assert site.made.read_text() == "ran\n"
+
+
+def test_a_warden_that_goes_on_runs_clean_under_sanitizers(
+    tmp_path: Path, settled: None, sanitized: Opened, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """There its memory is not the next command's too; tests/test_going_on.py has the product's own program."""
+    back: list[bool] = []
+    real = standby.Nursery.take_back
+
+    def noted(self: standby.Nursery, *given: object) -> bool:
+        back.append(real(self, *given))  # type: ignore[arg-type]
+        return back[-1]
+
+    monkeypatch.setattr(standby.Nursery, "take_back", noted)
+    monkeypatch.setitem(enactor._hosts, os.geteuid(), msgspec.structs.replace(enforce.probe(), namespaces=False))
+    monkeypatch.setattr(enactor, "open_enactor", lambda _path="": sanitized)
+    keep.forget_all()
+    for number in range(8):
+        script = f"echo $#; exit {number}" if number < 7 else "echo x > made; cat made"
+        words, flags = ["sh", "-c", script, *("word" * number)], ringfence.Flags(cwd=str(tmp_path))
+        flags = msgspec.structs.replace(flags, enforcement=ringfence.Enforcement.BEST_EFFORT)
+        ran = ringfence.run(words, workspace=str(tmp_path), flags=flags, capture=True, as_root=os.geteuid() == 0)
+
+        said = str(max(4 * number - 1, 0)) if number < 7 else "x"
+        assert (ran.exit_code, ran.stdout, ran.stderr) == (number % 7, f"{said}\n".encode(), b"")
+    keep.forget_all()
+
+    assert any(back)
 
 
 def test_the_build_would_stop_at_a_bad_read(sanitized: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
