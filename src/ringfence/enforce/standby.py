@@ -100,12 +100,17 @@ class Nursery:
     def take_back(self, pid: int, status: int, channel: _socket.socket) -> bool:
         """One of ours has ended well, and its warden has gone on: the next command's process stands by, on the same
         channels. Whether they are ours again."""
+        now, old = time.monotonic(), None
         with self._lock:
             self._goes_on = not self._is_closed
             if self._is_closed or len(self._back) >= Standby.MOST:
                 return False
+            if self._back and now - self._back[0][0] > 2 * Standby.SECONDS:
+                old = self._back.pop(0)[1]  # it has ended by itself long since
             standby = Standby(self, Launch(Process.adopt(pid), status, self._plan), channel, True)
-            self._back.append((time.monotonic(), standby))
+            self._back.append((now, standby))
+        if old is not None:
+            old.close()
         return True
 
     def lose(self) -> None:
@@ -143,7 +148,7 @@ class Standby:
     MILLISECONDS = 1000
     SECONDS = MILLISECONDS * 0.0009  # so long it is relied on
     LONGEST = 1 << 16  # bytes of the command's own plan
-    MOST = 8  # that are kept of those whose wardens went on
+    MOST = 32  # that are kept of those whose wardens went on: as many as run at once, if those are not more
 
     def __init__(self, nursery: Nursery, launched: Launch, request: _socket.socket, is_told: bool) -> None:
         """`is_told`: what the warden sees comes back by the same way."""
