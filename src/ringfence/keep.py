@@ -140,13 +140,13 @@ class Prepared:
         self._absent = enforce.Lookout(plan.absent_names(few, self.disk), timed)
         self._covered = _identities(self.walls, plan.covered_places(found, self.host), self.host.uid)
         self._cover = enforce.Lookout(self._covered, timed)
+        self._crowds: dict[str, list[Crowd]] = {}  # by directory: what of each is covered stands in it
         for held in many:
-            crowd, path, device = held.crowd, held.crowd.directory, held.crowd.place.device
-            inside = {f"{path}/{name}": (device, inode) for name, inode in crowd.present.items()}
-            self._covered |= inside
-            self._cover.add(path, inside, crowd.stamp)
+            crowd, path = held.crowd, held.crowd.directory
+            self._crowds.setdefault(path, []).append(crowd)
+            self._cover.add(path, crowd.present, crowd.stamp)
             if crowd.access is Access.WRITE:
-                self._absent.add(path, [f"{path}/{name}" for name in held.missing], crowd.stamp)
+                self._absent.add(path, held.missing, crowd.stamp)
         self.laid, self.policy = few, plan.unfold(few, crowds)
         self._settle()
 
@@ -272,7 +272,10 @@ class Prepared:
             now = os.lstat(path)
         except OSError:
             return True
-        return (now.st_dev, now.st_ino) != self._covered[path]
+        above, _, name = path.rpartition("/")
+        crowds = [crowd for crowd in self._crowds.get(above, ()) if name in crowd.present]
+        known = (crowds[0].place.device, crowds[0].present[name]) if crowds else self._covered[path]
+        return (now.st_dev, now.st_ino) != known
 
     def renew_standby(self, inherited: tuple[object, ...]) -> None:
         """Have the next one ready, and some more where many run at once."""

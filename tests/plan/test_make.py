@@ -25,7 +25,7 @@ from ringfence.model import (
     Verdict,
 )
 from ringfence.plan import allowlist, further_paths, lay_out, make_plan, named_paths, with_repository
-from ringfence.plan.gaps import closed_gaps
+from ringfence.plan.gaps import closed_gaps, glob_gaps
 from ringfence.plan.rules import PRIVATE
 
 WS = "/home/u/ws"
@@ -356,6 +356,15 @@ def test_a_pattern_is_a_gap_for_names_that_appear_later(verdict: Verdict) -> Non
     executed = "programs that match a denied pattern and appear later not executed"
     assert [executed in [gap.what for gap in made.gaps] for made in (judged, alone)] == [verdict is Verdict.DENY] * 2
     assert (StepKind.PATTERN in [step.kind for step in judged.steps]) == (verdict is Verdict.DENY)
+
+
+def test_programs_where_no_pattern_was_looked_for_are_a_gap_of_their_own() -> None:
+    pattern = Rule(Access.READ, Verdict.DENY, f"{WS}/**/*.pem", Origin("p", 1), glob=True)
+
+    gaps = glob_gaps(Policy(WS, (pattern,)), Disk({}, unsearched=(f"{WS}/blind",)), held=True)
+
+    assert gaps[1].what == f"programs that match a denied pattern in {WS}/blind, and what comes after not executed"
+    assert len(gaps) == 2
 
 
 def test_an_injection_is_a_read_only_mount_and_a_gap_where_it_cannot_be() -> None:

@@ -62,16 +62,17 @@ class Lookout:
     def __init__(self, paths: Iterable[str], timed: Set[int]) -> None:
         """`timed` are the devices whose times are believed."""
         self._timed = timed
-        self._inside: dict[str, list[str]] = {}
+        self._inside: dict[str, list[str]] = {}  # names: a path is made of one when it must be asked about
         for path in paths:
-            self._inside.setdefault(path.rpartition("/")[0] or "/", []).append(path)
+            above, _, name = path.rpartition("/")
+            self._inside.setdefault(above or "/", []).append(name)
         self._seen: dict[str, tuple[str, Stamp]] = {}  # for each directory: which one says that it is as it was
         self._marks: dict[str, Stamp] | None = None  # the same by that one, when all of them were as they had been
 
-    def add(self, directory: str, paths: Iterable[str], stamp: Stamp | None) -> None:
-        """More paths of one directory, of which nothing was true since it had this stamp."""
+    def add(self, directory: str, names: Iterable[str], stamp: Stamp | None) -> None:
+        """More names of one directory, of which nothing was true since it had this stamp."""
         self._marks = None
-        self._inside.setdefault(directory, []).extend(paths)
+        self._inside.setdefault(directory, []).extend(names)
         if stamp is not None:
             self._settle(directory, directory, stamp)
 
@@ -102,7 +103,7 @@ class Lookout:
     def _look(self, true: Callable[[str], bool]) -> list[str]:
         found = []
         now: dict[str, Stamp | None] = {}  # each is looked at once
-        for directory, paths in self._inside.items():
+        for directory, names in self._inside.items():
             where, then = self._seen.get(directory, ("", None))
             if where:
                 if where not in now:
@@ -113,6 +114,8 @@ class Lookout:
             is_missing = stamp is None
             if is_missing:
                 where, stamp = _above(directory)
+            stem = directory.rstrip("/")
+            paths = [f"{stem}/{name}" for name in names]
             # No directory, no names: what is true of one of them is true of all.
             here = (paths if true(paths[0]) else []) if is_missing else [path for path in paths if true(path)]
             found += here

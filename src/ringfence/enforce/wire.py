@@ -26,8 +26,12 @@ def read_records(data: bytes) -> tuple[list[tuple[int, int, int, int]], str]:
     return records, data[at:].decode("utf-8", "replace").strip()
 
 
+_SIZES = tuple(size.to_bytes(4, "little") for size in range(256))
+
+
 def _encode_text(text: bytes) -> bytes:
-    return b"%b%b\0" % (len(text).to_bytes(4, "little"), text)
+    size = len(text)
+    return b"%b%b\0" % (_SIZES[size] if size < 256 else size.to_bytes(4, "little"), text)
 
 
 def encode_texts(texts: Iterable[bytes]) -> bytes:
