@@ -238,10 +238,11 @@ class Oracle:
                 return True
         if any(self.is_private(os.path.dirname(place)) and self.is_grant_of_nothing(place) for place in places):
             return True
-        if any(os.path.islink(place) and not self.shows(os.path.dirname(place)) for place in places):
-            return (
-                True  # what a pattern grants by a link is its target; what covers the directory does not have the link
-            )
+        # What a pattern grants by a link is its target: what covers a directory does not have the link in it, and where
+        # the link stands nothing is granted.
+        above = [os.path.dirname(place) for place in places if os.path.islink(place)]
+        if not all(map(self.shows, above)) or (question.access in METADATA and not all(map(self.writes, above))):
+            return True
         on_the_way = [link for path in question[1:] for link in self.links(path, question)]
         on_the_way += [os.path.dirname(link) for link in on_the_way]
         if any(self.is_private(link) or not self.may(Access.READ, link) for link in on_the_way):

@@ -184,6 +184,11 @@ FOUND = {
     "a link that a pattern grants in a hidden directory": World(
         (Node("ws/a/A/a", "link", "ws/.e"),), (("denyRead", "ws/a"), ("allowRead", "ws/**/a")), ()
     ),
+    "a link that a pattern grants where nothing else is": World(
+        (Node("out/a/A/a", "link", "ws/.e"), Node("ws/.e", "file")),
+        (("allowWrite", "out/a/**/a"), ("allowRead", "")),
+        (),
+    ),
     "a repository that is not one yet": World((Node("ws/.e", "directory"),), (), (), odd=".git"),
     "denied below what nobody can look into": World(CLOSED, (("denyRead", "ws/.e/a"),), ()),
     "found by a pattern there": World(CLOSED, (("denyWrite", "ws/*/a"),), ()),
