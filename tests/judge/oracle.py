@@ -59,6 +59,12 @@ def circling(path: str) -> set[str]:
     return {link for link in links if links.count(link) > 1}
 
 
+def left_again(link: str) -> list[str]:
+    """The directories that a link leads into, and out of again by their dots."""
+    names = os.path.join(os.path.dirname(link), os.readlink(link)).split("/")
+    return [real("/".join(names[:at])) for at, name in enumerate(names) if name == ".."]
+
+
 def mounted(step: Step) -> list[str]:
     """Where a step mounts something: by ourselves, or by bubblewrap and looked at afterwards."""
     if step.kind not in (StepKind.MOUNT, StepKind.VERIFY):
@@ -244,9 +250,9 @@ class Oracle:
         if not all(map(self.shows, above)) or (question.access in METADATA and not all(map(self.writes, above))):
             return True
         on_the_way = [link for path in question[1:] for link in self.links(path, question)]
-        on_the_way += [os.path.dirname(link) for link in on_the_way]
+        on_the_way += [place for link in on_the_way for place in (os.path.dirname(link), *left_again(link))]
         if any(self.is_private(link) or not self.may(Access.READ, link) for link in on_the_way):
-            return True  # a link on the way is not shown, and so leads nowhere
+            return True  # a link on the way is not shown, or leads through what is hidden, and so leads nowhere
         # A directory goes, whole, only where the patterns hold the same below it; else it is copied.
         late = any(rule.glob and rule.verdict is not Verdict.ALLOW for rule in self.policy.rules)
         if late and answer == "EXDEV" and (question.access == "carry" or any(map(os.path.isdir, places))):

@@ -189,6 +189,9 @@ FOUND = {
         (("allowWrite", "out/a/**/a"), ("allowRead", "")),
         (),
     ),
+    "a link that leads through what is hidden": World(
+        (Node("ws/A", "directory"), Node("ws/a", "link", "ws/A/..")), (("denyRead", "ws/A"),), ()
+    ),
     "a repository that is not one yet": World((Node("ws/.e", "directory"),), (), (), odd=".git"),
     "denied below what nobody can look into": World(CLOSED, (("denyRead", "ws/.e/a"),), ()),
     "found by a pattern there": World(CLOSED, (("denyWrite", "ws/*/a"),), ()),
