@@ -82,6 +82,7 @@ def test_version_two_is_divided_below_our_own_group(tmp_path: Path) -> None:
     assert shares.controllers == ("cpu", "memory", "pids")
     assert (group / "spawner/cgroup.procs").read_text() == str(os.getpid())
     assert (group / "cgroup.subtree_control").read_text() == "+cpu +memory +pids"
+    assert (group / "spawner/cpu.weight").read_text() == "10000"
     (held,) = shares.open("site-a", {"memory": 1 << 30, "processes": 64, "runs": 3})
     os.write(held, b"0")
     os.close(held)

@@ -117,6 +117,8 @@ StateDirectory=ringfence
 StateDirectoryMode=0700
 RuntimeDirectory=ringfence-service
 Restart=always
+# It serves all tenants, whose runs are together one unit beside it.
+CPUWeight=1000
 {COMMON}SystemCallFilter=@system-service
 SystemCallFilter=~@privileged @resources
 RestrictNamespaces=yes

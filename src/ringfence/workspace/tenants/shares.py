@@ -19,6 +19,7 @@ CONTROLLERS = ("cpu", "memory", "pids")
 # Of all tenants together, in version 1, where their group may stand beside single processes of 1024 each, of which one
 # is the service: as much as two processes on each processor. More, and tenants that are busy starve who serves all.
 WEIGHT = 2048 * (os.cpu_count() or 1)
+FIRST = 10_000  # the most that version 2 knows; a group has 100 if nothing is said
 # a limit of a tenant: its controller, and its file in version 1 and 2
 FILES = {
     "memory": ("memory", "memory.limit_in_bytes", "memory.max"),
@@ -123,6 +124,7 @@ def _divided(group: str) -> str:
         os.mkdir(leaf, 0o755)
     _put(f"{leaf}/cgroup.procs", os.getpid())
     _put(f"{group}/cgroup.subtree_control", " ".join(f"+{name}" for name in CONTROLLERS))
+    _put(f"{leaf}/cpu.weight", FIRST)  # or who starts everybody's runs would be one among all tenants
     return group
 
 
