@@ -119,6 +119,34 @@ def test_whoever_is_busy_for_a_while_where_a_plan_looks_is_waited_for(workspace:
     assert outcome.ok, outcome
 
 
+def test_input_that_was_read_for_a_look_in_vain_is_there_for_the_next(workspace: Path) -> None:
+    """A file that the view does not show is fed through a pipe, and the first launches are refused."""
+    outside, looks = workspace.parent / "outside", list[object]()
+    outside.write_text("")
+    (workspace.parent / "input").write_bytes(b"x" * 300_000)
+
+    def busy() -> None:
+        while len(looks) < 3:
+            outside.with_name("fresh").write_text("")
+            outside.with_name("fresh").rename(outside)
+
+    kept, given = os.dup(0), os.open(workspace.parent / "input", os.O_RDONLY)
+    os.dup2(given, 0)
+    other = threading.Thread(target=busy)
+    other.start()
+    try:
+        flags = ringfence.Flags(allow_write=(str(outside),), enforcement=ringfence.Enforcement.BEST_EFFORT)
+        outcome = run(workspace, "wc -c", flags=flags, on_start=looks.append, capture=True)
+    finally:
+        looks += [None] * 3
+        os.dup2(kept, 0)
+        os.close(kept)
+        os.close(given)
+        other.join()
+
+    assert outcome.stdout == b"300000\n"
+
+
 def test_a_name_is_watched_in_the_directory_that_stands_there_now(workspace: Path) -> None:
     """A standby's warden knows directories by what they were when it was made."""
     if not plan.has_view(enforce.probe()):

@@ -194,6 +194,7 @@ def run(
         for pause in PAUSES:
             if pause:
                 time.sleep(pause)
+                rewind(job)
             outcome = _attempt(job, on_output, timeout, on_start, record, on_denial)
             if not was_swapped(job, outcome.ending):
                 break
@@ -219,6 +220,7 @@ class Job(msgspec.Struct, frozen=True):
     environ: Mapping[str, str]
     streams: tuple[Stream, ...]  # of those inherited, which are opened again inside
     pumped: tuple[int, ...]  # and which are fed through a pipe
+    begins: int  # where in a file standard input begins; -1 if it is none
     capture: bool
     data: bytes | None  # what it reads
     is_at_terminal: bool  # whether any of our own 0 to 2 is one
@@ -241,7 +243,8 @@ def make_job(
         pumped = tuple({*pumped, 2, *((1,) if os.path.sameopenfile(1, 2) else ())})
         streams = tuple(stream for stream in streams if stream.fd not in pumped)
     environ = environment() if env is None else env
-    return Job(request, tuple(argv), environ, streams, pumped, capture, data, is_at_terminal, explain)
+    begins = os.lseek(0, 0, os.SEEK_CUR) if any(stream.fd == 0 for stream in streams) else -1
+    return Job(request, tuple(argv), environ, streams, pumped, begins, capture, data, is_at_terminal, explain)
 
 
 def was_swapped(job: Job, ending: Ending) -> bool:
@@ -255,6 +258,12 @@ def was_swapped(job: Job, ending: Ending) -> bool:
         give_up_overlays()
         return True
     return ending.errno in SWAPPED
+
+
+def rewind(job: Job) -> None:
+    """Before another look: what was read of a file for a command that never began is there to be read again."""
+    if job.begins >= 0:
+        os.lseek(0, job.begins, os.SEEK_SET)
 
 
 def _attempt(

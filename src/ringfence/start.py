@@ -15,7 +15,7 @@ import msgspec
 from . import policy
 from .model import Asking, Outcome
 from .record import Record
-from .run import PAUSES, STREAM_NAMES, Job, Living, check_words, launch, make_job, make_request, with_limits
+from .run import PAUSES, STREAM_NAMES, Job, Living, check_words, launch, make_job, make_request, rewind, with_limits
 
 HELD = 1 << 20  # of output that nobody has asked for yet, and of input that the command has not read yet
 
@@ -217,6 +217,7 @@ async def start(
         for pause in PAUSES:
             if pause:
                 await _sleep(pause)
+                rewind(job)
             async with _attempt(job, timeout, finish, record) as running:
                 if not await running.is_stale() or pause == PAUSES[-1]:
                     yield running
