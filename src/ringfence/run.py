@@ -220,7 +220,6 @@ class Job(msgspec.Struct, frozen=True):
     environ: Mapping[str, str]
     streams: tuple[Stream, ...]  # of those inherited, which are opened again inside
     pumped: tuple[int, ...]  # and which are fed through a pipe
-    begins: int  # where in a file standard input begins; -1 if it is none
     capture: bool
     data: bytes | None  # what it reads
     is_at_terminal: bool  # whether any of our own 0 to 2 is one
@@ -243,8 +242,7 @@ def make_job(
         pumped = tuple({*pumped, 2, *((1,) if os.path.sameopenfile(1, 2) else ())})
         streams = tuple(stream for stream in streams if stream.fd not in pumped)
     environ = environment() if env is None else env
-    begins = os.lseek(0, 0, os.SEEK_CUR) if any(stream.fd == 0 for stream in streams) else -1
-    return Job(request, tuple(argv), environ, streams, pumped, begins, capture, data, is_at_terminal, explain)
+    return Job(request, tuple(argv), environ, streams, pumped, capture, data, is_at_terminal, explain)
 
 
 def was_swapped(job: Job, ending: Ending) -> bool:
@@ -262,8 +260,8 @@ def was_swapped(job: Job, ending: Ending) -> bool:
 
 def rewind(job: Job) -> None:
     """Before another look: what was read of a file for a command that never began is there to be read again."""
-    if job.begins >= 0:
-        os.lseek(0, job.begins, os.SEEK_SET)
+    for stream in job.streams:
+        os.lseek(stream.fd, stream.offset, os.SEEK_SET)
 
 
 def _attempt(
