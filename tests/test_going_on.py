@@ -188,10 +188,20 @@ def test_who_is_left_behind_is_gone_before_the_next_command_begins(workspace: Pa
 def test_a_signal_for_one_command_never_reaches_the_next(workspace: Path, kept: list[int]) -> None:
     warden_of(workspace)
     kept.clear()
-    said = run(workspace, "sleep 0.1; echo $PPID", on_start=lambda launch: launch.signal(signal.SIGCONT)).stdout
-    assert not kept
+    launches: list[enforce.Launch] = []
+    said: list[bytes] = []
 
-    assert run(workspace, "echo $PPID").stdout != said
+    def hear(_: str, data: bytes) -> None:
+        if not said:
+            launches[-1].signal(signal.SIGCONT)
+        said.append(data)
+
+    script = "trap 'echo $PPID; exit' CONT; echo ready; while :; do sleep 0.01; done"
+    run(workspace, script, capture=False, on_start=launches.append, on_output=hear)
+    assert not kept  # neither do we
+    assert not launches[-1]._goes_on  # nor does the warden
+
+    assert run(workspace, "echo $PPID").stdout != said[-1]
     assert kept
 
 
