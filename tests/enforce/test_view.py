@@ -1,6 +1,7 @@
 """What each step of a view leaves behind, as the kernel's own table of mounts tells it. Mounts alone: no Landlock."""
 
 import os
+import re
 import shutil
 import sys
 from pathlib import Path
@@ -143,6 +144,37 @@ def test_a_mask_is_empty_closed_and_read_only(viewer: Opened, head: list[Step], 
     assert [found[str(tmp_path / name)] for name in names] == [{"ro", "nosuid", "nodev", "noexec", "relatime"}] * 3
     assert ran.out.splitlines()[:3] == [b"0 0 file", b"0 0 again", b"0 sub"]
     assert [path.name for path in (tmp_path / "sub").iterdir()] == ["inside"]
+
+
+@pytest.mark.needs_strace
+def test_where_nothing_can_be_put_into_a_detached_tree_nothing_is_copied_out_of_one(
+    native: Opened, tmp_path: Path
+) -> None:
+    """Before Linux 6.15 a kernel does neither. This one may do both, so it is the calls that are looked at."""
+    trace = tmp_path / "trace"
+
+    class Traced(Opened):
+        def command(self, *numbers: int, ids: tuple[int, int] | None = None) -> tuple[list[str], str]:
+            arguments, executable = native.command(*numbers, ids=ids)
+            strace = shutil.which("strace")
+            assert strace
+            return ["strace", "-o", str(trace), "-e", "open_tree,move_mount", executable, *arguments[1:]], strace
+
+    (tmp_path / "file").touch()
+    masks = [mount(MASK_DIRECTORY, "/home"), mount(MASK_FILE, tmp_path / "file")]
+    ids = step(StepKind.ID_MAP, os.geteuid(), os.geteuid(), os.getegid(), os.getegid())
+    steps = [step(StepKind.NAMESPACES, FLAGS), ids, step(StepKind.VIEW, 1), *masks, ATTACH, STREAMS, TABLE]
+
+    ran = bare(Traced(native.kind, native.fd, native.path), wire.encode(steps))
+
+    assert ran.code == 0, ran
+    attached, copied = set[str](), []
+    for line in trace.read_text().splitlines():
+        if moved := re.match(r'move_mount\((\d+), ""', line):
+            attached.add(moved[1])
+        elif taken := re.match(r'open_tree\((\d+), "[df]"', line):
+            copied.append(taken[1] in attached)
+    assert copied == [True, True], trace.read_text()
 
 
 def test_terminals_are_its_own(viewer: Opened, head: list[Step]) -> None:

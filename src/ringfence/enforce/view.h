@@ -103,41 +103,6 @@ static long do_loopback(void)
 	return answer;
 }
 
-static long attach(void)
-{
-	state.attached = 1;
-	return CALL(move_mount, state.root, P(""), AT_FDCWD, P("/"), MOVE_MOUNT_F_EMPTY_PATH);
-}
-
-static long do_view(uint64_t attach_first)
-{
-	long answer;
-
-	state.umask = CALL(umask, 0, 0, 0, 0, 0);
-	state.root = CALL(open_tree, AT_FDCWD, P("/"), OPEN_TREE_CLONE | AT_RECURSIVE_ | OPEN_TREE_CLOEXEC_, 0, 0);
-	if (state.root < 0)
-		return state.root;
-	answer = set_mount(state.root, MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID);
-	if (answer)
-		return answer;
-	return attach_first ? attach() : 0;
-}
-
-/* Put a detached mount on a path of the view. The path is canonical: a symbolic link on it is a swap, and refused. */
-static long place(long mount, const char *target)
-{
-	long answer, fd;
-
-	while (*target == '/')
-		target++;
-	fd = open_exact(state.root, *target ? target : ".", O_PATH);
-	if (fd < 0)
-		return fd;
-	answer = CALL(move_mount, mount, P(""), fd, P(""), MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH);
-	close_fd(fd);
-	return answer;
-}
-
 static long new_filesystem(const char *type, const char *const *options, uint64_t attributes)
 {
 	long mount, answer = 0, fd = CALL(fsopen, P(type), FSOPEN_CLOEXEC, 0, 0, 0);
@@ -158,6 +123,62 @@ static long new_file(long at, const char *name, uint64_t mode)
 	long fd = CALL(openat, at, P(name), O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC | O_NOFOLLOW, mode, 0);
 
 	return fd < 0 ? fd : close_fd(fd);
+}
+
+/* All masks are clones of one empty file system: its directory and its file are mode 0 and read-only. */
+static long make_empty(void)
+{
+	static const char *const options[] = {"mode", "0555", "size", "4096", NULL};
+	long answer;
+
+	state.empty = new_filesystem("tmpfs", options, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC);
+	if (state.empty < 0)
+		return state.empty;
+	answer = CALL(mkdirat, state.empty, P("d"), 0, 0, 0);
+	if (!answer)
+		answer = new_file(state.empty, "f", 0);
+	return answer ? answer : set_mount(state.empty, MOUNT_ATTR_RDONLY);
+}
+
+static long attach(void)
+{
+	state.attached = 1;
+	return CALL(move_mount, state.root, P(""), AT_FDCWD, P("/"), MOVE_MOUNT_F_EMPTY_PATH);
+}
+
+static long do_view(uint64_t attach_first)
+{
+	long answer;
+
+	state.umask = CALL(umask, 0, 0, 0, 0, 0);
+	state.root = CALL(open_tree, AT_FDCWD, P("/"), OPEN_TREE_CLONE | AT_RECURSIVE_ | OPEN_TREE_CLOEXEC_, 0, 0);
+	if (state.root < 0)
+		return state.root;
+	answer = set_mount(state.root, MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID);
+	if (answer)
+		return answer;
+	if (!attach_first)
+		return 0;
+	answer = attach();
+	/* Such a kernel copies nothing out of a detached tree either: what masks are copies of stands on the root meanwhile. */
+	if (!answer)
+		answer = make_empty();
+	return answer ? answer : CALL(move_mount, state.empty, P(""), AT_FDCWD, P("/"), MOVE_MOUNT_F_EMPTY_PATH);
+}
+
+/* Put a detached mount on a path of the view. The path is canonical: a symbolic link on it is a swap, and refused. */
+static long place(long mount, const char *target)
+{
+	long answer, fd;
+
+	while (*target == '/')
+		target++;
+	fd = open_exact(state.root, *target ? target : ".", O_PATH);
+	if (fd < 0)
+		return fd;
+	answer = CALL(move_mount, mount, P(""), fd, P(""), MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH);
+	close_fd(fd);
+	return answer;
 }
 
 /* The first byte of an entry says what to make: a directory, a file, or a link whose target is the next string. */
@@ -204,21 +225,6 @@ static long mount_tmpfs(const uint64_t *numbers, struct reader *reader, uint32_t
 		return mount;
 	close_fd(mount);
 	return answer;
-}
-
-/* All masks are clones of one empty file system: its directory and its file are mode 0 and read-only. */
-static long make_empty(void)
-{
-	static const char *const options[] = {"mode", "0555", "size", "4096", NULL};
-	long answer;
-
-	state.empty = new_filesystem("tmpfs", options, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC);
-	if (state.empty < 0)
-		return state.empty;
-	answer = CALL(mkdirat, state.empty, P("d"), 0, 0, 0);
-	if (!answer)
-		answer = new_file(state.empty, "f", 0);
-	return answer ? answer : set_mount(state.empty, MOUNT_ATTR_RDONLY);
 }
 
 static long mount_mask(int directory)
@@ -400,10 +406,18 @@ static long do_mount(struct reader reader)
 	return answer;
 }
 
+/* What masks are copies of, where it had to be attached: the uppermost mount on the root. */
+static long take_off(void)
+{
+	close_fd(state.empty);
+	state.empty = -1;
+	return CALL(umount2, P("/"), MNT_DETACH_, 0, 0, 0);
+}
+
 /* Make the view the root, and let go of the old one for good. */
 static long do_attach(void)
 {
-	long answer = state.attached ? 0 : attach();
+	long answer = state.attached ? take_off() : attach();
 
 	if (!answer)
 		answer = CALL(fchdir, state.root, 0, 0, 0, 0);
