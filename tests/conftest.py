@@ -143,6 +143,11 @@ def needs_strace() -> Unmet | None:
     return tried("strace", "-o", "/dev/null", "true")
 
 
+def needs_cgroup2() -> Unmet | None:
+    """A hierarchy of version 2, beside whatever the machine has: mounted where nobody else sees it."""
+    return needs_root() or tried("unshare", "--mount", "mount", "-t", "cgroup2", "none", "/sys/fs/cgroup")
+
+
 def needs_bwrap() -> Unmet | None:
     return tried("bwrap", "--ro-bind", "/", "/", "true")
 
@@ -158,6 +163,7 @@ NEEDS: tuple[Callable[..., Unmet | None], ...] = (
     needs_userns,
     needs_root,
     needs_strace,
+    needs_cgroup2,
     needs_bwrap,
     needs_agents,
     needs_crash_programs,

@@ -1,7 +1,10 @@
 """Control groups: a group for one run, below our own, where the system lets us make one. Version 2, or version 1.
 
-Only ever below our own group or beside it, so that whatever holds us holds the run too. Nothing is left behind: the
-group is removed with the run, and what a killed supervisor left is empty and swept by the next.
+Only ever below our own group, or beside it with our own limits, so that whatever holds us holds the run too. Nothing is
+left behind: the group is removed with the run, and what a killed supervisor left is empty and swept by the next.
+
+In version 2 a group that has processes hands no controllers down. So ours is divided where it was delegated to us: its
+processes go into one below it, and the runs' groups stand beside that. Else they stand beside our own.
 """
 
 import contextlib
@@ -22,6 +25,8 @@ _ONES = {
     "cpu": ("cpuacct", "cpuacct.usage"),
 }
 _TWOS = {"memory": "memory.max", "pids": "pids.max", "cpu": "cpu.stat"}
+_CARRIED = ("memory.max", "memory.high", "memory.swap.max", "pids.max", "cpu.max")  # to a group beside our own
+_CALLERS = f"{_PREFIX}callers"  # the group that those are in who were in the one that was divided
 
 _found: dict[str, str] | None = None  # controller: the directory below which a group can be made
 
@@ -47,22 +52,54 @@ def _own_groups() -> dict[str, str]:
 def _candidates(controller: str) -> list[str]:
     own = _own_groups()
     if os.path.exists(f"{ROOT}/cgroup.controllers"):
-        # Beside us, for a group that has processes of its own cannot hand controllers down; or below the root.
         here = f"{ROOT}{own.get('', '/')}".rstrip("/")
-        return [ROOT] if here == ROOT else [os.path.dirname(here)]
+        if here == ROOT:
+            return [ROOT]
+        return [here] if _is_delegated(here) and _divide(here) else [os.path.dirname(here)]
     directory = _ONES[controller][0]
     return [f"{ROOT}/{directory}{own[directory]}".rstrip("/")] if directory in own else []
 
 
+def _is_delegated(group: str) -> bool:
+    """Whether it was handed to us: systemd marks such a group, and of a plain user's own the one above is not his."""
+    for name in ("user.delegate", "trusted.delegate"):
+        with contextlib.suppress(OSError):
+            if os.getxattr(group, name) == b"1":
+                return os.access(group, os.W_OK)
+    uid = os.geteuid()
+    try:
+        return uid != 0 and os.stat(group).st_uid == uid != os.stat(os.path.dirname(group)).st_uid
+    except OSError:
+        return False
+
+
+def _divide(group: str) -> bool:
+    """Move everybody who is in a group into one below it; whether nobody is left."""
+    with contextlib.suppress(OSError):
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(f"{group}/{_CALLERS}", 0o755)
+        for _ in range(20):  # somebody may fork meanwhile
+            members = _members(group)
+            if not members:
+                return True
+            for pid in members:
+                with contextlib.suppress(ProcessLookupError):
+                    _put(f"{group}/{_CALLERS}/cgroup.procs", pid)
+    return False
+
+
 def _works(controller: str, above: str) -> bool:
     _sweep(above)
-    path = _new(above)
+    path, is_two = _new(above), os.path.exists(f"{above}/cgroup.subtree_control")
+    if is_two and controller not in (_get(f"{above}/cgroup.subtree_control") or "").split():
+        with contextlib.suppress(OSError):  # not there, or not ours to hand down: then the file is not there either
+            _put(f"{above}/cgroup.subtree_control", f"+{controller}")
     try:
         os.mkdir(path, 0o755)
     except OSError:
         return False
     try:
-        return any(os.path.exists(f"{path}/{name}") for name in (_ONES[controller][1], _TWOS[controller]))
+        return os.path.exists(f"{path}/{_TWOS[controller] if is_two else _ONES[controller][1]}")
     finally:
         os.rmdir(path)
 
@@ -89,14 +126,15 @@ class Group:
         amounts = {limit.name: int(limit.amount) for limit in limits}
         places = {above: _new(above) for above in dict.fromkeys((_found or {})[name] for name in wanted)}
         try:
-            for path in places.values():
-                os.mkdir(path, 0o755)
             for name in wanted:
                 self._paths[name] = places[(_found or {})[name]]
+            for path in places.values():
+                os.mkdir(path, 0o755)
+                _carry_over(path)
             if "memory" in self._paths:
                 self._set_memory(self._paths["memory"], amounts["memory"])
             if "pids" in self._paths:
-                _put(f"{self._paths['pids']}/pids.max", min(amounts["processes"] + KEEPERS, MOST_PIDS))
+                _lower(f"{self._paths['pids']}/pids.max", min(amounts["processes"] + KEEPERS, MOST_PIDS))
         except OSError as error:
             self.close()
             raise LaunchError(
@@ -105,7 +143,7 @@ class Group:
 
     def _set_memory(self, path: str, amount: int) -> None:
         if os.path.exists(f"{path}/memory.max"):
-            _put(f"{path}/memory.max", amount)
+            _lower(f"{path}/memory.max", amount)
             for name, value in (("memory.swap.max", 0), ("memory.oom.group", 1)):
                 if os.path.exists(f"{path}/{name}"):
                     _put(f"{path}/{name}", value)
@@ -160,7 +198,11 @@ def _members(path: str) -> set[int]:
 
 
 def _kill_all(path: str) -> None:
-    """SIGKILL to every member. A number is only what it was when it still is a member after we hold it."""
+    """SIGKILL to every member, by one word where the kernel knows it (version 2, 5.14). A number is only what it was
+    when it still is a member after we hold it."""
+    with contextlib.suppress(OSError):
+        _put(f"{path}/cgroup.kill", 1)
+        return
     held: dict[int, int] = {}
     try:
         for pid in _members(path):
@@ -174,7 +216,24 @@ def _kill_all(path: str) -> None:
             os.close(fd)
 
 
-def _put(path: str, value: int) -> None:
+def _carry_over(path: str) -> None:
+    """Our own group's limits, in version 2 and beside it: it is not below them."""
+    own = f"{ROOT}{_own_groups().get('', '/')}".rstrip("/")
+    if os.path.dirname(own) != os.path.dirname(path):
+        return
+    for name in _CARRIED:
+        limit = _get(f"{own}/{name}")
+        if limit and not limit.startswith("max"):
+            _put(f"{path}/{name}", limit.strip())
+
+
+def _lower(path: str, amount: int) -> None:
+    """Set a limit, unless there is a lower one."""
+    before = (_get(path) or "").strip()
+    _put(path, min(amount, int(before)) if before.isdigit() else amount)
+
+
+def _put(path: str, value: object) -> None:
     fd = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
     try:
         os.write(fd, str(value).encode())
