@@ -3,6 +3,7 @@
 import concurrent.futures
 import contextlib
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -13,11 +14,14 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from tests.looking import until
+from tests.looking import children, until
 
 import ringfence
 from ringfence import enforce, keep, plan
+from ringfence.audit.index import find
+from ringfence.audit.wanted import Wanted
 from ringfence.enforce import bubblewrap, enactor, linux, process, standby
+from ringfence.model.event import Ran
 from ringfence.run import make_request
 
 AS_ROOT = os.geteuid() == 0
@@ -223,6 +227,29 @@ def test_a_standby_that_dies_just_before_it_has_its_command_is_made_good(
 
 
 @STANDS_BY
+def test_a_standby_that_somebody_killed_is_made_good_and_recorded(
+    workspace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not its warden, which tells of its end; what stood by is not the command, and the command was not killed."""
+    monkeypatch.setattr(standby.Standby, "MILLISECONDS", 60_000)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    taken = waiting(workspace)
+    (warden,) = children(taken._launch.process.pid)
+    (inmost,) = children(warden)
+    os.kill(inmost, signal.SIGKILL)
+    assert until(lambda: select.select([taken._launch.status_fd()], [], [], 0)[0])
+    real = standby.Nursery.take
+    monkeypatch.setattr(standby.Nursery, "take", lambda self: taken if not taken._launch.was_standby else real(self))
+
+    assert run(workspace, "echo made good").stdout == b"made good\n"
+
+    log = str(tmp_path / "state/ringfence/audit")
+    told = [event for event, _ in find(log, Wanted()) if isinstance(event, Ran)]
+    assert told[-1].again == ("the enactor that stood by was ended by signal 9 before it had its command",)
+    assert not any(event.again for event in told[:-1])
+
+
+@STANDS_BY
 def test_a_nursery_that_dies_is_made_good(workspace: Path) -> None:
     waiting(workspace).close()
     (kept,) = keep._prepared.values()
@@ -230,6 +257,46 @@ def test_a_nursery_that_dies_is_made_good(workspace: Path) -> None:
     os.kill(kept._nursery[0]._launch.process.pid, signal.SIGKILL)
 
     assert [run(workspace, "echo made good").stdout for _ in range(3)] == [b"made good\n"] * 3
+
+
+@STANDS_BY
+def test_a_signal_from_another_thread_reaches_the_run_or_nobody(workspace: Path) -> None:
+    """The descriptor that it is told by is somebody else's as soon as the run is over."""
+    for _ in range(4):
+        run(workspace, "true")
+    launches: list[linux.Launch] = []
+    faults: list[OSError] = []
+    is_over = threading.Event()
+
+    def tell() -> None:
+        try:
+            while not is_over.is_set():
+                for launched in launches[-1:]:
+                    launched.signal(signal.SIGCONT)
+        except OSError as fault:
+            faults.append(fault)
+
+    ours, theirs = os.pipe()
+    tellers = [threading.Thread(target=tell) for _ in range(3)]
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        for teller in tellers:
+            teller.start()
+        for _ in range(40):
+            assert run(workspace, "true", on_start=launches.append).ending == ringfence.Exited(0)
+            taken = [os.dup(theirs) for _ in range(8)]  # the numbers that have just become free
+            time.sleep(0.001)
+            for fd in taken:
+                os.close(fd)
+    finally:
+        sys.setswitchinterval(interval)
+        is_over.set()
+        for teller in tellers:
+            teller.join()
+        os.close(theirs)
+    with open(ours, "rb") as told:
+        assert (faults, told.read()) == ([], b"")
 
 
 PRIVATE_PARTS = """

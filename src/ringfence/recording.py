@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from .audit.log import LogError, encoded, now, sha256
 from .enforce.planted import searched
-from .model import Gap, Need, Outcome, Refused
+from .model import Ending, Gap, Need, Outcome, Refused
 from .model.event import AnyEvent, Changed, Denied, Escaped, Granted, Ran, Signed
 from .policy import Flags, Reach
 from .record import cleaned, open_log, shortened, unwritten
@@ -34,6 +34,7 @@ class Entry:
         }
         self._words = cleaned(argv, environ)
         self._ran_as = request.ids[0] if request.ids else os.geteuid()
+        self._again: tuple[str, ...] = ()
         grants = granted(request.flags)
         self._granted = [encoded(Granted(**self._common, grants=grants))] if grants else []  # type: ignore[arg-type]
         try:
@@ -50,6 +51,11 @@ class Entry:
 
     def _ran(self, common: dict[str, str | int], words: tuple[str, ...], error: str) -> Ran:
         return Ran(**common, argv=words, cwd=self._request.cwd, ran_as=self._ran_as, error=error)  # type: ignore[arg-type]
+
+    def tried(self, ending: Ending) -> None:
+        """It did not begin, and is tried again."""
+        if isinstance(ending, Refused) and ending.kind == "standby":
+            self._again += (ending.text,)
 
     def searched(self, outcome: Outcome, begun: int, moves: bool) -> Outcome:
         """The outcome with what the command left behind."""
@@ -80,6 +86,7 @@ class Entry:
             policies=policies,
             reached=outcome.reached,
             gaps=_missing(outcome.gaps)[0],
+            again=self._again,
         )
         if _last.get((self._directory, request.workspace)) == policies:
             events: list[AnyEvent] = [ran]

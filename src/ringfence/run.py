@@ -198,6 +198,7 @@ def run(
             outcome = _attempt(job, on_output, timeout, on_start, record, on_denial)
             if not was_swapped(job, outcome.ending):
                 break
+            record.begin().tried(outcome.ending)
         return record.finish(outcome, begun, quarantine)
 
 

@@ -222,6 +222,7 @@ async def start(
                 if not await running.is_stale() or pause == PAUSES[-1]:
                     yield running
                     return
+                record.begin().tried(running._living.launch.ending())
 
 
 async def _sleep(seconds: float) -> None:

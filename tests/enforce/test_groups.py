@@ -4,8 +4,6 @@ A group is made in the machine's own hierarchy, delegated to root or to a plain 
 those are tried that the hierarchy has; where the machine uses them in version 1, that is processor time alone.
 """
 
-import json
-import os
 import subprocess
 from pathlib import Path
 

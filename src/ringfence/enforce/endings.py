@@ -11,17 +11,20 @@ from .process import LOST
 OWN = (StepKind.STREAM, StepKind.STREAMS, StepKind.DIRECTORY, StepKind.EXEC)  # the steps that a standby is handed
 
 
-def ending_of(data: bytes, code: int, plan: Plan, was_standby: bool) -> Ending:
-    """What the status channel and the exit code say together."""
+def ending_of(data: bytes, code: int, plan: Plan, was_standby: bool, was_told: bool = False) -> Ending:
+    """What the status channel and the exit code say together. `was_told`: we have sent a signal ourselves."""
     records, words = wire.read_records(data)
     ended = next((record for record in records if record[0] == wire.ENDED), None)
     told = records if ended is None else records[: records.index(ended)]  # what follows is of the next that stands by
     failed = next((record for record in told if record[0] == wire.FAILED), None)
     is_ready = any(record[0] == wire.READY for record in records)
-    if ended is not None and not ended[2]:
-        return Signalled(ended[1])  # before it was ready, too: somebody asked for its end
+    # Before it was ready, too, if we asked for its end. Else somebody has killed what stood by: that it is ready is said
+    # before a command is begun, so none was.
+    if ended is not None and not ended[2] and (is_ready or was_told or not was_standby):
+        return Signalled(ended[1])
     if was_standby and not is_ready and (failed is None or failed[2] not in OWN):
-        return Refused(0, "standby", errno.ESTALE, "the enactor that stood by was gone before it had its command")
+        how = "gone" if ended is None or ended[2] else f"ended by signal {ended[1]}"
+        return Refused(0, "standby", errno.ESTALE, f"the enactor that stood by was {how} before it had its command")
     if failed is not None:
         return _refused(plan, *failed[1:])
     if is_ready and ended is not None:

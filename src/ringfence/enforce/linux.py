@@ -36,6 +36,7 @@ class Launch:
 
     # What most runs never set is told once, here: each of them costs every run something.
     was_standby = False
+    was_told = False  # somebody asked for its end, or for another signal
     has_ended = False  # the warden has said so
     group: "Group | None" = None
     seen: _socket.socket | None = None  # where the warden tells what it sees, until somebody listens
@@ -95,9 +96,9 @@ class Launch:
         if not self._goes_on:
             self.home.lose()
             return False
-        # In this order, as `signal` has the other: what another thread tells meanwhile reaches this command or nobody.
-        status, self._status = self._status, -1
-        home, channel = self.home, self.seen
+        with process.sending:  # what another thread tells meanwhile reaches this command or nobody
+            status, self._status = self._status, -1
+            home, channel = self.home, self.seen
         if home is not None and home.take_back(self.process.pid, status, channel):
             self.seen = None
             return True
@@ -106,23 +107,25 @@ class Launch:
 
     def _let_go(self) -> None:
         """Close the status channel, which is the warden's lifeline too: it ends, and everything with it."""
-        if self._status >= 0:
+        with process.sending:
+            status, self._status = self._status, -1  # first: a signal handler of ours may come in between
+            if status < 0:
+                return
             if self.plan.has_warden and not self.has_ended:
-                shut(self._status)
-            _lifelines.discard(self._status)
-            os.close(self._status)
-            self._status = -1
+                shut(status)
+            _lifelines.discard(status)
+            os.close(status)
 
     def signal(self, number: int) -> None:
         """Send a signal to the command, and to its group when it has one of its own."""
         if not self.plan.has_warden:
             self.process.send(number, group=self.plan.detached)
         elif not self.process.poll():
-            self.home = None  # what is told now must not reach the next command, so before we look where to
-            status = self._status
-            with contextlib.suppress(BrokenPipeError):  # it has just ended
-                if status >= 0:
-                    os.write(status, bytes((number,)))
+            self.was_told = True
+            with process.sending, contextlib.suppress(BrokenPipeError, ConnectionResetError):  # it has just ended
+                self.home = None  # what is told now must not reach the next command
+                if self._status >= 0:
+                    os.write(self._status, bytes((number,)))
 
     def forward(self, number: int) -> None:
         """Pass a signal on. At a terminal its keys have reached the command already, for it is in our own group."""
@@ -136,13 +139,15 @@ class Launch:
 
     def kill(self) -> None:
         """End it now, and with a warden everything in the run."""
-        self.home = None
+        self.home, self.was_told = None, True
         if not self.plan.has_warden:
             self.signal(signal.SIGKILL)
         elif self.process.is_child:
             self._let_go()
-        elif self._status >= 0:
-            shut(self._status, _socket.SHUT_WR)  # what is left to read says when it is over
+        else:
+            with process.sending:
+                if self._status >= 0:
+                    shut(self._status, _socket.SHUT_WR)  # what is left to read says when it is over
 
     def end(self) -> None:
         """SIGTERM, and SIGKILL for what is left after a moment."""
@@ -383,7 +388,7 @@ class Launch:
                 return Exited(number) if has_exited else Signalled(number)
         from .endings import ending_of  # rarely wanted
 
-        return ending_of(self._records, self.process.returncode or 0, self.plan, self.was_standby)
+        return ending_of(self._records, self.process.returncode or 0, self.plan, self.was_standby, self.was_told)
 
 
 def controllers() -> tuple[str, ...]:

@@ -6,6 +6,7 @@ other costs the command twelve milliseconds.
 
 import _signal as signal  # type: ignore[import-not-found]  # `signal` makes an enum of them all, in half a millisecond
 import _socket
+import _thread
 import contextlib
 import fcntl
 import os
@@ -21,6 +22,9 @@ Files = tuple[int | None, int | None, int | None]
 
 
 _leaving: "list[Process]" = []
+# Whoever sends something by a number or a descriptor, and whoever gives that up: from different threads. By the thread
+# that has it it may be taken again, for a signal may come anywhere. Nobody waits while he has it.
+sending = _thread.RLock()
 
 
 def reap() -> None:
@@ -137,7 +141,10 @@ class Process:
 
     def _waitpid(self, options: int) -> bool:
         try:
-            return self._ended(*os.waitpid(self.pid, options))
+            if not options:
+                os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT)
+            with sending:
+                return self._ended(*os.waitpid(self.pid, os.WNOHANG))
         except ChildProcessError:  # somebody else took it: SIGCHLD is ignored here, or our caller waits for anybody
             if self.returncode is None:  # a signal handler of ours may have been told meanwhile
                 self.returncode = LOST
@@ -171,10 +178,9 @@ class Process:
 
     def send(self, number: int, group: bool) -> None:
         """A signal to it, or to the group it leads; nothing when it has ended."""
-        if self.poll():
-            return
-        # Not reaped yet, so the number is still its own.
-        (os.killpg if group else os.kill)(self.pid, number)
+        with sending:
+            if not self.poll():  # not reaped yet, nor meanwhile, so the number is still its own
+                (os.killpg if group else os.kill)(self.pid, number)
 
     def _close(self, number: int) -> None:
         fd = self.pipes[number]
@@ -242,7 +248,9 @@ def _told(name: str) -> bytes:
 
 
 def disown() -> None:
-    """In a fork of our caller's: what is held open tells of the parent."""
+    """In a fork of our caller's: what is held open tells of the parent, and another thread may have had the lock."""
+    global sending
+    sending = _thread.RLock()
     for fd in _telling.values():
         os.close(fd)
     _telling.clear()

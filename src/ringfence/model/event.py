@@ -35,6 +35,7 @@ class Ran(Event, frozen=True, kw_only=True, rename="camel", tag="run"):
     policies: tuple[str, ...] = ()  # the files its policy came from, besides what is built in
     gaps: tuple[str, ...] = ()  # what was wanted and not in force
     reached: tuple[str, ...] = ()  # the hosts that were dialled for it
+    again: tuple[str, ...] = ()  # why it was begun anew, if what stood by for it was gone: nothing had run
 
 
 class Denied(Event, frozen=True, kw_only=True, rename="camel", tag="denial"):
