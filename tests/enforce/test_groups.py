@@ -1,7 +1,8 @@
-"""Control groups of version 2, by the kernel: in a mount namespace in which they stand where the product looks for them.
+"""Control groups of version 2, by the kernel, in a mount namespace in which they stand where the product looks.
 
-A group is made in the machine's own hierarchy, delegated to root or to a plain user, and taken away again. Of the controllers
-those are tried that the hierarchy has; where the machine uses them in version 1, that is processor time alone.
+A group is made in the machine's own hierarchy, delegated to root or to a plain user, and taken away again. Of the
+controllers those are tried that the hierarchy has; where the machine uses them in version 1, that is processor time
+alone.
 """
 
 import subprocess

@@ -18,8 +18,8 @@ def ending_of(data: bytes, code: int, plan: Plan, was_standby: bool, was_told: b
     told = records if ended is None else records[: records.index(ended)]  # what follows is of the next that stands by
     failed = next((record for record in told if record[0] == wire.FAILED), None)
     is_ready = any(record[0] == wire.READY for record in records)
-    # Before it was ready, too, if we asked for its end. Else somebody has killed what stood by: that it is ready is said
-    # before a command is begun, so none was.
+    # Before it was ready, too, if we asked for its end. Else somebody has killed what stood by: that it is ready is
+    # said before a command is begun, so none was.
     if ended is not None and not ended[2] and (is_ready or was_told or not was_standby):
         return Signalled(ended[1])
     if was_standby and not is_ready and (failed is None or failed[2] not in OWN):
