@@ -4,7 +4,9 @@ docs/asking.md has the lines. A run listens in a directory of ours, which no com
 the same user, and in no sandbox that we are not in.
 """
 
+import _signal as signal  # type: ignore[import-not-found]  # `signal` has no pidfd_send_signal on macOS
 import contextlib
+import errno
 import os
 import socket
 import struct
@@ -18,6 +20,7 @@ SCHEMA = "ringfence/asking@1"
 LONGEST = 1 << 16
 _MOST_OWED = 1 << 20  # of lines that a client does not read
 _CREDENTIALS = struct.Struct("iII")
+_PEERPIDFD = 77
 _PEERCRED, _PATH = getattr(socket, "SO_PEERCRED", 17), getattr(os, "O_PATH", 0)
 Line = dict[str, object]
 
@@ -102,7 +105,7 @@ class Door:
         except OSError:
             return None
         pid, uid, _ = _CREDENTIALS.unpack(sock.getsockopt(socket.SOL_SOCKET, _PEERCRED, _CREDENTIALS.size))
-        if uid != os.geteuid() or is_confined(pid):
+        if uid != os.geteuid() or is_confined(pid) or not _still_lives(sock):
             sock.close()
             return None
         return Lines(sock, "watch")
@@ -130,6 +133,21 @@ def is_confined(pid: int) -> bool:
         )
     except (OSError, ValueError):
         return True  # nobody can say
+
+
+def _still_lives(sock: socket.socket) -> bool:
+    """Whether who came had its number all the while, and not somebody after it. Before Linux 6.5 nobody can say."""
+    try:
+        held = int.from_bytes(sock.getsockopt(socket.SOL_SOCKET, _PEERPIDFD, 4), "little")
+    except OSError as error:
+        return error.errno == errno.ENOPROTOOPT
+    try:
+        signal.pidfd_send_signal(held, 0)
+    except ProcessLookupError:
+        return False
+    finally:
+        os.close(held)
+    return True
 
 
 def _filters(process: str) -> int:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 IDLE = 300.0
 LONGEST = 9.0  # seconds; whoever asks has denied before
 MOST_BYTES = 20_000_000
+SO_PEERPIDFD, ENOPROTOOPT = 77, 92
 # What a question may hang on besides its payload.
 NAMES = ("HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_RUNTIME_DIR", "WORKTREE_SANDBOX_PATH", "PATH")
 
@@ -81,7 +82,26 @@ def _is_believed(link: "_socket.socket") -> bool:  # type: ignore[name-defined] 
     import _socket
 
     credentials = link.getsockopt(_socket.SOL_SOCKET, getattr(_socket, "SO_PEERCRED", 17), 12)
-    return _walls(str(int.from_bytes(credentials[:4], "little"))) == _walls("self")
+    is_ours = _walls(str(int.from_bytes(credentials[:4], "little"))) == _walls("self")
+    return is_ours and _still_lives(link)
+
+
+def _still_lives(link: "_socket.socket") -> bool:  # type: ignore[name-defined]  # noqa: F821
+    """Whether who listens had its number all the while, and not somebody after it. Before Linux 6.5 nobody can say."""
+    import _signal  # type: ignore[import-not-found]
+    import _socket
+
+    try:
+        held = int.from_bytes(link.getsockopt(_socket.SOL_SOCKET, SO_PEERPIDFD, 4), "little")
+    except OSError as error:
+        return error.errno == ENOPROTOOPT
+    try:
+        _signal.pidfd_send_signal(held, 0)
+    except ProcessLookupError:
+        return False
+    finally:
+        os.close(held)
+    return True
 
 
 def _walls(process: str) -> tuple[str, list[bytes]]:
