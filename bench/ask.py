@@ -102,4 +102,7 @@ def main() -> int:
 
 
 if __name__ == "__main__":
+    if "--help" in sys.argv:
+        print(__doc__)
+        sys.exit()
     sys.exit(main())

@@ -197,4 +197,7 @@ def with_python(made: keep.Prepared, steps: tuple[object, ...]) -> None:
 
 
 if __name__ == "__main__":
+    if "--help" in sys.argv:
+        print(__doc__)
+        sys.exit()
     sys.exit(main())

@@ -393,4 +393,7 @@ def measured() -> int:
 
 
 if __name__ == "__main__":
+    if "--help" in sys.argv:
+        print(__doc__)
+        sys.exit()
     sys.exit(main())

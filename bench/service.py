@@ -355,6 +355,9 @@ VERBS: dict[str, tuple[Callable[[int], None], int]] = {
 }
 
 if __name__ == "__main__":
+    if "--help" in sys.argv:
+        print(__doc__)
+        sys.exit()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # what was made is removed then too
     sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]
     verb, *rest = sys.argv[1:] or [""]

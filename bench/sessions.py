@@ -81,4 +81,8 @@ def main() -> None:
             print(f"{name:22} {median * 1000:9.1f} ms   {median / bare:5.2f} × git worktree add")
 
 
-main()
+if __name__ == "__main__":
+    if "--help" in sys.argv:
+        print(__doc__)
+        sys.exit()
+    main()

@@ -1,0 +1,18 @@
+"""What is run by hand says what it is for when it is asked, and does nothing else."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+SCRIPTS = [path for path in ROOT.glob("scripts/*") if path.suffix == "" and path.name != "setup"]
+
+
+@pytest.mark.parametrize("path", sorted([*SCRIPTS, *ROOT.glob("bench/*.py")]), ids=lambda path: path.name)
+def test_help_is_what_the_file_says_of_itself(path: Path) -> None:
+    done = subprocess.run([sys.executable, path, "--help"], capture_output=True, text=True, timeout=60)
+
+    first = path.read_text().partition('"""')[2].partition("\n")[0]
+    assert (done.returncode, done.stdout.splitlines()[0], done.stderr) == (0, first, "")
