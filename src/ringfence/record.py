@@ -94,8 +94,8 @@ def _tell_left(directory: str, found: Sequence[underway.Left]) -> None:
         known = known or [Ran(at="", run=left.run, uid=os.getuid(), argv=())]
         error = f"ringfence was killed, and nobody saw its end; it began {moment(left.begun)}"
         for event in known:
-            told = {"at": now()} | ({"error": error} if isinstance(event, Ran) else {})
-            events.append(msgspec.structs.replace(event, **told))
+            is_open = isinstance(event, Ran) and event.ending is None and not event.error
+            events.append(msgspec.structs.replace(event, at=now(), **({"error": error} if is_open else {})))
     if events:
         open_log(directory).append(events)
 
@@ -165,8 +165,11 @@ class Record:
 
     def _keep(self, outcome: Outcome | None, error: str) -> str:
         self._is_kept = True
-        why = self.begin().write(outcome, error)
-        if self._place:
+        entry = self.begin()
+        why = entry.write(outcome, error)
+        if self._place and why:
+            self._place.say(entry.left())  # for whoever opens the log when it can be written again
+        elif self._place:
             self._place.end()
         return why
 

@@ -5,6 +5,8 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from .audit.log import LogError, encoded, now, sha256
 from .enforce.planted import searched
 from .model import Ending, Gap, Need, Outcome, Refused
@@ -35,6 +37,7 @@ class Entry:
         self._words = cleaned(argv, environ)
         self._ran_as = request.ids[0] if request.ids else os.geteuid()
         self._again: tuple[str, ...] = ()
+        self._unwritten: list[AnyEvent] = []
         grants = granted(request.flags)
         self._granted = [encoded(Granted(**self._common, grants=grants))] if grants else []  # type: ignore[arg-type]
         try:
@@ -44,10 +47,7 @@ class Entry:
 
     def begun(self) -> list[bytes]:
         """What is known before its end, encoded; of many words as much as there is surely room for."""
-        words = self._words
-        if sum(map(len, words)) >= 1000:
-            words = tuple(word[:100] for word in words[:10])
-        return [*self._granted, encoded(self._ran(self._common, words, ""))]
+        return [*self._granted, encoded(self._ran(self._common, _few(self._words), ""))]
 
     def _ran(self, common: dict[str, str | int], words: tuple[str, ...], error: str) -> Ran:
         return Ran(**common, argv=words, cwd=self._request.cwd, ran_as=self._ran_as, error=error)  # type: ignore[arg-type]
@@ -63,11 +63,24 @@ class Entry:
 
     def write(self, outcome: Outcome | None, error: str) -> str:
         """Append what became of it, or what was wrong instead; why that could not be done, or ""."""
+        events = self._events(outcome, error)
         try:
-            open_log(self._directory).append((*self._granted, *self._events(outcome, error)))
+            open_log(self._directory).append((*self._granted, *events))
         except (LogError, OSError) as fault:
+            self._unwritten = events
             return unwritten(self._directory, fault)
         return ""
+
+    def left(self) -> list[bytes]:
+        """What could not be written, encoded; the run itself first, with fewer words, for there may not be room for
+        all."""
+        late = "the log could not be written when it ended"
+        events = sorted(self._unwritten, key=lambda event: not isinstance(event, Ran))
+        for at, event in enumerate(events):
+            if isinstance(event, Ran):
+                error = f"{event.error}; {late}" if event.error else late
+                events[at] = msgspec.structs.replace(event, argv=_few(event.argv), error=error)
+        return [*map(encoded, events[:1]), *self._granted, *map(encoded, events[1:])]
 
     def _events(self, outcome: Outcome | None, error: str) -> list[AnyEvent]:
         request, common = self._request, {**self._common, "at": now()}
@@ -97,6 +110,10 @@ class Entry:
             events += [Signed(**common, what=outcome.signed)] if outcome.signed else []  # type: ignore[arg-type]
         escaped = escapes(outcome)
         return [*events, Escaped(**common, what=escaped)] if escaped else events  # type: ignore[arg-type]
+
+
+def _few(words: tuple[str, ...]) -> tuple[str, ...]:
+    return words if sum(map(len, words)) < 1000 else tuple(word[:100] for word in words[:10])
 
 
 def session_of(workspace: str) -> str:

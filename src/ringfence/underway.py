@@ -3,7 +3,7 @@
     <directory of the log>/running-*   of one process: locked while it lives, with a place for each of its runs
 
 A place says which run it is, and since when; then, while the command runs, the events that are known so far. It is
-emptied when the run's own events stand in the log. A file that nobody holds any more is a process's that has ended: of
+emptied when the run's own events stand in the log, and holds them if they could not be written. A file that nobody holds any more is a process's that has ended: of
 what is left in it somebody writes the events, and then removes it.
 """
 
@@ -54,9 +54,13 @@ class Place(NamedTuple):
     number: int
 
     def say(self, lines: Sequence[bytes]) -> None:
-        """What is known of it; what does not fit is not said."""
-        text = b"".join(line + b"\n" for line in lines)
-        if len(text) < SIZE - _FIRST:
+        """What is known of it; the lines from the first on that does not fit are not said."""
+        text = b""
+        for line in lines:
+            if len(text) + len(line) + 1 >= SIZE - _FIRST:
+                break
+            text += line + b"\n"
+        if text:
             _write(self.held.fd, text + _EMPTY, self.number * SIZE + _FIRST)
 
     def end(self) -> None:

@@ -143,6 +143,45 @@ def test_a_log_that_cannot_be_written_is_a_gap_and_the_run_goes_on(audit: Path) 
     assert [gap.why for gap in outcome.gaps if gap.what == "a record of the run"] != []
 
 
+LATE = """
+import sys, ringfence
+from ringfence import record, recording
+where, as_root = sys.argv[1], sys.argv[2] == "True"
+
+def unwritable(self, events, durable=False):
+    raise OSError(28, "No space left on device")
+
+def run(*words):
+    flags = ringfence.Flags(cwd=where, allow_env=("LANG",))
+    return ringfence.run(words, workspace=where, flags=flags, capture=True, as_root=as_root, timeout=30)
+
+run("true")
+(log,) = record._logs.values()
+real, type(log).append = type(log).append, unwritable
+outcome = run("sh", "-c", "cat .git/hooks/x; touch .git/hooks/y; exit 3", *sys.argv[3:])
+assert [gap.why for gap in outcome.gaps if gap.what == "a record of the run"], outcome.gaps
+type(log).append = real
+run("sh", "-c", "exit 4")
+"""
+
+
+@pytest.mark.parametrize("words", [(), ("x" * 9000, "y" * 9000)], ids=["few words", "many words"])
+def test_what_could_not_be_written_is_written_when_it_can_be(audit: Path, words: tuple[str, ...]) -> None:
+    workspace = audit.parents[2] / "ws"
+    (workspace / ".git" / "hooks").mkdir(parents=True)
+    subprocess.run([sys.executable, "-c", LATE, str(workspace), str(AS_ROOT), *words], check=True)
+    record.sweep()
+
+    ran = [event for event in events(audit, Ran) if isinstance(event, Ran)]
+    assert [event.exit_code for event in ran] == [0, 4, 3]
+    assert ran[-1].error == "the log could not be written when it ended"
+    assert len({event.run for event in ran}) == 3
+    denied = [event for event in events(audit, Denied) if isinstance(event, Denied) and event.run == ran[-1].run]
+    assert len(denied) == ran[-1].denials
+    assert [event.run for event in events(audit, Granted)] == [event.run for event in ran]
+    assert not list(audit.glob("running-*"))
+
+
 def test_inside_a_run_the_log_is_out_of_reach_and_nobody_complains(
     audit: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
