@@ -3,8 +3,8 @@
     <directory of the log>/running-*   of one process: locked while it lives, with a place for each of its runs
 
 A place says which run it is, and since when; then, while the command runs, the events that are known so far. It is
-emptied when the run's own events stand in the log, and holds them if they could not be written. A file that nobody holds any more is a process's that has ended: of
-what is left in it somebody writes the events, and then removes it.
+emptied when the run's own events stand in the log, and holds them if they could not be written. A file that nobody
+holds any more is a process's that has ended: of what is left in it somebody writes the events, and then removes it.
 """
 
 import _thread

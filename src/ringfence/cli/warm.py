@@ -137,7 +137,7 @@ def stay(path: str, answering: "Answering") -> None:
 
 
 def _serve(listener: "_socket.socket", path: str, answering: "Answering") -> None:  # type: ignore[name-defined]  # noqa: F821
-    import _signal  # type: ignore[import-not-found]
+    import _signal
     import _socket
     import gc
 
