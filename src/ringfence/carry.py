@@ -24,6 +24,7 @@ if sys.platform != "linux":
 
 MOST_QUESTION = 1 << 17
 LOOK = 1.0  # seconds between two looks at how much there is
+PAUSE, MUCH = 0.1, 1 << 16  # seconds between two lines of what a run says, and bytes that are not held for it
 SMALLEST, SLACK = 4096, 1 << 20  # bytes of a file, and of all, for a run that begins where there is no room
 
 
@@ -48,11 +49,54 @@ def placed(root: str, ask: Ask) -> Iterator[tuple[str, str, Flags | None]]:
         yield session.path, cwd, flags
 
 
+class Saying:
+    """What a run says, as lines: at once when it has been quiet, then ten times a second, or when there is much. Each
+    line costs the service something, which is for all; a command may say a letter at a time."""
+
+    def __init__(self) -> None:
+        self._held: list[tuple[str, bytearray]] = []
+        self._size, self._last = 0, -PAUSE
+        self._timer: asyncio.TimerHandle | None = None
+        self._failed: OSError | None = None
+
+    def add(self, stream: str, data: bytes) -> None:
+        """A piece of what it wrote."""
+        if self._held and self._held[-1][0] == stream:
+            self._held[-1][1].extend(data)
+        else:
+            self._held.append((stream, bytearray(data)))
+        self._size += len(data)
+        left = self._last + PAUSE - time.monotonic()
+        if left <= 0 or self._size >= MUCH:
+            self.flush()
+        elif self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(left, self._tick)
+
+    def _tick(self) -> None:
+        try:
+            self.flush()
+        except OSError as error:  # nobody hears us: whoever says the next thing is told
+            self._failed = error
+
+    def flush(self) -> None:
+        """All of it, now."""
+        if self._failed is not None:
+            raise self._failed
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        held, self._held, self._size = self._held, [], 0
+        for stream, data in held:
+            say(stream=stream, data=base64.b64encode(data).decode())
+        if held:
+            self._last = time.monotonic()
+
+
 _asker: asyncio.StreamWriter | None = None  # to the one who asks for the run that goes on
 
 
 @contextlib.asynccontextmanager
-async def asking(wanted: bool) -> AsyncIterator[dict[str, Any]]:
+async def asking(wanted: bool, saying: Saying) -> AsyncIterator[dict[str, Any]]:
     """Pass on what a run asks, a line each; what a run is given for that."""
     global _asker
     if not wanted:
@@ -62,7 +106,7 @@ async def asking(wanted: bool) -> AsyncIterator[dict[str, Any]]:
     with theirs:
         reader, writer = await asyncio.open_connection(sock=ours, limit=MOST_QUESTION)
         _asker = writer
-        task = asyncio.ensure_future(_pass_on(reader))
+        task = asyncio.ensure_future(_pass_on(reader, saying))
         try:
             yield {"ask": Asking(fd=theirs.fileno())}
         finally:
@@ -71,8 +115,9 @@ async def asking(wanted: bool) -> AsyncIterator[dict[str, Any]]:
             writer.close()
 
 
-async def _pass_on(reader: asyncio.StreamReader) -> None:
+async def _pass_on(reader: asyncio.StreamReader, saying: Saying) -> None:
     while (line := await reader.readline()).endswith(b"\n"):
+        saying.flush()  # it was said before
         say(asked=msgspec.Raw(line.strip()))
 
 
@@ -128,15 +173,18 @@ def tightened(flags: Flags | None, left: int | None) -> Flags | None:
 async def run(root: str, ask: Ask) -> None:
     """A command inside the workspace: its output as it comes, then how it ended."""
     given: dict[str, Any] = {"env": {**os.environ, **ask.env}, "input": ask.input, "timeout": ask.timeout}
-    left = room()
+    left, saying = room(), Saying()
     with placed(root, ask) as (workspace, cwd, flags):
         async with (
             within_room(left),
-            asking(ask.ask) as asked,
+            asking(ask.ask, saying) as asked,
             start(ask.argv, workspace=workspace, cwd=cwd, flags=tightened(flags, left), **given, **asked) as running,
         ):
-            async for chunk in running:
-                say(stream=chunk.stream, data=base64.b64encode(chunk.data).decode())
+            try:
+                async for chunk in running:
+                    saying.add(chunk.stream, chunk.data)
+            finally:  # when we are told to end, too
+                saying.flush()
             outcome = await running.wait()
     gaps = [gap.what for gap in outcome.gaps]
     say(ended=outcome.ending, exitCode=outcome.exit_code, seconds=outcome.seconds, denials=outcome.denials, gaps=gaps)
