@@ -9,9 +9,8 @@ from pathlib import Path
 
 import pytest
 from tests.airlock.asked import PYTHON, Place
-from tests.conftest import needs_bwrap
+from tests.attacks.test_asking import place as place
 
-ROOT = Path(__file__).parent.parent.parent
 pytestmark = [pytest.mark.needs_userns, pytest.mark.needs_landlock(6)]
 
 PROGRAM = """
@@ -24,15 +23,6 @@ try:
 except OSError as error:
     print(error.strerror)
 """
-
-
-@pytest.fixture(params=["view", "landlock", "bubblewrap"])
-def place(request: pytest.FixtureRequest) -> Iterator[Place]:
-    unmet = needs_bwrap() if request.param == "bubblewrap" else None
-    if unmet:
-        pytest.skip(unmet.reason)
-    with tempfile.TemporaryDirectory(dir=ROOT, prefix="rf-ask-") as base:
-        yield Place(Path(base), request.param)
 
 
 @pytest.fixture(params=["temporary", "cached"])
