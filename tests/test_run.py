@@ -2,6 +2,7 @@
 
 import concurrent.futures
 import contextlib
+import json
 import os
 import select
 import signal
@@ -257,6 +258,32 @@ def test_a_nursery_that_dies_is_made_good(workspace: Path) -> None:
     os.kill(kept._nursery[0]._launch.process.pid, signal.SIGKILL)
 
     assert [run(workspace, "echo made good").stdout for _ in range(3)] == [b"made good\n"] * 3
+
+
+@pytest.mark.parametrize("workspace", ["landlock"], indirect=True)
+def test_what_the_system_replaces_is_open_to_the_next_command(
+    workspace: Path, monkeypatch: pytest.MonkeyPatch, resumed: list[int]
+) -> None:
+    """Without a view each file of a directory with a closed one has a rule of its own, as those of /etc have."""
+    etc = workspace.parent / "etc"
+    etc.mkdir()
+    for name in ("passwd", "shadow"):
+        (etc / name).write_text("before")
+    monkeypatch.setattr(keep, "RENEWED", (str(etc),))
+    monkeypatch.setattr(keep, "_replaces", lambda *_: False)  # as for anybody but root
+    closed = json.dumps({"filesystem": {"denyRead": [str(etc / "shadow")]}}).encode()
+    mode = ringfence.Enforcement.BEST_EFFORT
+    flags = ringfence.Flags(cwd=str(workspace), enforcement=mode, allow_read=(str(etc),), inline=(closed,))
+
+    def told() -> bytes | None:
+        return run(workspace, f"cat {etc}/passwd; cat {etc}/shadow && echo read", flags=flags).stdout
+
+    assert [told() for _ in range(5)] == [b"before"] * 5
+    assert resumed
+    (etc / "passwd.new").write_text("after")
+    (etc / "passwd.new").rename(etc / "passwd")
+
+    assert [told() for _ in range(5)] == [b"after"] * 5
 
 
 @STANDS_BY

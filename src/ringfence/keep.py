@@ -317,7 +317,7 @@ class Prepared:
 def _identities(walls: plan.Walls, covered: Iterable[Place], uid: int) -> dict[str, tuple[int, int]]:
     """Which objects must still stand at their paths for walls that were built before: what is covered, or it stands
     there uncovered; the directories in which the warden watches names, or it watches others; and what is granted where
-    the command's user replaces things, or what he put there is closed."""
+    the command's user or the system replaces things, or what was put there is closed."""
     found = {place.path: (place.device, place.inode) for place in covered}
     watched = [step for step in walls.head if step.kind is StepKind.PARENT]
     found |= {os.fsdecode(step.strings[0]): (step.numbers[0], step.numbers[1]) for step in watched}
@@ -327,10 +327,13 @@ def _identities(walls: plan.Walls, covered: Iterable[Place], uid: int) -> dict[s
             path = os.fsdecode(step.strings[0])
             above = path.rpartition("/")[0] or "/"
             if above not in replaced:
-                replaced[above] = _replaces(above, uid)
+                replaced[above] = above in RENEWED or _replaces(above, uid)
             if replaced[above]:
                 found[path] = step.numbers[1], step.numbers[2]
     return found
+
+
+RENEWED = ("/etc",)  # where whoever changes a file puts a new one in its place: users, names of hosts, libraries
 
 
 def _replaces(directory: str, uid: int) -> bool:
