@@ -12,7 +12,7 @@ from tests.judge.trees import World, grown, worlds
 
 import ringfence
 from ringfence import keep
-from ringfence.model import Step, StepKind
+from ringfence.model import Access, Origin, Policy, Rule, Step, StepKind, Verdict
 from ringfence.plan import crowds, view
 from ringfence.run import make_request
 
@@ -119,3 +119,13 @@ def test_hundreds_of_unwritable_names_that_exist_are_rows(tmp_path: Path) -> Non
     assert not [step for step in made.walls.head if step.numbers[:1] == (view.BIND_EACH,)]
     assert "what is changed, too" in made.walls.tail[-1].text, "what writes is the warden's then"
     assert [step for step in few.walls.head if step.numbers[:1] == (view.BIND_EACH,)], "fewer are mounts"
+
+
+def test_a_name_of_which_two_lines_speak_is_planned_by_itself_with_both() -> None:
+    plain = [Rule(Access.READ, Verdict.DENY, f"/work/{number}", Origin("--deny-read")) for number in range(20)]
+    absolute = Rule(Access.READ, Verdict.DENY, "/work/7", Origin("policy", 3), always=True)
+
+    few, (crowd,) = crowds.fold(Policy("/work", (absolute, *plain, plain[8])))
+
+    assert sorted(few.rules, key=lambda rule: rule.always) == [plain[7], absolute]
+    assert set(crowd.rules.values()) == {*plain} - {plain[7]}

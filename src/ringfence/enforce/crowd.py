@@ -29,16 +29,17 @@ def look_at(
         points.setdefault(above, set()).add(name)
     found: list[Crowd] = []
     loose: list[Rule] = []
+    modes: dict[str, bool] = {}
     for crowd in crowds:
-        seen = _seen(crowd, held, ids, points.get(crowd.directory, set())) if crowd.directory not in apart else None
+        at = points.get(crowd.directory, set())
+        seen = _seen(crowd, held, ids, at, modes) if crowd.directory not in apart else None
         if seen is None:
-            loose += crowd.rules
+            loose += crowd.rules.values()
             continue
         made, odd = seen
         if odd:
-            start = len(crowd.directory) + 1
-            loose += [rule for rule in crowd.rules if rule.path[start:] in odd]
-            kept = tuple([rule for rule in crowd.rules if rule.path[start:] not in odd])
+            loose += [rule for name, rule in crowd.rules.items() if name in odd]
+            kept = {name: rule for name, rule in crowd.rules.items() if name not in odd}
             made = msgspec.structs.replace(made, rules=kept)
         if made.rules:
             found.append(made)
@@ -46,14 +47,14 @@ def look_at(
 
 
 def _seen(
-    crowd: Crowd, held: list[int], ids: tuple[int, int] | None, points: set[str]
+    crowd: Crowd, held: list[int], ids: tuple[int, int] | None, points: set[str], modes: dict[str, bool]
 ) -> tuple[Crowd, set[str]] | None:
     """The crowd with its directory and names as they are, and those that are links or mount points; None where the
     directory is not one, or has too much in it."""
-    path, start = crowd.directory, len(crowd.directory) + 1
+    path = crowd.directory
     stamp = stamp_of(path)  # before anything is looked at
     try:
-        place = look(path, held, ids)
+        place = look(path, held, ids, modes)
     except PlanError:
         return None
     if place.kind is not Kind.DIRECTORY or place.path != path:
@@ -64,7 +65,7 @@ def _seen(
         # Where names are folded, one that is not listed may be there in another spelling.
         if len(listed) > MOST_ENTRIES or folds(path, listed.keys()):
             return None
-        there = [name for rule in crowd.rules if (name := rule.path[start:]) in listed]
+        there = [name for name in crowd.rules if name in listed]
         odd = points.intersection(there)
         odd.update([name for name in there if listed[name].is_symlink()])
         present = {name: listed[name].inode() for name in there if name not in odd}

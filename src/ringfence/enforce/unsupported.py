@@ -219,7 +219,7 @@ def look_at(
     crowds: Iterable[Crowd], apart: object, mounts: object, held: object, ids: object
 ) -> tuple[tuple[Crowd, ...], list[Rule]]:
     """Nothing is planned together: each rule by itself."""
-    return (), [rule for crowd in crowds for rule in crowd.rules]
+    return (), [rule for crowd in crowds for rule in crowd.rules.values()]
 
 
 def look_over(inherited: tuple[int, ...]) -> tuple[tuple[Stream, ...], tuple[int, ...], bool]:

@@ -29,14 +29,12 @@ def read_records(data: bytes) -> tuple[list[tuple[int, int, int, int]], str]:
 _SIZES = tuple(size.to_bytes(4, "little") for size in range(256))
 
 
-def _encode_text(text: bytes) -> bytes:
-    size = len(text)
-    return b"%b%b\0" % (_SIZES[size] if size < 256 else size.to_bytes(4, "little"), text)
-
-
-def encode_texts(texts: Iterable[bytes]) -> bytes:
-    """Strings of a step, as they are in it."""
-    return b"".join(map(_encode_text, texts))
+def encode_texts(texts: Sequence[bytes]) -> bytes:
+    """Strings of a step, as they are in it: each with its size before it, and a NUL after it."""
+    pieces = [b"\0"] * (3 * len(texts))
+    pieces[::3] = [_SIZES[size] if size < 256 else size.to_bytes(4, "little") for size in map(len, texts)]
+    pieces[1::3] = texts
+    return b"".join(pieces)
 
 
 def encode_step(step: Step, known: int = 0, encoded: bytes = b"") -> bytes:

@@ -91,7 +91,7 @@ class Crowd(msgspec.Struct, frozen=True):
 
     place: Place  # the directory
     access: Access
-    rules: tuple[Rule, ...]
+    rules: dict[str, Rule]  # by name
     present: dict[str, int] = {}  # the names that are there, each with its inode
     directories: frozenset[str] = frozenset()  # those of them that are directories
     stamp: tuple[int, int, int, int] | None = None  # of the directory, before it was listed
@@ -103,8 +103,12 @@ class Crowd(msgspec.Struct, frozen=True):
     @property
     def said(self) -> str:
         """Where it is written."""
-        first = str(self.rules[0].origin)
-        return first if self.rules[0].origin == self.rules[-1].origin else f"{first} to {self.rules[-1].origin}"
+        first, last = self.first.origin, self.rules[next(reversed(self.rules))].origin
+        return str(first) if first == last else f"{first} to {last}"
+
+    @property
+    def first(self) -> Rule:
+        return next(iter(self.rules.values()))
 
 
 class Mount(msgspec.Struct, frozen=True):

@@ -51,31 +51,40 @@ def can_fold(policy: Policy, host: Host) -> bool:
 
 def fold(policy: Policy) -> tuple[Policy, tuple[Crowd, ...]]:
     """The policy without the rules that can go as crowds, and those."""
-    groups: dict[str, dict[str, list[Rule]]] = {access.value: {} for access in Access}
+    reads: dict[str, dict[str, Rule]] = {}  # by directory, and by name
+    writes: dict[str, dict[str, Rule]] = {}
     others: list[Rule] = []
+    read, deny, built_in = Access.READ, Verdict.DENY, BUILT_IN  # an enumeration is slow to ask, and there are thousands
     for rule in policy.rules:
-        if rule.verdict is Verdict.DENY and rule.origin is not BUILT_IN and not rule.glob:
-            group = groups["read" if rule.access is Access.READ else "write"]  # an enumeration's own hash is slow
-            group.setdefault(rule.path.rpartition("/")[0], []).append(rule)
+        if rule.verdict is deny and rule.origin is not built_in and not rule.glob:
+            directory, _, name = rule.path.rpartition("/")
+            group = reads if rule.access is read else writes
+            if directory not in group:
+                group[directory] = {name: rule}
+            elif group[directory].setdefault(name, rule) != rule:  # another line says it otherwise
+                others.append(rule)
         else:
             others.append(rule)
-    large: list[tuple[str, Access, list[Rule]]] = []
-    for access in Access:
-        for directory, rules in groups[access.value].items():
+    large: list[tuple[str, Access, dict[str, Rule]]] = []
+    for access, found in ((Access.READ, reads), (Access.WRITE, writes)):
+        for directory, rules in found.items():
             if len(rules) >= LEAST and not _is_apart(directory):
                 large.append((directory, access, rules))
             else:
-                others += rules
+                others += rules.values()
     if not large:
         return policy, ()
     named = {rule.path for rule in others}
     named.update(path for injection in policy.injections for path in (injection.source, injection.target))
     spoken = _twice(large) | named | _above(named | {f"{directory}/" for directory, _, _ in large})
+    inside = {path.rpartition("/")[0] for path in spoken}
     crowds = []
     for directory, access, rules in large:
-        alone = {rule.path: rule for rule in rules if rule.path not in spoken}
-        others += [rule for rule in rules if rule.path in spoken] if len(alone) < len(rules) else []
-        crowds.append(Crowd(Place(directory, directory, Kind.MISSING), access, tuple(alone.values())))
+        alone = rules
+        if directory in inside:
+            alone = {name: rule for name, rule in rules.items() if rule.path not in spoken}
+            others += [rule for rule in rules.values() if rule.path in spoken]
+        crowds.append(Crowd(Place(directory, directory, Kind.MISSING), access, alone))
     return msgspec.structs.replace(policy, rules=tuple(others)), tuple(crowds)
 
 
@@ -83,14 +92,14 @@ def _is_apart(directory: str) -> bool:
     return not directory or any(directory == path or directory.startswith(f"{path}/") for path in APART)
 
 
-def _twice(large: list[tuple[str, Access, list[Rule]]]) -> set[str]:
+def _twice(large: list[tuple[str, Access, dict[str, Rule]]]) -> set[str]:
     """What is denied both ways, maybe: one rule is not all that is said of it."""
     both = {directory for directory, access, _ in large if access is Access.READ}
     return {
         rule.path
         for directory, access, rules in large
         if access is Access.WRITE and directory in both
-        for rule in rules
+        for rule in rules.values()
     }
 
 
@@ -111,7 +120,9 @@ def parted(policy: Policy, crowds: Iterable[Crowd], disk: Disk) -> tuple[Policy,
     led = {disk[rule.path].path for rule in policy.rules if not rule.glob and disk[rule.path].path != rule.path}
     spoken = led | _above(led)
     spoken.update(rule.path for rule in policy.rules)
-    met = [rule for crowd in crowds for rule in crowd.rules if rule.path in spoken]
+    inside = {path.rpartition("/")[0] for path in spoken}
+    near = [crowd for crowd in crowds if crowd.directory in inside]
+    met = [rule for crowd in near for rule in crowd.rules.values() if rule.path in spoken]
     if not met:
         return policy, tuple(crowds)
     alone = [_without(crowd, spoken) for crowd in crowds]
@@ -119,8 +130,8 @@ def parted(policy: Policy, crowds: Iterable[Crowd], disk: Disk) -> tuple[Policy,
 
 
 def _without(crowd: Crowd, spoken: set[str]) -> Crowd:
-    rules = tuple([rule for rule in crowd.rules if rule.path not in spoken])
-    present = {name: inode for name, inode in crowd.present.items() if f"{crowd.directory}/{name}" not in spoken}
+    rules = {name: rule for name, rule in crowd.rules.items() if rule.path not in spoken}
+    present = {name: inode for name, inode in crowd.present.items() if name in rules}
     return msgspec.structs.replace(
         crowd, rules=rules, present=present, directories=crowd.directories.intersection(present)
     )
@@ -128,7 +139,7 @@ def _without(crowd: Crowd, spoken: set[str]) -> Crowd:
 
 def unfold(policy: Policy, crowds: Iterable[Crowd]) -> Policy:
     """The policy with the rules of these crowds again."""
-    return with_rules(policy, [rule for crowd in crowds for rule in crowd.rules])
+    return with_rules(policy, [rule for crowd in crowds for rule in crowd.rules.values()])
 
 
 def with_rules(policy: Policy, added: list[Rule]) -> Policy:
@@ -166,10 +177,7 @@ def _kept(homes: list[Held]) -> list[Held]:
 
 
 def _missing(crowd: Crowd) -> tuple[str, ...]:
-    start = len(crowd.directory) + 1
-    if not crowd.present:
-        return tuple([rule.path[start:] for rule in crowd.rules])
-    return tuple([name for rule in crowd.rules if (name := rule.path[start:]) not in crowd.present])
+    return tuple([name for name in crowd.rules if name not in crowd.present]) if crowd.present else tuple(crowd.rules)
 
 
 def private(found: Homed) -> tuple[Crowd, ...]:
@@ -214,9 +222,8 @@ def rows(found: Homed, numbers: dict[str, int]) -> tuple[list[Step], list[str]]:
         for names, verdict, what in ((held.missing, DENY, "must not appear"), (present, KEEP, "are not to be changed")):
             if names:
                 text = f"{len(names)} names in {path} {what} ({held.crowd.said})"
-                strings = tuple([name.encode("utf-8", "surrogateescape") for name in names])
-                steps.append(Step(StepKind.NAME, text, (numbers[path], verdict), strings))
-                paths += [f"{path}/{name}" for name in names]
+                steps.append(Step(StepKind.NAME, text, (numbers[path], verdict), view.encoded(names)))
+                paths += [held.crowd.rules[name].path for name in names]
     return steps, paths
 
 
@@ -227,5 +234,5 @@ def gaps(found: Homed) -> list[Gap]:
         return []
     why = "a file may have several, rules are about paths, and so many are not looked at one by one"
     way_out = "deny the other names as well: find -links +1 shows such files"
-    origin = found[0].crowd.rules[0].origin
+    origin = found[0].crowd.first.origin
     return [Gap(f"{count} denied files kept by their other names too", why, Need.WANTED, origin, way_out)]

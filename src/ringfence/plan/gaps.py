@@ -115,7 +115,7 @@ def folding_gaps(found: list[Region], disk: Disk, many: Homed) -> list[Gap]:
             add(region.rule, region.path, region.path, is_there)
     for held in many:
         names = f"names in {held.crowd.directory}"
-        add(held.crowd.rules[0], f"{held.crowd.directory}/", names, is_there=not held.missing)
+        add(held.crowd.first, f"{held.crowd.directory}/", names, is_there=not held.missing)
     why = "the file system does not tell upper case from lower, and rules are about one spelling"
     return [
         Gap(f"denied in every spelling: {', '.join(paths)}", why, need, origin, "use another file system")

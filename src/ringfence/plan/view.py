@@ -32,8 +32,12 @@ def mount(
     place: Place | None = None,
 ) -> Step:
     identity = (place.device, place.inode) if place else (0, 0)
-    names = tuple(name.encode("utf-8", "surrogateescape") for name in (target, *strings))
-    return Step(StepKind.MOUNT, text, (operation, flags, mode, size, *identity), names)
+    return Step(StepKind.MOUNT, text, (operation, flags, mode, size, *identity), encoded((target, *strings)))
+
+
+def encoded(names: tuple[str, ...]) -> tuple[bytes, ...]:
+    """Names as the kernel has them, all at once, for there may be thousands; none of them has a NUL."""
+    return tuple("\0".join(names).encode("utf-8", "surrogateescape").split(b"\0"))
 
 
 def bind(place: Place, read_only: bool, text: str) -> Step:

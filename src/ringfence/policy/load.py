@@ -394,10 +394,10 @@ def _guarded(sources: Sources, layers: tuple[Layer, ...]) -> tuple[str, ...]:
 
 def _refuse_exposed(policy: Policy, guarded: tuple[str, ...]) -> None:
     """Refuse a policy that lets the command write what a later policy is read from."""
-    writes = tuple(rule for rule in policy.rules if rule.access is Access.WRITE)
-    allowed = tuple(rule for rule in writes if rule.verdict is Verdict.ALLOW)
+    write, allow = Access.WRITE, Verdict.ALLOW
     # Denials are many and cost a look at the disk each, so they are asked only when an allowance is there.
-    for rules in (allowed, writes):
+    for verdicts in ((allow,), tuple(Verdict)):
+        rules = tuple([rule for rule in policy.rules if rule.verdict in verdicts and rule.access is write])
         only = canonical_policy(msgspec.structs.replace(policy, rules=rules, injections=()), os.path.realpath)
         exposed = [(path, rule) for path in guarded if (rule := writer(only, path))]
         if not exposed:

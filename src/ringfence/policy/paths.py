@@ -43,7 +43,6 @@ def are_plain(texts: tuple[str, ...]) -> bool:
     """Whether all of these are absolute paths that stand for themselves as they are written: then nobody need look at
     each. Asked of all at once, for there may be thousands."""
     whole = "\0" + "\0".join(texts) + "\0"
-    odd = ("//", "/\0", "/./", "/../", "/.\0", "/..\0")
     count = len(texts)
     if not texts or whole.count("\0") != count + 1 or whole.count("\0/") != count or len(max(texts, key=len)) > 1000:
         return False
@@ -51,7 +50,11 @@ def are_plain(texts: tuple[str, ...]) -> bool:
         whole.encode()
     except UnicodeEncodeError:
         return False
-    return not is_pattern(whole) and not any(text in whole for text in odd)
+    return not (is_pattern(whole) or "//" in whole or "/\0" in whole or ("/." in whole and _has_dots(whole)))
+
+
+def _has_dots(whole: str) -> bool:
+    return any(text in whole for text in ("/./", "/../", "/.\0", "/..\0"))
 
 
 def _one(pattern: str, base: Base) -> tuple[str, bool]:
