@@ -116,9 +116,9 @@ class Prepared:
         disk = enforce.survey(plan.named_paths(few), self.held, disk, request.ids, denied)  # aliases are new
         if crowds:
             few, crowds = plan.parted(few, crowds, disk)
-        few, found, many, disk = self._lay_out(few, crowds, disk)
+        few, carried, found, many, disk = self._lay_out(few, crowds, disk)
         pins, spines = plan.further_paths(found, self.host, many)
-        pins += plan.link_ways(few, disk, found, self.host)
+        pins += plan.link_ways(carried, disk, found, self.host)
         disk = enforce.list_children(enforce.survey(pins, self.held, disk, request.ids), spines, request.ids)
         folding = enforce.folding(plan.ways(found, self.host, many), mounts)
         self.disk = msgspec.structs.replace(disk, folding=folding)
@@ -133,7 +133,7 @@ class Prepared:
             ids=request.ids,
             observe=request.observe,
         )
-        self.walls = plan.make_walls(few, self.host, self.disk, empty, found, many)
+        self.walls = plan.make_walls(carried, self.host, self.disk, empty, found, many)
         self.head = b"".join(map(enforce.encode_step, self.walls.head))
         self.tail = b"".join(map(enforce.encode_step, self.walls.tail))
         timed = enforce.timed(mounts)
@@ -175,15 +175,17 @@ class Prepared:
 
     def _lay_out(
         self, few: Policy, crowds: tuple[Crowd, ...], disk: Disk
-    ) -> tuple[Policy, list[plan.Region], plan.Homed, Disk]:
-        """The regions, and the crowds in them; the policy has those again that must be planned one by one."""
+    ) -> tuple[Policy, Policy, list[plan.Region], plan.Homed, Disk]:
+        """The regions, and the crowds in them; the policy has those again that must be planned one by one, and besides
+        it comes without what no plan says anything of."""
         while True:
             disk = enforce.survey(plan.named_paths(few), self.held, disk, self.request.ids, plan.denied_paths(few))
-            found = plan.lay_out(few, self.host, disk, self.temporary)
+            carried = plan.without_absent(few, self.host, disk)
+            found = plan.lay_out(carried, self.host, disk, self.temporary)
             many = plan.homed(crowds, found)
             private = plan.private(many)
             if not private:
-                return few, found, many, disk
+                return few, carried, found, many, disk
             few, crowds = plan.unfold(few, private), tuple(crowd for crowd in crowds if crowd not in private)
 
     def _plan_network(self) -> None:

@@ -11,7 +11,7 @@ from tests.judge.test_judge_is_kernel import policy_file
 from tests.judge.trees import World, grown, worlds
 
 import ringfence
-from ringfence import keep
+from ringfence import keep, plan
 from ringfence.model import Access, Origin, Policy, Rule, Step, StepKind, Verdict
 from ringfence.plan import crowds, view
 from ringfence.run import make_request
@@ -129,3 +129,22 @@ def test_a_name_of_which_two_lines_speak_is_planned_by_itself_with_both() -> Non
 
     assert sorted(few.rules, key=lambda rule: rule.always) == [plain[7], absolute]
     assert set(crowd.rules.values()) == {*plain} - {plain[7]}
+
+
+@pytest.mark.timeout(120)
+@hypothesis.settings(
+    max_examples=100, deadline=None, suppress_health_check=list(hypothesis.HealthCheck), database=None,
+    phases=[hypothesis.Phase.generate],
+)  # fmt: skip
+@hypothesis.given(worlds(("/var/tmp", "/opt") if os.access("/opt", os.W_OK) else ("/var/tmp",)))
+def test_what_is_not_there_and_cannot_come_changes_no_plan(world: World) -> None:
+    def walls(base: Path, file: str) -> plan.Walls:
+        keep.forget_all()
+        flags = ringfence.Flags(policy_files=(file,), cwd=str(base / "ws"))
+        return keep.prepare(make_request(str(base / "ws"), flags=flags, as_root=ROOT)).walls
+
+    with grown(world, None) as base, policy_file(world, base) as file, pytest.MonkeyPatch.context() as patch:
+        short = walls(base, file)
+        patch.setattr(plan, "without_absent", lambda policy, host, disk: policy)
+
+        assert walls(base, file) == short

@@ -6,10 +6,10 @@ from collections.abc import Collection, Iterable
 
 import msgspec
 
-from ..model import Crowd, Kind, Mount, PlanError, Rule
+from ..model import Crowd, Kind, Mount, Place, PlanError, Rule
 from .disk import look
-from .folding import folds
-from .lookout import stamp_of
+from .folding import folds_there, kinds_of
+from .lookout import Stamp, stamp_of
 
 MOST_ENTRIES = 50_000  # a directory with more is asked about each name
 
@@ -30,9 +30,12 @@ def look_at(
     found: list[Crowd] = []
     loose: list[Rule] = []
     modes: dict[str, bool] = {}
+    kinds = kinds_of(mounts)
     for crowd in crowds:
-        at = points.get(crowd.directory, set())
-        seen = _seen(crowd, held, ids, at, modes) if crowd.directory not in apart else None
+        path = crowd.directory
+        stamp = stamp_of(path)  # before anything is looked at
+        place = _directory(path, held, ids, modes) if path not in apart else None
+        seen = _seen(crowd, place, stamp, kinds, points.get(path, set())) if place else None
         if seen is None:
             loose += crowd.rules.values()
             continue
@@ -46,30 +49,33 @@ def look_at(
     return tuple(found), loose
 
 
-def _seen(
-    crowd: Crowd, held: list[int], ids: tuple[int, int] | None, points: set[str], modes: dict[str, bool]
-) -> tuple[Crowd, set[str]] | None:
-    """The crowd with its directory and names as they are, and those that are links or mount points; None where the
-    directory is not one, or has too much in it."""
-    path = crowd.directory
-    stamp = stamp_of(path)  # before anything is looked at
+def _directory(path: str, held: list[int], ids: tuple[int, int] | None, modes: dict[str, bool]) -> Place | None:
+    """What stands at a path, if it is a directory and the path its own."""
     try:
         place = look(path, held, ids, modes)
     except PlanError:
         return None
-    if place.kind is not Kind.DIRECTORY or place.path != path:
-        return None
+    return place if place.kind is Kind.DIRECTORY and place.path == path else None
+
+
+def _seen(
+    crowd: Crowd, place: Place, stamp: Stamp | None, kinds: dict[int, str], points: set[str]
+) -> tuple[Crowd, set[str]] | None:
+    """The crowd with its directory and names as they are, and those that are links or mount points; None where the
+    directory has too much in it, or folds names."""
+    path = place.path
     try:
         with os.scandir(path) as entries:
             listed = {entry.name: entry for entry in itertools.islice(entries, MOST_ENTRIES + 1)}
         # Where names are folded, one that is not listed may be there in another spelling.
-        if len(listed) > MOST_ENTRIES or folds(path, listed.keys()):
+        if len(listed) > MOST_ENTRIES or folds_there(path, kinds.get(place.device, ""), listed.keys()):
             return None
         there = [name for name in crowd.rules if name in listed]
         odd = points.intersection(there)
-        odd.update([name for name in there if listed[name].is_symlink()])
+        others = [name for name in there if not listed[name].is_file(follow_symlinks=False)]
+        odd.update([name for name in others if listed[name].is_symlink()])
         present = {name: listed[name].inode() for name in there if name not in odd}
-        directories = [name for name in present if listed[name].is_dir(follow_symlinks=False)]
+        directories = [name for name in others if name in present and listed[name].is_dir(follow_symlinks=False)]
     except OSError:
         return None
     made = Crowd(place, crowd.access, crowd.rules, present, frozenset(directories), stamp)

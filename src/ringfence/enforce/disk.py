@@ -219,10 +219,14 @@ def survey(
     wanted: dict[str, int] = {}
     for path, above, _, _ in asked:  # what is denied is told by its listing, without being held
         wanted[above or "/"] = wanted.get(above or "/", 0) + (Listing.WORTH if path in denied else 1)
+    missing = Kind.MISSING
     for path, above, _, name in asked:
         if path in places:
             continue
-        listing = _listing(above or "/", listings, ids, wanted) if name else None
+        listing = listings.get(above) or _listing(above or "/", listings, ids, wanted) if name else None
+        if listing is not None and listing.names is not None and name not in listing.names:  # most often
+            places[path] = Place(path, path, missing)
+            continue
         absent = listing.place(path, name) if listing else None
         if absent is None and listing is not None and path in denied:
             absent = listing.glance(path)

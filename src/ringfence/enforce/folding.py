@@ -25,13 +25,12 @@ _TRIED = 64  # names; of so many one has a letter
 def folding(paths: Iterable[str], mounts: Iterable[Mount]) -> dict[str, bool]:
     """Those of the directories that fold, or of which nobody can say; and whether the kernel knows all spellings of a
     name for one: only then does a mount on one of them lie on all."""
-    kinds = {mount.device: mount.kind for mount in mounts}
+    kinds = kinds_of(mounts)
     found = {}
     for path in dict.fromkeys(paths):
         try:
-            device = os.stat(path).st_dev
-            kind = kinds.get(f"{os.major(device)}:{os.minor(device)}", "")
-            if kind not in _NEVER and _folds(path, kind):
+            kind = kinds.get(os.stat(path).st_dev, "")
+            if folds_there(path, kind):
                 found[path] = kind in _FLAGGED or kind in _HELD
         except OSError as error:
             if error.errno not in _NOT_THERE:
@@ -39,11 +38,21 @@ def folding(paths: Iterable[str], mounts: Iterable[Mount]) -> dict[str, bool]:
     return found
 
 
-def _folds(path: str, kind: str) -> bool:
+def kinds_of(mounts: Iterable[Mount]) -> dict[int, str]:
+    """The types of the file systems, by their devices."""
+    numbers = [(mount.device.split(":"), mount.kind) for mount in mounts]
+    return {os.makedev(int(major), int(minor)): kind for (major, minor), kind in numbers}
+
+
+def folds_there(path: str, kind: str, names: Set[str] | None = None) -> bool:
+    """Whether a directory on a file system of this type folds; `names` are those in it, if they are known."""
+    if kind in _NEVER:
+        return False
     if kind in _FOLDING or kind in _FLAGGED:
         return kind in _FOLDING or is_flagged(path)
-    with os.scandir(path) as entries:
-        names = {entry.name for entry, _ in zip(entries, range(_TRIED), strict=False)}
+    if names is None:
+        with os.scandir(path) as entries:
+            names = {entry.name for entry, _ in zip(entries, range(_TRIED), strict=False)}
     return folds(path, names)
 
 

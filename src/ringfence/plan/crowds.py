@@ -41,7 +41,7 @@ Homed = Sequence[Held]
 
 def has_many(policy: Policy) -> bool:
     """Whether there is anything to fold, maybe."""
-    return sum(rule.origin is not BUILT_IN for rule in policy.rules) >= LEAST
+    return len([rule for rule in policy.rules if rule.origin is not BUILT_IN]) >= LEAST
 
 
 def can_fold(policy: Policy, host: Host) -> bool:
@@ -177,7 +177,10 @@ def _kept(homes: list[Held]) -> list[Held]:
 
 
 def _missing(crowd: Crowd) -> tuple[str, ...]:
-    return tuple([name for name in crowd.rules if name not in crowd.present]) if crowd.present else tuple(crowd.rules)
+    rules, present = crowd.rules, crowd.present
+    if len(present) in (0, len(rules)):
+        return () if present else tuple(rules)
+    return tuple([name for name in rules if name not in present])
 
 
 def private(found: Homed) -> tuple[Crowd, ...]:

@@ -120,7 +120,8 @@ def link_ways(policy: Policy, disk: Disk, found: list[Region], host: Host) -> li
 
 
 def ways(found: list[Region], host: Host, many: crowds.Homed) -> list[str]:
-    """The directories above what is held by its name: the disk says whether a name has other spellings there."""
+    """The directories above what is held by its name: the disk says whether a name has other spellings there. Those of
+    crowds were asked already."""
     if not has_view(host):
         return []  # Landlock holds objects
     tops = [
@@ -128,7 +129,7 @@ def ways(found: list[Region], host: Host, many: crowds.Homed) -> list[str]:
         for region, above in changes(found)
         if above is not None and region.state in (State.HIDDEN, State.READ)
     ]
-    tops += [f"{held.crowd.directory}/" for held in many]
+    tops += [held.crowd.directory for held in many]
     return sorted({above for top in tops for above in upwards(top.rpartition("/")[0] or "/")})
 
 

@@ -5,9 +5,23 @@ Pure. Each function gives a policy that asks for no more than the one it was giv
 
 import msgspec
 
-from ..model import BUILT_IN, GRANTED, SESSION_PREFIX, Access, Disk, Enactor, Host, Kind, Need, Policy, Rule, Verdict
+from ..model import (
+    BUILT_IN,
+    GRANTED,
+    SESSION_PREFIX,
+    Access,
+    Disk,
+    Enactor,
+    Host,
+    Kind,
+    Need,
+    Place,
+    Policy,
+    Rule,
+    Verdict,
+)
 from . import landlock, view
-from .regions import is_below
+from .regions import is_any_above, is_below
 from .session import session_rows
 
 LAYERS_KEPT = 10
@@ -104,6 +118,27 @@ def without_swayed(policy: Policy, disk: Disk) -> Policy:
     if not left_out:
         return policy
     return msgspec.structs.replace(policy, rules=tuple(rule for rule in policy.rules if rule not in left_out))
+
+
+def without_absent(policy: Policy, host: Host, disk: Disk) -> Policy:
+    """The policy without what is built in about places that are not there, and where nobody could make them: most of
+    it is, and a view says nothing of them. What may be asked about is told to the warden all the same."""
+    if not has_view(host) or policy.asking:
+        return policy
+    write, allow, deny, missing = Access.WRITE, Verdict.ALLOW, Verdict.DENY, Kind.MISSING
+    places = disk.places
+    opened = [rule.path for rule in policy.rules if rule.access is write and rule.verdict is allow and not rule.glob]
+    roots = {disk[path].path for path in (*opened, *PRIVATE)}
+
+    def is_absent(place: Place) -> bool:
+        return place.kind is missing and not (place.closed or place.links or is_any_above(place.path, roots))
+
+    kept = [
+        rule
+        for rule in policy.rules
+        if rule.verdict is not deny or rule.origin is not BUILT_IN or rule.glob or not is_absent(places[rule.path])
+    ]
+    return msgspec.structs.replace(policy, rules=tuple(kept))
 
 
 def is_closed_anyway(rule: Rule, disk: Disk) -> bool:
@@ -207,12 +242,15 @@ def with_git_insides(policy: Policy, worktrees: list[str] | None, modules: list[
     submodules, when there are any, commits can be made: they are protected one by one, and not all of them whole. What
     could not be looked at (None) is protected whole."""
     git = git_path(policy)
-    whole = next((rule for rule in policy.rules if rule.origin == BUILT_IN and rule.path == f"{git}/modules"), None)
-    if whole is None:  # path rules are switched off
-        return policy
     kept = [f"{git}/worktrees"] if worktrees is None else []
     kept += [f"{git}/worktrees/{name}/{file}" for name in worktrees or () for file in _WORKTREE]
     kept += [f"{module}/{file}" for module in modules or () for file in _MODULE]
+    if not kept:
+        return policy
+    named = f"{git}/modules"
+    whole = next((rule for rule in policy.rules if rule.path == named and rule.origin == BUILT_IN), None)
+    if whole is None:  # path rules are switched off
+        return policy
     rules = tuple(rule for rule in policy.rules if rule is not whole or not modules)
     added = tuple(msgspec.structs.replace(whole, path=path, why="git runs what it names") for path in kept)
     return msgspec.structs.replace(policy, rules=rules + added)
@@ -220,10 +258,9 @@ def with_git_insides(policy: Policy, worktrees: list[str] | None, modules: list[
 
 def with_git_programs(policy: Policy, paths: list[str]) -> Policy:
     """What git runs because its configuration says so is protected like the hooks."""
-    hooks = next(
-        (rule for rule in policy.rules if rule.origin == BUILT_IN and rule.path == f"{git_path(policy)}/hooks"), None
-    )
-    if hooks is None:  # path rules are switched off
+    named = f"{git_path(policy)}/hooks"
+    hooks = next((rule for rule in policy.rules if rule.path == named and rule.origin == BUILT_IN), None)
+    if hooks is None or not paths:  # path rules are switched off; or nothing is named
         return policy
     added = tuple(msgspec.structs.replace(hooks, path=path, why="the configuration of git names it") for path in paths)
     return msgspec.structs.replace(policy, rules=policy.rules + added)

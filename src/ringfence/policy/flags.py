@@ -1,6 +1,8 @@
 """What somebody said on the command line, or in a call, as a layer."""
 
 import enum
+from collections.abc import Iterable, Sequence
+from itertools import repeat
 
 import msgspec
 
@@ -52,7 +54,7 @@ def flags_layer(flags: Flags, base: Base) -> Layer:
     ):
         if are_plain(paths):
             origin = Origin(flag)
-            rules += plain_rules([(text, origin) for text in paths], access, verdict)
+            rules += plain_rules(paths, repeat(origin), access, verdict)
             continue
         for text in paths:
             try:
@@ -68,12 +70,12 @@ def flags_layer(flags: Flags, base: Base) -> Layer:
 
 
 def plain_rules(
-    entries: list[tuple[str, Origin]], access: Access, verdict: Verdict, always: bool = False
+    paths: Sequence[str], origins: Iterable[Origin], access: Access, verdict: Verdict, always: bool = False
 ) -> list[Rule]:
     """The rules of paths that stand for themselves."""
-    rules = [Rule(access, verdict, path, origin, always) for path, origin in entries]
+    rules = [Rule(access, verdict, path, origin, always) for path, origin in zip(paths, origins, strict=False)]
     if access is Access.WRITE and verdict is Verdict.ALLOW:
-        rules += [Rule(Access.READ, verdict, path, origin, implied=True) for path, origin in entries]
+        rules += [Rule(Access.READ, verdict, rule.path, rule.origin, implied=True) for rule in rules]
     return rules
 
 

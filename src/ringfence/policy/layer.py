@@ -194,7 +194,7 @@ def _rules(
     if switches["filesystem.allowGitConfig"] is not None:
         lifted = f"{workspace}/.git/config"
         rules = [rule for rule in rules if rule.path != lifted or rule.origin != BUILT_IN]
-    count = sum(not rule.implied for rule in rules)
+    count = len([rule for rule in rules if not rule.implied])
     if count > MAX_RULES:
         raise PolicyError("policy", f"{count} rules about paths", f"join some: at most {MAX_RULES} are enforced")
     return settled(tuple(rules))

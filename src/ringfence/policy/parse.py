@@ -143,8 +143,9 @@ class _Reader:
 
     def read_paths(self, entries: object, access: Access, verdict: Verdict, always: bool) -> None:
         assert isinstance(entries, tuple)
-        if len(entries) <= MAX_RULES and are_plain(tuple([text for text, _, _ in entries])):
-            self.rules += plain_rules([(text, at.origin) for text, _, at in entries], access, verdict, always)
+        texts = tuple([text for text, _, _ in entries])
+        if len(entries) <= MAX_RULES and are_plain(texts):
+            self.rules += plain_rules(texts, [at.origin for _, _, at in entries], access, verdict, always)
             return
         for text, literal, at in entries:
             self.add(text, at, access, verdict, always=always, literal=literal)
