@@ -40,17 +40,17 @@ def _holes(found: list[Region], holds: Holds) -> dict[str, list[str]]:
     begun: dict[str, list[str]] = {}
     stack: list[tuple[str, bool]] = []
     for region in found:
-        if region.place.kind is Kind.MISSING and holds(region.state):
+        here, now = region.place.path, holds(region.state)
+        if now and region.place.kind is Kind.MISSING:
             continue
-        while stack and not is_below(region.path, stack[-1][0]):
+        while stack and not is_below(here, stack[-1][0]):
             stack.pop()
         before = bool(stack) and stack[-1][1]
-        now = holds(region.state)
         if now and not before:
-            begun[region.path] = []
+            begun[here] = []
         elif before and not now:
-            begun[next(path for path, held in reversed(stack) if path in begun)].append(region.path)
-        stack.append((region.path, now))
+            begun[next(path for path, held in reversed(stack) if path in begun)].append(here)
+        stack.append((here, now))
     return begun
 
 

@@ -83,6 +83,8 @@ def in_place_of_mounts(policy: Policy, disk: Disk, found: list[Region]) -> list[
     changed = changes(found)
     granted = [region.path for region, _ in changed if region.state is State.WRITE]
     closed = [region.path for region, above in changed if above is not None and above.state is State.WRITE]
+    if len(granted) + len(closed) > MOST:
+        return []
     kept = {rule.path for rule in policy.rules if rule.origin == SECOND_WAY}
     kept.update(path for path in _held_by_name(policy, disk) if any(is_below(path, top) for top in granted))
     rows = [(path, PASSES, "may be changed") for path in granted]
