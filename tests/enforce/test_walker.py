@@ -4,6 +4,8 @@ import os
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ringfence.enforce import walker
 from ringfence.enforce.walker import Found
@@ -93,3 +95,21 @@ def test_a_match_becomes_a_rule_of_the_same_origin(tree: Path) -> None:
     policy = with_matches(asked._policy, {asked.patterns[0]: [f"{tree}/a/k.pem"]})
 
     assert policy.rules[-1] == Rule(Access.READ, Verdict.DENY, f"{tree}/a/k.pem", HERE, pattern=f"{tree}/*/*.pem")
+
+
+PIECES = st.sampled_from(("a", "b", ".", "*", "?", "[ab]", "[!a]", "[.]", "ab"))
+PATTERNS = st.lists(st.lists(PIECES, min_size=1, max_size=4).map("".join) | st.just("**"), min_size=1, max_size=3)
+
+
+@given(st.lists(PATTERNS, min_size=1, max_size=3), st.lists(st.text("ab.c", min_size=1, max_size=5), max_size=4))
+def test_names_that_are_told_at_a_glance_are_told_rightly(patterns: list[list[str]], names: list[str]) -> None:
+    """Every other name goes through the patterns part by part."""
+    asked = search(Path("/w"), *map("/".join, patterns))
+    for _, start in asked.starts():
+        state = start
+        for name in names:
+            below, matches = asked.step(state, name)
+            assert (below, matches) == asked._moved(state, name)
+            if below is None:
+                break
+            state = below

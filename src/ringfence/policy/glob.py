@@ -192,6 +192,14 @@ def matches_name(part: Part, name: str) -> bool:
     return all(rest == _STAR for rest in part[token:])
 
 
+def signs_of(part: Part) -> tuple[str, str, str]:
+    """What every name ends with that a part matches, what it begins with, and what it has somewhere."""
+    if part is None or isinstance(part, str):
+        return part or "", part or "", part or ""
+    runs = "".join(token if isinstance(token, str) and token != _STAR else "/" for token in part).split("/")
+    return runs[-1], runs[0], max(runs, key=len)
+
+
 def deepest_match(parts: tuple[Part, ...], names: list[str]) -> int:
     """How many of the names the longest matching beginning has, or -1: a pattern speaks for all below a match."""
     deepest = -1

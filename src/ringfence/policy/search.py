@@ -10,9 +10,11 @@ import msgspec
 
 from ..model import BUILT_IN, Access, Policy, Rule, Verdict
 from .defaults import DEVICES, PRIVATE
-from .glob import Part, advance, begin, compile_parts
+from .glob import Part, advance, begin, compile_parts, signs_of
 
 State = tuple[tuple[int, frozenset[int]], ...]  # for each pattern that can still match: its number and its states
+Answer = tuple[State | None, tuple[int, ...]]
+Others = tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...], Answer]
 
 
 class Search:
@@ -21,7 +23,8 @@ class Search:
     def __init__(self, policy: Policy) -> None:
         self.patterns = tuple(dict.fromkeys(rule.path for rule in policy.rules if rule.glob))
         self._parts = tuple(compile_parts(pattern) for pattern in self.patterns)
-        self._known: dict[tuple[State, str], tuple[State | None, tuple[int, ...]]] = {}
+        self._known: dict[tuple[State, str], Answer] = {}
+        self._others: dict[State, Others] = {}
         self._policy = policy
 
     def starts(self) -> list[tuple[str, State]]:
@@ -53,15 +56,36 @@ class Search:
         )
         return not denies or any(place == above or _is_inside(place, above) for above in writable)
 
-    def step(self, state: State, name: str) -> tuple[State | None, tuple[int, ...]]:
+    def step(self, state: State, name: str) -> Answer:
         """What can still match below a name, and which patterns match it."""
+        ends, begins, insides, other = self._others.get(state) or self._look_ahead(state)
+        if not name.endswith(ends) and not name.startswith(begins):
+            for text in insides:
+                if text in name:
+                    break
+            else:  # most names
+                return other
         known = self._known.get((state, name))
         if known is None:
-            moved = tuple((number, advance(self._parts[number], states, name)) for number, states in state)
-            below = tuple((number, states) for number, states in moved if states)
-            matches = tuple(number for number, states in below if len(self._parts[number]) in states)
-            known = self._known[state, name] = (tuple(filter(self._goes_on, below)) or None, matches)
+            known = self._known[state, name] = self._moved(state, name)
         return known
+
+    def _moved(self, state: State, name: str) -> Answer:
+        moved = tuple((number, advance(self._parts[number], states, name)) for number, states in state)
+        below = tuple((number, states) for number, states in moved if states)
+        matches = tuple(number for number, states in below if len(self._parts[number]) in states)
+        return tuple(filter(self._goes_on, below)) or None, matches
+
+    def _look_ahead(self, state: State) -> Others:
+        """What the names end with that a part of a pattern may match here, or begin with, or have inside; and the
+        answer for all others."""
+        parts = [self._parts[number][at] for number, states in state for at in states if at < len(self._parts[number])]
+        signs = [signs_of(part) for part in parts if part is not None]
+        ends = tuple({end for end, begin, inside in signs if end or not inside})  # nothing is the end of every name
+        begins = tuple({begin for end, begin, _ in signs if begin and not end})
+        insides = tuple({inside for end, begin, inside in signs if inside and not begin and not end})
+        found = self._others[state] = ends, begins, insides, self._moved(state, "/")  # which is no name
+        return found
 
     def _goes_on(self, one: tuple[int, frozenset[int]]) -> bool:
         number, states = one
