@@ -199,6 +199,8 @@ def curl(walk: Walk, call: Call) -> None:
     addresses = [*call.operands, *call.values("--url")]
     if any(option.startswith("--expand-") for option, _ in call.options):
         walk.doubt("curl is told an option that expands")
+    if any(re.search(r"#\d", value.text) for value in call.values("-o", "--output", "--output-dir")):
+        walk.doubt("curl puts a piece of the address into the name of its file")
     if call.has("-T", "--upload-file") and not all(re.match(r"https?://", field.text) for field in addresses):
         walk.doubt("curl uploads to what may be a file")
 

@@ -169,6 +169,9 @@ def told_by_the_line(walk: Walk, call: Call, fields: list[Field]) -> None:
 
 def nothing_elsewhere(walk: Walk, call: Call, fields: list[Field]) -> None:
     """A tool of the project is asked about when its arguments point out of the worktree, or its rules are new."""
+    from .told import told  # it needs this module in turn
+
+    told(walk, call, fields)
     new = [
         finding.path for finding in walk.findings.values() if finding.access == "write" and _RULES.search(finding.path)
     ]

@@ -117,6 +117,8 @@ def handler_of(name: str) -> tuple[bool, Callable[[Walk, Call], None]]:
         from . import languages as room  # type: ignore[no-redef]
     elif home == "others":
         from . import others as room  # type: ignore[no-redef]
+    elif home == "told":
+        from . import told as room  # type: ignore[no-redef]
     else:
         from . import acts as room  # type: ignore[no-redef]
     return name in room.RAW, (room.RAW if name in room.RAW else room.HANDLERS)[name]
@@ -124,6 +126,7 @@ def handler_of(name: str) -> tuple[bool, Callable[[Walk, Call], None]]:
 
 _HOMES = {
     "git": "git",
+    **dict.fromkeys(("xxd", "cache"), "told"),
     **dict.fromkeys(("sed", "awk", "sqlite", "find"), "languages"),
     **dict.fromkeys("env xargs shell python interpreter pip unknown after after1 lock watch sudo".split(), "others"),
     **dict.fromkeys("make cmake npm installing pytest cargo go uv coverage".split(), "others"),

@@ -105,11 +105,21 @@ def git(walk: Walk, call: Call) -> None:
     special = _SPECIAL.get(name.text)
     if special is not None:
         special(walk, found)
-    if name.text in _CHANGES and name.text not in ("init", "clone"):
+    if (name.text in _CHANGES and name.text not in ("init", "clone")) or _changes_too(name.text, words):
         in_repository(walk, found)
     if name.text in _LINKS:
         for place in found.shell.places:
             walk.checked_out.append(walk.stand(place)) if name.text != "stash" else None
+
+
+def _changes_too(name: str, words: list[Field]) -> bool:
+    """Subcommands that mostly read."""
+    texts = [word.text for word in words]
+    return (
+        (name == "fsck" and any(text.startswith("--los") for text in texts))
+        or (name == "reflog" and bool({"expire", "delete", "drop"}.intersection(texts)))
+        or (name == "symbolic-ref" and (len(texts) > 1 or "-d" in texts))
+    )
 
 
 def common(walk: Walk, call: Call, words: list[Field]) -> None:
@@ -279,7 +289,7 @@ _PLAIN = frozenset("status update init ls-files summary start good bad new old s
 def push(walk: Walk, call: Call) -> None:
     """A repository that is named by its path is written there."""
     for field in operands(call, ["-o", "--push-option"])[:1]:
-        if not field.known or re.match(r"[./~]|file:", field.text):
+        if not field.known or re.match(r"[./~]|file:|[^:]*/", field.text):
             walk.writes(Field(field.text.removeprefix("file://"), field.known, field.raw), call.shell)
 
 
@@ -287,7 +297,7 @@ def remote(walk: Walk, call: Call) -> None:
     """A repository that is named by its path would be written by the next push."""
     for field in operands(call, "-t -m".split())[2:]:
         path = field.text.removeprefix("file://")
-        if not field.known or (re.match(r"[./~]", path) and walk.leads_outside(path, call.shell)):
+        if not field.known or (re.match(r"[./~]|[^:]*/", path) and walk.leads_outside(path, call.shell)):
             walk.doubt(f"git remote is told {field.shown!r}, which is outside the worktree")
 
 

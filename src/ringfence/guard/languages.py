@@ -205,7 +205,8 @@ def _filled(field: Field, start: Field) -> Field:
 
 
 _SQL_WRITES = lazy(
-    r"attach|into\s*['\"]|vacuum\b[^;]*\binto|writefile|load_extension|edit\s*\(|readfile|fts\w*_|^\s*\.|\n\s*\.|zipfile",
+    r"attach|into\s*['\"]|vacuum\b[^;]*\binto|writefile|load_extension|edit\s*\(|readfile|fts\w*_|^\s*\.|\n\s*\.|zipfile"
+    r"|_store_directory",
     re.IGNORECASE,
 )
 

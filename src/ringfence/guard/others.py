@@ -6,7 +6,7 @@ import sys
 
 from .arguments import Call, apply_options, apply_role, nothing_elsewhere, sorted_arguments, told_by_the_line
 from .patterns import lazy
-from .programs import Row
+from .programs import ROWS, Row
 from .reach import Walk
 from .state import Field, Shell
 from .variables import concern
@@ -282,8 +282,8 @@ def module(walk: Walk, call: Call, name: str, words: list[Field]) -> None:
     made = {posixpath.basename(one.path) for one in walk.findings.values() if one.access == "write"}
     if any(text.removesuffix(".py") in (*sys.stdlib_module_names, name.partition(".")[0]) for text in made):
         walk.doubt(f"the module {name} may import what this line has written itself")
-    if name in ("pip", "uv", "pytest", "coverage"):
-        walk.call([Field(name), *words], outside(call.shell))
+    if name in ("pip", "uv") or (name in _MODULES and name.replace("_", "-") in ROWS):
+        walk.call([Field(name.replace("_", "-")), *words], outside(call.shell))
     elif name in ("venv", "virtualenv"):
         for field in words:
             if not field.known or not field.text.startswith("-"):
@@ -336,11 +336,14 @@ def make(walk: Walk, call: Call) -> None:
     for field in call.operands:
         name, equals, value = field.text.partition("=")
         odd = re.match(r"\.?SHELL|MAKE", name) or name.rstrip().endswith("!")
-        if equals and field.known and (odd or "$" in value or "`" in value):
+        if equals and field.known and (odd or re.search(r"[$`;|&<>\n]", value)):
             walk.doubt(f"make is told {field.shown!r}, which may run a command")
+        if equals and field.known:
+            concern(walk, name.rstrip(":+?"), value, call.shell)  # its rules have it in their environment
         if name in ("install", "uninstall") and not equals:
             walk.doubt("make install writes where the project says")
-    if call.stdin is not None or any(field.text == "-" for field in call.values("-f", "--file", "--makefile")):
+    rules = call.values("-f", "--file", "--makefile")
+    if call.stdin is not None or any(re.match(r"-|/dev/|/proc/", field.text) for field in rules):
         walk.doubt("make takes its rules from its input")
 
 
@@ -359,8 +362,11 @@ def npm(walk: Walk, call: Call) -> None:
     words = [field.text for field in call.operands if field.known]
     if call.has("-g", "--global", "--location") or (words and words[0] in _NPM_OUTSIDE):
         walk.doubt(f"{call.name} changes what lies outside the project")
-    if words and words[0] in ("exec", "x", "dlx", "node", "create", "init", "explore"):
+    runs = {"exec", "x", "dlx", "node", "create", "init", "explore"}
+    if words and (words[0] in runs or (words[0].startswith("workspace") and runs.intersection(words))):
         walk.doubt(f"{call.name} {words[0]} runs what it is told")
+    if words[:1] == ["pkg"] and words[1:2] != ["get"]:
+        walk.doubt(f"{call.name} pkg changes what the project runs")
 
 
 _OUTSIDE = {
@@ -393,6 +399,10 @@ def go(walk: Walk, call: Call) -> None:
     words = [field.text for field in call.operands if field.known]
     if words and (words[0] in ("install", "get", "telemetry") or (words[0] in ("env", "clean") and call.options)):
         walk.doubt("go changes what lies outside the project")
+    if words[:1] == ["run"] and any("@" in word for word in words[1:]):
+        walk.doubt("go runs what it fetches")
+    if words[:1] == ["tool"] and words[1:2] not in (["cover"], ["nm"], ["objdump"], ["vet"], ["test2json"], ["pprof"]):
+        walk.doubt("what a tool of go does is not known")
 
 
 _PIP_READS = frozenset("list show freeze check help debug index inspect".split())
@@ -418,8 +428,9 @@ def uv(walk: Walk, call: Call) -> None:
 
 
 def coverage(walk: Walk, call: Call) -> None:
-    if [field.text for field in call.operands[:1]] == ["run"] and not call.has("-m"):
-        walk.doubt("coverage runs a file, and what that does is not known")
+    modules = [value.text for value in call.values("-m") if value.known]
+    if [field.text for field in call.operands[:1]] == ["run"] and not set(modules) & _MODULES:
+        walk.doubt("coverage runs a file or a module, and what that does is not known")
 
 
 def unknown(walk: Walk, call: Call) -> None:

@@ -28,7 +28,7 @@ cal
 tput clear who w last sync true false echo hostid logname pathchk lsmod pkill killall hostname sw_vers banner
 """
 TOOLS = """
-gmake ninja ctest bazel gradle mvn ant sbt lein rake rspec tox nox mypy ruff black isort flake8 pylint pyright bandit
+ninja ctest bazel gradle mvn ant sbt lein rake rspec tox nox mypy ruff black isort flake8 pylint pyright bandit
 autopep8 yapf pyflakes pycodestyle vulture rustc rustfmt gofmt goimports golangci-lint staticcheck tsc eslint prettier
 jest vitest mocha ava webpack vite rollup esbuild next ng turbo nx lerna playwright cypress tailwindcss svelte-check
 biome swc stylelint ld as ar ranlib strip javac jar kotlinc scalac dotnet swiftc phpunit mix rebar3 cabal dune flutter
@@ -37,6 +37,22 @@ xo standard tslint babel parcel gulp grunt pre-commit clang-format clang-tidy cp
 knip depcheck pyre pytype ty basedpyright djlint
 """
 _C = "-o:w -MF:w -MT:n -MQ:n -I:n -L:n -l:n -D:n -U:n -x:n -include:r -isystem:n -Xlinker:n -B:q -wrapper:q -specs:q"
+
+_SQUEEZES = (
+    "-0123456789cdefhkKlLmnNqQrstvVz -S:n -o:w --suffix=n --stdout --to-stdout "
+    "--keep --force --decompress --uncompress --compress --list --test --verbose --quiet --best --fast? --no-name "
+    "--name --recursive --rm --threads=n --ultra --long? --extreme --format=n --check=n --no-progress --rsyncable "
+    "--help !squeeze"
+)
+# Which take their values as words of their own, and which only in the same word, so that the next one is a file.
+_SQUEEZERS = (
+    ("gzip gunzip", "-b:n"),
+    ("bzip2 bunzip2", ""),
+    ("xz unxz lzma", "-T:n -M:n"),
+    ("zstd unzstd", "-T? -b? -B? -M? -D:r"),
+    ("lz4", "-T? -b? -B?"),
+    ("pigz", "-MT -b:n -p:n"),
+)
 
 ROWS: dict[str, str] = {
     **dict.fromkeys(READERS.split(), "+ @r"),
@@ -87,15 +103,16 @@ ROWS: dict[str, str] = {
     "uniq": "-cdDiuz -f:n -s:n -w:n --count --repeated --all-repeated? --unique --ignore-case --skip-fields=n "
     "--skip-chars=n --check-chars=n --group? --zero-terminated @rw",
     "shuf": "-erz -i:n -n:n -o:w --output=w --echo --input-range=n --head-count=n --random-source=r --repeat @r",
-    "xxd": "-abCdeEipPrRu -c:n -g:n -l:n -n:n -o:n -s:n @rw",
+    "xxd": "!xxd",
     "lsof": "-D:q + @r",
     "date": "-s:q --set=q + @n",
+    "arch": "+ @q",  # macOS runs what follows
     "hostname": "-F:q --file=q -b:q + @q",
     "tree": "-o:w -R:q + @r",
     "base64": "-o:w + @r",  # as macOS has it
     "less": "-o:w -O:w --log-file=w --LOG-FILE=w -k:q -t:q -T:q --lesskey-file=q --lesskey-src=q --tag=q --cmd=q + @r "
     "!less",
-    "bat": "--pager=q --config-file=q --target=q + @r",
+    "bat": "--pager=q --config-file=q --target=q + @r !cache",
     "file": "-bcdDehiIkLlNnpPrsSvzZ0 -f:r -F:n -m:r -e:n -P:n --brief --mime --mime-type --mime-encoding @r",
     "nm": "-aABCDgnoprSsuPVz --plugin=q -f:n -t:n --demangle? --dynamic --extern-only --defined-only @r",
     "sed": "-nErsuz -e:n -f:q -i? -l:n --expression=n --file=q --in-place? --quiet --silent --regexp-extended "
@@ -116,7 +133,7 @@ ROWS: dict[str, str] = {
     "--regexp=n "
     "--file=r --max-count=n --max-depth=n --context=n --iglob=n --sort=n --color=n --colors=n + @nr",
     "ag": "--pager=q + @nr",
-    "ack": "--pager=q --ackrc=q + @nr",
+    "ack": "--pager=q --ackrc=q --output=q + @nr",  # an output is code to the older ones
     # archives
     "tar": "!tar",
     "bsdtar": "!tar",
@@ -124,13 +141,7 @@ ROWS: dict[str, str] = {
     "zip": "-0123456789AcdDefFgjJklmoqrRSTuvwXyzZ@ -b:w -TT:q -lf:w -t:n -n:n -x:n -i:n -P:n -s:n -O:w --out=w "
     "--recurse-paths --quiet --verbose --junk-paths --symlinks --update --freshen --delete --exclude=n --include=n "
     "--no-extra --no-dir-entries --grow --move --test @wr !zip",
-    **dict.fromkeys(
-        "gzip gunzip bzip2 bunzip2 xz unxz zstd unzstd lz4 lzma pigz".split(),
-        "-0123456789cdefhkKlLmnNqQrstvVz -S:n -o:w -T:n -b:n -B:n -M:n -p:n -D:r --suffix=n --stdout --to-stdout "
-        "--keep --force --decompress --uncompress --compress --list --test --verbose --quiet --best --fast? --no-name "
-        "--name --recursive --rm --threads=n --ultra --long? --extreme --format=n --check=n --no-progress --rsyncable "
-        "--help !squeeze",
-    ),
+    **{name: f"{values} {_SQUEEZES}" for names, values in _SQUEEZERS for name in names.split()},
     "rsync": "-e:q --rsh=q --rsync-path=q -T:w --temp-dir=w --backup-dir=w --log-file=w --write-batch=w "
     "--only-write-batch=w --partial-dir=w --files-from=q --exclude=n --include=n --exclude-from=r --include-from=r "
     "--filter=n -f:n -B:n --bwlimit=n --timeout=n --chmod=n --chown=n --max-size=n --suffix=n --link-dest=x "
@@ -180,7 +191,10 @@ ROWS: dict[str, str] = {
         "!interpreter",
     ),
     # tools of a project
-    "make": "~ -C:d --directory=d -f:r --file=r --makefile=r -E:q --eval=q -j? -l? -I:n -o:n -W:n !make",
+    **dict.fromkeys(
+        ("make", "gmake"),
+        "~ -C:d --directory=d -f:r --file=r --makefile=r -E:q --eval=q -j? -l? -I:n -o:n -W:n !make",
+    ),
     "cmake": "~ -B:w -S:r -P:q -C:r -D:n -G:n -U:n -T:n -A:n -E:n --build=d --install=w --prefix=w --preset=n !cmake",
     "meson": "~ -C:d --wrap-mode=n",
     "npm": "~ -C:d --prefix=d --cache=w --userconfig=q --globalconfig=q --script-shell=q -c:q --call=q -w:n !npm",
@@ -195,7 +209,7 @@ ROWS: dict[str, str] = {
     "-overlay:q !go",
     "npx": "^ ~ -y --yes --no --no-install --quiet -q -p:q --package=q -c:q --call=q !after",
     **dict.fromkeys(("poetry", "pipenv", "hatch", "pdm", "rye"), "~ -C:d --directory=d --project=d !uv"),
-    "coverage": "~ --rcfile=r --data-file=w -o:w -d:w !coverage",
+    "coverage": "~ --rcfile=r --data-file=w -o:w -d:w -m:n !coverage",
     **dict.fromkeys(("nyc", "c8"), "^ ~ !after"),
     **dict.fromkeys(("pip", "pip3", "pipx"), "!pip"),
     "uv": "~ --directory=d --project=d --cache-dir=w -o:w --output-file=w --target=w --prefix=w !uv",
