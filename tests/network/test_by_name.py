@@ -558,3 +558,30 @@ print(sets[0].poll(0.1), sets[1].poll(0.1))
     assert said.splitlines() == [
         "True", "[(True, 4)]", "[(True, 5)] [(True, 1)] b'hello'", "[(True, 4)]", "[] []",
     ]  # fmt: skip
+
+
+SOURCE_ROUTES = """
+hop = socket.inet_aton("127.0.0.66")
+routing = bytes((0, 4, 4, 1, 1, 0, 0, 0)) + bytes(16) + socket.inet_pton(socket.AF_INET6, "fd00::66")  # by segments
+message = struct.pack("NiI", 16 + len(routing), 41, 57) + routing
+SETTINGS = ((0, 4, bytes((1, 131, 7, 4)) + hop), (0, 4, bytes((1, 137, 7, 4)) + hop))
+SETTINGS_6 = ((41, 57, routing), (41, 6, message))
+def all_of(sock, settings):
+    return [attempt(lambda: sock.setsockopt(*one)) or "done" for one in settings]
+sock = socket.socket()
+sock.connect(("good.test", PORT))
+with socket.socket(socket.AF_INET6) as other:
+    print(*all_of(sock, SETTINGS), *all_of(other, SETTINGS_6))
+"""
+
+
+def test_a_source_route_leads_no_socket_to_another_host(world: World, echo: Echo) -> None:
+    """Without any right: what is written to a connected socket then goes to the hop, as it was seen on a wire."""
+    program = SOURCE_ROUTES.replace("PORT", str(echo.port))
+    bare = [PYTHON, "-I", "-S", "-c", PREAMBLE + program.replace("good.test", "127.0.0.1")]
+
+    done = subprocess.run(bare, capture_output=True, text=True, check=True)
+    assert done.stdout.split()[:2] == ["done"] * 2, done.stdout  # not every kernel knows segments
+
+    said = world.python(program, "good.test", f"127.0.0.1:{echo.port}")
+    assert said.split() == ["ENOPROTOOPT"] * 4

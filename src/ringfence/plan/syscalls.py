@@ -235,6 +235,8 @@ _OVER_TCP = (_INET, _type(_STREAM, text="it is a stream"), _protocol(0, _TCP, te
 # EOPNOTSUPP and ENOPROTOOPT are what a kernel answers that has it switched off.
 _FAST_OPEN = "fast open sends to an address that no connect() was judged for"
 _FAST_OPEN_FLAG = 0x20000000
+# Tried: without any right, and with a socket that is connected to another.
+_ROUTED = "a source route sends what is written to a host that nobody judged, by a socket that is connected to one"
 FAST_OPEN = (
     _row("sendmsg", Answer.EOPNOTSUPP, _FAST_OPEN, AnyBit(2, _FAST_OPEN_FLAG, "it has MSG_FASTOPEN")),
     _row("sendto sendmmsg", Answer.EOPNOTSUPP, _FAST_OPEN, AnyBit(3, _FAST_OPEN_FLAG, "it has MSG_FASTOPEN")),
@@ -244,6 +246,20 @@ FAST_OPEN = (
         "fast open needs no connect(), and TCP_ULP turns a TCP socket into SMC, which Landlock's port rules do not see",
         OneOf(1, (_TCP,), "the level is TCP"),
         OneOf(2, (23, 30, 31), "it is TCP_FASTOPEN, TCP_FASTOPEN_CONNECT or TCP_ULP"),
+    ),
+    _row(
+        "setsockopt",
+        Answer.ENOPROTOOPT,
+        _ROUTED,
+        OneOf(1, (0,), "the level is IP"),
+        OneOf(2, (4,), "it is IP_OPTIONS"),
+    ),
+    _row(
+        "setsockopt",
+        Answer.ENOPROTOOPT,
+        _ROUTED,
+        OneOf(1, (41,), "the level is IPv6"),
+        OneOf(2, (6, 57), "it is IPV6_2292PKTOPTIONS or IPV6_RTHDR"),
     ),
 )
 
