@@ -285,6 +285,24 @@ def test_tls_for_another_server_than_the_tunnel_is_for_goes_no_further(
     assert answer.startswith(b"\x16" if passes else b"\x15")
 
 
+@pytest.mark.parametrize(
+    ("before", "passes"),
+    [(b"\x15\3\1\0\2\1\x5a", False), (b"\x14\3\3\0\1\1", False), (b"\x16\3\1\0\0", False), (b"\x15\0\0\0", True)],
+)
+def test_tls_that_does_not_begin_with_its_hello_goes_no_further(
+    serve: Serve, echo: Echo, before: bytes, passes: bool
+) -> None:
+    """Go's servers pass over an alert that comes first, and read the name behind it."""
+    run = serve(allowing(f"localhost:{echo.port}"), "http")
+    with tunnel(run, f"localhost:{echo.port}") as sock:
+        for byte in before:
+            sock.sendall(bytes((byte,)))
+        sock.sendall(hello_for("evil.test"))
+        sock.recv(65536) if passes else everything(sock)
+
+    assert (b"".join(echo.heard) != b"") is passes
+
+
 def test_hosts_need_not_match_when_the_policy_says_so(serve: Serve, echo: Echo) -> None:
     run = serve(allowing(f"localhost:{echo.port}", match_hosts=False), "http")
     with tunnel(run, f"localhost:{echo.port}") as sock:

@@ -2,6 +2,7 @@
 
 MOST = 1 << 14
 _MOST_RECORDS = 64  # of a byte each they would be read again and again
+_RECORDS = range(20, 25)
 _HANDSHAKE, _CLIENT_HELLO, _SERVER_NAME = 22, 1, 0
 # A fatal alert, unrecognized_name: what a client expects when its server name is refused.
 ALERT = bytes((21, 3, 3, 0, 2, 2, 112))
@@ -12,7 +13,8 @@ class NotHello(ValueError):
 
 
 def is_tls(data: bytes | bytearray) -> bool:
-    return bool(data) and data[0] == _HANDSHAKE
+    """Whether it is TLS, or may be: some servers pass over an alert before the handshake, and so would we."""
+    return bool(data) and (data[0] == _HANDSHAKE or (data[0] in _RECORDS and data[1:2] in (b"", b"\3")))
 
 
 def server_name(data: bytes) -> str | None:
