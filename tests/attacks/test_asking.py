@@ -146,7 +146,7 @@ def test_the_verb_refuses_inside(place: Place) -> None:
 def test_what_was_granted_to_be_read_is_only_read(place: Place) -> None:
     """A descriptor from outside stands on the host's own mount, where neither the view nor a mask reaches."""
     program = """
-import errno, os
+import errno, fcntl, os
 fd = os.open("../home/data/one", os.O_RDONLY)
 own = f"/proc/self/fd/{fd}"
 def attempt(name, call):
@@ -167,6 +167,8 @@ attempt("an attribute", lambda: os.setxattr(fd, "user.a", b"b"))
 attempt("an attribute by its path", lambda: os.setxattr(own, "user.a", b"b"))
 attempt("owner", lambda: os.fchown(fd, os.getuid(), os.getgid()))
 attempt("a second name", lambda: os.link(own, "named", follow_symlinks=True))
+attempt("flags", lambda: fcntl.ioctl(fd, 0x40086602, b"\\x40" + bytes(7)))
+attempt("flags of another kind", lambda: fcntl.ioctl(fd, 0x401C5820, b"\\x40" + bytes(27)))
 print(os.read(fd, 9))
 """
     file = place.home / "data" / "one"

@@ -102,6 +102,7 @@ SECRETS = rows("""
     .netrc                               passwords for hosts
     .authinfo                            passwords for hosts
     .authinfo.gpg                        passwords for hosts
+    .subversion/auth                     passwords for hosts
     .git-credentials                     git passwords
     .config/git/credentials              git passwords
     .cache/git/credential                git's credential socket
@@ -125,6 +126,8 @@ SECRETS = rows("""
     .config/heroku                       cloud keys
     .config/netlify                      cloud keys
     .local/share/com.vercel.cli          cloud keys
+    .vercel                              cloud keys
+    .netlify                             cloud keys
     .railway                             cloud keys
     .oci                                 cloud keys
     .aliyun                              cloud keys
@@ -188,6 +191,7 @@ SECRETS = rows("""
     .ivy2/.credentials                   Ivy passwords
     .sbt/.credentials                    sbt passwords
     .sbt/credentials                     sbt passwords
+    .sbt/1.0/credentials.sbt             sbt passwords
     .nuget/NuGet                         NuGet passwords
     .config/NuGet                        NuGet passwords
     .dotnet/corefx/cryptography          private keys
@@ -257,6 +261,7 @@ SECRETS = rows("""
     .openai                              agent credentials
     .config/openai                       agent credentials
     .config/anthropic                    agent credentials
+    .anthropic                           agent credentials
     .aider.conf.yml                      agent credentials
     .mozilla                             browser
     .config/google-chrome                browser
@@ -283,6 +288,7 @@ SECRETS = rows("""
     .muttrc                              mail
     .mutt                                mail
     .msmtprc                             mail
+    .config/msmtp                        mail
     .fetchmailrc                         mail
     .mbsyncrc                            mail
     .offlineimaprc                       mail
@@ -304,6 +310,8 @@ SECRETS = rows("""
     .Xauthority                          display cookie
     .ICEauthority                        session cookie
     .rhosts                              who may log in
+    .erlang.cookie                       who may command Erlang's nodes
+    .local/share/jupyter/runtime         tokens of notebooks
     .krb5                                Kerberos keys
     .k5login                             who may log in
     .config/syncthing                    private keys
@@ -316,6 +324,7 @@ SECRETS = rows("""
     .wgetrc                              passwords for hosts
     .env                                 secrets of a shell
     .envrc                               secrets of a shell
+    .config/fish/fish_variables          secrets of a shell
     .secrets                             secrets by name
     .bash_history                        history
     .zsh_history                         history
@@ -329,6 +338,7 @@ SECRETS = rows("""
     .local/state/bash                    history
     .local/state/zsh                     history
     .python_history                      history
+    .ipython/profile_default/history.sqlite history
     .node_repl_history                   history
     .irb_history                         history
     .pry_history                         history
