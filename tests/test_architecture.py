@@ -64,7 +64,7 @@ ARROWS = (
     | {"spawner": ROOMS, "steward": ROOMS | {"carry", "errands"}}  # a tenant's: root's half, its own
     | {"carry": ROOMS | {"start", "session", "steward"}}
     | {"errands": ROOMS | {"session", "record", "approvals"}}
-    | {"entrances": VALUES, "_doorstep": set(), "underway": set()}
+    | {"entrances": VALUES, "_doorstep": {"_finder"}, "_finder": set(), "underway": set()}
 )
 ARROWS["cli"] |= {"spawner", "service", "_doorstep"}  # it starts two, and a hook steps over it later
 

@@ -141,5 +141,8 @@ if IS_PROGRAM:
     except FileNotFoundError:  # removed under us; then nothing can be imported from it
         _cwd = "/nonexistent"
     sys.path[:] = clean(sys.path, os.environ.get("PYTHONPATH", ""), _cwd, _own)
+    from . import _finder
+
+    _finder.install()
     if sys.argv[1:2] != ["hook"]:  # a hook may do without msgspec, and calls this where it does not
         before_msgspec()
