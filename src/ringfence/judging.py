@@ -28,12 +28,7 @@ def bounds_of(
     """The bounds of a worktree: under a policy, or by the rule of the worktree alone."""
     look = resolve or follow
     root = look(root)
-    seen = dict[str, str]()  # the policy's hundreds of paths have few directories between them
-    judged = (
-        plain_policy(root)
-        if found is None
-        else policy.canonical_policy(found, resolve or (lambda path: follow(path, seen)))
-    )
+    judged = plain_policy(root) if found is None else policy.canonical_policy(found, resolve or follower())
 
     def decide(access: Access, path: str) -> Decision:
         return policy.decide(judged, access, path)
@@ -115,6 +110,30 @@ def follow(path: str, seen: dict[str, str] | None = None) -> str:
             here = ""
         rest += target.split("/")[::-1]
     return here or "/"
+
+
+def follower() -> Callable[[str], str]:
+    """`follow` for the hundreds of paths of a policy: they have few directories between them, and most are not there,
+    which can be asked at half the price of failing to read a link."""
+    seen = dict[str, str]()
+    asks = _can_ask()
+
+    def look(path: str) -> str:
+        place, _, name = path.rpartition("/")
+        known = seen.get(place)  # what is remembered stands where it stands: no link is left on the way there
+        if name not in ("", ".", ".."):
+            if known == PLAIN and asks and not os.access(path, os.F_OK, follow_symlinks=False):
+                seen[path] = known = MISSING
+            if known == MISSING:
+                return path
+        return follow(path, seen)
+
+    return look
+
+
+def _can_ask() -> bool:
+    """Whether it can be asked if a name is there, link or not: the call is a newer one, and a filter may refuse it."""
+    return os.access in os.supports_follow_symlinks and os.access("/", os.F_OK, follow_symlinks=False)
 
 
 def link(path: str) -> str:

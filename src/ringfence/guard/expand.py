@@ -13,7 +13,7 @@ from .state import Field, Shell
 from .syntax import Arithmetic, Literal, Piece, Sequence, Simple, Substitution, Variable, Word
 from .words import Unreadable
 
-_SPECIAL = lazy(r"[*?\[{~]")
+_SPECIAL = frozenset("*?[{~")
 _GLOB = lazy(r"[*?\[]")
 _TILDE_AFTER_NAME = lazy(r"[A-Za-z_][A-Za-z0-9_]*=(?:.*:)?~")
 _NUMBERS = lazy(r"(-?\d{1,6})\.\.(-?\d{1,6})\Z")
@@ -42,14 +42,14 @@ class Expander:
         """The arguments a word becomes."""
         pieces = word.pieces
         first = pieces[0] if len(pieces) == 1 else None
-        if isinstance(first, Literal) and not first.quoted and not _SPECIAL.search(first.text):
+        if isinstance(first, Literal) and not first.quoted and _SPECIAL.isdisjoint(first.text):
             return [Field(first.text, raw=word.raw, plain=True)]
         if all(isinstance(piece, Literal) and piece.quoted for piece in pieces):
             return [Field("".join([piece.text for piece in pieces]), raw=word.raw, plain=True)]  # type: ignore[union-attr]
         if not any(isinstance(piece, Literal) and not piece.quoted and "{" in piece.text for piece in pieces):
             fields = self.one(pieces, word.raw)
             if all(
-                isinstance(piece, Literal) and (piece.quoted or not _SPECIAL.search(piece.text)) for piece in pieces
+                isinstance(piece, Literal) and (piece.quoted or _SPECIAL.isdisjoint(piece.text)) for piece in pieces
             ):
                 return [Field(field.text, field.known, field.raw, plain=True) for field in fields]
             return fields

@@ -30,8 +30,7 @@ from .words import Unreadable as Unreadable
 from .words import Words
 
 _OPERATORS = frozenset("\n && &>> &> & || |& | ;;& ;; ;& ; <<< <<- << <> <& < >> >& >| > ( )".split(" "))
-_BLANK = lazy(r"(?:[ \t]|\\\n)*(?:#[^\n]*)?")
-_BARE_BLANK = lazy(r"(?:[ \t]|\\\n)*")
+_BLANK = lazy(r"(?:[ \t]|\\\n)*(#[^\n]*)?")
 _NAME = lazy(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _ASSIGNMENT = lazy(r"([A-Za-z_][A-Za-z0-9_]*)(?:\[([A-Za-z0-9_@*]+)\])?(\+?)=")
 _SUBSCRIPT = lazy(r"[A-Za-z_][A-Za-z0-9_]*\[")
@@ -77,6 +76,7 @@ class Reader(Words):
 
     def __init__(self, text: str, depth: int = 0) -> None:
         super().__init__(text, depth)
+        self.assigns = "=" in text or "[" in text  # somewhere; mostly nowhere
         self.documents: list[tuple[Redirect, str, bool, bool]] = []
 
     # --- tokens --------------------------------------------------------------------------------------------------
@@ -367,7 +367,8 @@ class Reader(Words):
     def redirect(self) -> Redirect | None:
         """A redirection, if one comes next; its number or name stands directly before it."""
         self.skip()
-        found = _DESCRIPTOR.match(self.text, self.at)
+        first = self.text[self.at : self.at + 1]
+        found = _DESCRIPTOR.match(self.text, self.at) if first == "{" or first.isdigit() else None
         descriptor = found.group() if found else ""
         start = self.at
         self.at += len(descriptor)
@@ -428,6 +429,8 @@ class Reader(Words):
         raise Unreadable("a parenthesis stands inside a command")
 
     def assignment(self) -> Assignment | None:
+        if not self.assigns:
+            return None
         found = _ASSIGNMENT.match(self.text, self.at)
         if found is None:
             if _SUBSCRIPT.match(self.text, self.at):
@@ -478,9 +481,9 @@ _DESCRIPTOR = lazy(r"(?:\d+|\{[A-Za-z_][A-Za-z0-9_]*\})(?=[<>])")
 
 def _skip_blank(reader: Reader) -> None:
     """Over blanks where no comment may begin: `> #f` writes a file of that name only when it touches nothing."""
-    found = _BARE_BLANK.match(reader.text, reader.at)
+    found = _BLANK.match(reader.text, reader.at)
     reader.at = found.end() if found else reader.at
-    if reader.text.startswith("#", reader.at):
+    if found and found[1]:
         raise Unreadable("a comment stands where a file should")
 
 

@@ -8,7 +8,7 @@ from .patterns import lazy
 from .state import Field, Shell
 
 _STREAMS = lazy(r"/dev/(?:null|stdout|stderr|fd/\d+)\Z")
-_SEVERAL = lazy(r"[\s*?\[]")
+_WILD = frozenset("*?[")
 _BACK = lazy(r"(?:^|/)(?!\.\.?(?:/|\Z))[^/]+/(?:.*/)?\.\.(?:/|\Z)")  # `..` after a name
 
 
@@ -68,8 +68,9 @@ class Touches:
         if not replaces and field.text.startswith("/") and _STREAMS.match(lexical):
             self.descriptor_written = lexical if lexical != "/dev/null" else self.descriptor_written
             return
-        self.odd_names = self.odd_names or bool(_SEVERAL.search(posixpath.basename(lexical)))
-        if posixpath.basename(lexical).startswith("-"):
+        name = posixpath.basename(lexical)
+        self.odd_names = self.odd_names or not _WILD.isdisjoint(name) or any(map(str.isspace, name))
+        if name.startswith("-"):
             self.doubt(f"{what}, a name that looks like an option")
         follow = not replaces or field.below or field.text.endswith("/")
         paths = self.absolute(field.text, shell, what, follow or posixpath.basename(field.text) in (".", ".."))
