@@ -91,10 +91,11 @@ def before_msgspec() -> None:
         sys.modules[name] = _Later(name)
     for name in ("schema", "schema_components"):  # taken by name when msgspec is imported
         setattr(sys.modules[_SCHEMA], name, _deferred(name))
-    unused = [name for name in _UNUSED if name not in sys.modules]
+    words = _UNUSED | (_UNUSED_IN_HOOKS if sys.argv[1:2] == ["hook"] else {})
+    unused = [name for name in words if name not in sys.modules]
     for name in unused:
         sys.modules[name] = _Module(name)
-        for word in _UNUSED[name]:
+        for word in words[name]:
             setattr(sys.modules[name], word, type(word, (), {"unknown": None}))
     import typing
 
@@ -113,6 +114,8 @@ def before_msgspec() -> None:
 
 # What msgspec takes a word of, and nothing of ours is one.
 _UNUSED = {"decimal": ("Decimal",), "uuid": ("UUID", "SafeUUID")}
+# What typing takes two words of, for names of its own that no hook uses.
+_UNUSED_IN_HOOKS = {"contextlib": ("AbstractContextManager", "AbstractAsyncContextManager")}
 
 
 class _Unread:

@@ -14,14 +14,15 @@ import itertools
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple
+
+import msgspec
 
 SIZE = 4096  # of a place: a page, so that it is written whole
 _FIRST = len(b"0123456789abcdef 0123456789012345678\n")
 _EMPTY = b"\0"
 
 
-class Left(NamedTuple):
+class Left(msgspec.Struct, frozen=True):
     """A run whose process has ended: which, since when (nanoseconds), and what was known of it, a line each."""
 
     run: str
@@ -47,7 +48,7 @@ class _Held:
         return number
 
 
-class Place(NamedTuple):
+class Place(msgspec.Struct, frozen=True):
     """Of one run."""
 
     held: _Held

@@ -30,7 +30,7 @@ from .words import Unreadable as Unreadable
 from .words import Words
 
 _OPERATORS = frozenset("\n && &>> &> & || |& | ;;& ;; ;& ; <<< <<- << <> <& < >> >& >| > ( )".split(" "))
-_BLANK = lazy(r"(?:[ \t]|\\\n)*(#[^\n]*)?")
+_BLANKS = (" ", "\t", "\\\n")
 _NAME = lazy(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _ASSIGNMENT = lazy(r"([A-Za-z_][A-Za-z0-9_]*)(?:\[([A-Za-z0-9_@*]+)\])?(\+?)=")
 _SUBSCRIPT = lazy(r"[A-Za-z_][A-Za-z0-9_]*\[")
@@ -71,6 +71,13 @@ def _operator_at(text: str, at: int) -> str:
     return next(text[at:end] for end in (at + 3, at + 2, at + 1) if text[at:end] in _OPERATORS)
 
 
+def _over_blanks(text: str, at: int) -> int:
+    """Where the blanks end that begin at a place; a line that goes on in the next is one of them."""
+    while text.startswith(_BLANKS, at):
+        at += 2 if text[at] == "\\" else 1
+    return at
+
+
 class Reader(Words):
     """A place in the text, and what can be read from there on."""
 
@@ -83,8 +90,10 @@ class Reader(Words):
 
     def skip(self) -> None:
         """Over blanks, and a comment where one may begin."""
-        found = _BLANK.match(self.text, self.at)
-        self.at = found.end() if found else self.at
+        self.at = _over_blanks(self.text, self.at)
+        if self.text.startswith("#", self.at):
+            end = self.text.find("\n", self.at)
+            self.at = end if end >= 0 else len(self.text)
 
     def operator(self) -> str:
         """The operator that comes next, or nothing."""
@@ -481,9 +490,8 @@ _DESCRIPTOR = lazy(r"(?:\d+|\{[A-Za-z_][A-Za-z0-9_]*\})(?=[<>])")
 
 def _skip_blank(reader: Reader) -> None:
     """Over blanks where no comment may begin: `> #f` writes a file of that name only when it touches nothing."""
-    found = _BLANK.match(reader.text, reader.at)
-    reader.at = found.end() if found else reader.at
-    if found and found[1]:
+    reader.at = _over_blanks(reader.text, reader.at)
+    if reader.text.startswith("#", reader.at):
         raise Unreadable("a comment stands where a file should")
 
 
