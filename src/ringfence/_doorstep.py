@@ -58,7 +58,7 @@ _Module = type(sys)
 
 
 class _Later(_Module):  # type: ignore[misc, valid-type]
-    """A module of msgspec's that no short process uses: whoever asks for something in it imports it then."""
+    """A module that no short process uses: whoever asks for something in it imports it then."""
 
     def __getattr__(self, name: str) -> object:
         if name.startswith("__"):
@@ -75,7 +75,8 @@ def _imported(name: str) -> object:
 
 
 _SCHEMA = "msgspec._json_schema"
-_LATER = (_SCHEMA, "msgspec.inspect", "msgspec.msgpack", "msgspec.toml", "msgspec.yaml")
+_STRUCTS = "msgspec.structs"
+_LATER = (_SCHEMA, _STRUCTS, "msgspec.inspect", "msgspec.msgpack", "msgspec.toml", "msgspec.yaml")
 
 
 def before_msgspec() -> None:
@@ -97,15 +98,21 @@ def before_msgspec() -> None:
         sys.modules[name] = _Module(name)
         for word in words[name]:
             setattr(sys.modules[name], word, type(word, (), {"unknown": None}))
+    if "warnings" not in sys.modules:
+        sys.modules["warnings"] = _Later("warnings")  # typing imports it, and has nothing to say
     import typing
 
     reference = typing.ForwardRef
     typing.ForwardRef = _Unread  # type: ignore[assignment, misc]
     try:
         import msgspec as msgspec
+
+        core = sys.modules["msgspec._core"]
+        for name in ("asdict", "replace"):
+            setattr(sys.modules[_STRUCTS], name, getattr(core, name))
     except (ImportError, AttributeError):  # another msgspec than we know: as a whole, then
         for name in _LATER:
-            del sys.modules[name]
+            sys.modules.pop(name, None)
     finally:
         typing.ForwardRef = reference  # type: ignore[misc]
         for name in unused:
