@@ -26,7 +26,7 @@ static struct {
 	uint32_t umask, current; /* the one the command was born with, and ours now */
 	uint32_t known;		 /* the thread whose mask ours surely is, or 0 */
 	int changed;		 /* somebody has set another */
-	long watchers[2]; /* we, and who watches us */
+	long watchers[3]; /* we, who watches us, and who forks the commands, if somebody else does */
 } born;
 
 static struct {

@@ -301,7 +301,7 @@ static int is_about_thread(int number)
 /* Whether a thread is the run's own: neither a stranger's, nor ours, nor of the process that watches us. 0 is whoever asks. */
 static int is_of_the_run(int32_t thread)
 {
-	const int is_watcher = thread == born.watchers[0] || thread == born.watchers[1];
+	const int is_watcher = thread == born.watchers[0] || thread == born.watchers[1] || thread == born.watchers[2];
 
 	return !thread || (!is_watcher && !CALL(kill, thread, 0, 0, 0, 0));
 }

@@ -495,7 +495,7 @@ static long do_step(const struct step *step, long status, uint32_t number, uint3
 	case RESTRICT: return do_restrict();
 	case SCOPE: return is_prepared() ? CALL(landlock_restrict_self, prepared.inner, 0, 0, 0, 0) : do_scope(numbers[0], numbers[1]);
 	case CAPABILITIES: return do_capabilities(0);
-	case SECCOMP: return is_prepared() && prepared.has_filter ? 0 : do_seccomp(reader);
+	case SECCOMP: return is_prepared() && (prepared.has_filter || inner.turns) ? 0 : do_seccomp(reader); /* born with it */
 	case AWAIT: return do_await(prepared.request ? (uint64_t)prepared.request : numbers[0], numbers[1], status);
 	case EXEC: return do_exec(reader, status, number);
 	}

@@ -11,7 +11,8 @@
  * does not end it, and it can end the warden. No parent-death signal from whoever started us: that fires when the *thread*
  * that did so ends.
  *
- * Without a pid namespace, a warden that no command has asked anything goes on: see go_on.
+ * Without a pid namespace, a warden that no command has asked anything goes on: see go_on. From then on a fourth process
+ * stands between it and the command, the stem, from which one command after the other is forked.
  *
  * A byte on the status socket is the number of a signal for the command's group. Nothing else is understood.
  */
@@ -50,7 +51,10 @@ static struct {
 	const struct step *next; /* what the command does first, with its number, of so many */
 	uint32_t step, steps;
 	uint32_t turns;
-	_Alignas(16) char stacks[2][65536]; /* ours, and what whoever goes on has left of its own */
+	long stem;	    /* from the second turn on: whoever forks the commands and waits for them, or 0 */
+	int is_over;	    /* there is no next turn: the last one ended like this, and the rest is the warden's */
+	struct ended ended;
+	_Alignas(16) char stacks[3][65536]; /* the warden's, and two in turns: the stem's, and the next command's */
 } inner;
 static long command_hand = -1; /* the command's end of what it hands its listener over by */
 
@@ -221,7 +225,14 @@ static long do_proc(uint64_t read_only)
 
 static void go_on(void);
 
-/* Reap whoever is dead; the run is over when the command is. Of a good one it is said whether another may follow. */
+/* From 125 on it may be the enactor that ended, without a command or by itself. */
+static int may_be_followed(const struct ended *ended)
+{
+	return warden.goes_on && ended->code == CLD_EXITED_ && ended->status < 125;
+}
+
+/* Reap whoever is dead; the run is over when the command is, or the stem. Of a good one it is said whether another may
+ * follow. */
 static void reap(void)
 {
 	struct ended ended;
@@ -231,11 +242,14 @@ static void reap(void)
 		ended.pid = 0;
 		if (CALL(waitid, P_ALL_, 0, P(&ended), WEXITED_ | WNOHANG_, 0) || !ended.pid)
 			return;
-		if (ended.pid != warden.command)
+		if (ended.pid != (inner.stem ? inner.stem : warden.command))
 			continue;
 		end_all();
-		/* From 125 on it may be the enactor that ended, without a command or by itself. */
-		again = warden.goes_on && ended.code == CLD_EXITED_ && ended.status < 125;
+		if (inner.stem && !inner.is_over)
+			CALL(exit_group, 125, 0, 0, 0, 0); /* somebody has ended it */
+		again = !inner.stem && may_be_followed(&ended);
+		if (inner.stem)
+			ended = inner.ended;
 		if (observer.lost)
 			tell(STATUS_AT, LOST, observer.lost, 0, 0);
 		tell(STATUS_AT, ENDED, (uint32_t)ended.status, ended.code == CLD_EXITED_, again);
@@ -245,22 +259,24 @@ static void reap(void)
 	}
 }
 
-/* Signals for the command, one byte each. The end of the socket is the end of the run. */
-static void obey(void)
+/* Signals for the command, one byte each. The end of the socket is the end of the run: 0. By whoever reaps the command: its
+ * number is then nobody else's. */
+static int obey(void)
 {
 	uint8_t numbers[16];
 	long got = CALL(read, STATUS_AT, P(numbers), sizeof(numbers), 0, 0);
 
 	if (got == -EINTR_ || got == -EAGAIN_)
-		return;
+		return 1;
 	if (got <= 0)
-		leave(125);
+		return 0;
 	warden.goes_on = 0; /* what was meant for this command must not reach the next */
 	for (long i = 0; i < got; i++)
 		if (numbers[i] && numbers[i] <= MOST_SIGNAL)
 			/* To its group where it leads one, else to itself. */
 			if (CALL(kill, -warden.command, numbers[i], 0, 0, 0))
 				CALL(kill, warden.command, numbers[i], 0, 0, 0);
+	return 1;
 }
 
 /* Without a user namespace of the run's own there is no such right; a setuid bubblewrap does not give it either. */
@@ -426,6 +442,8 @@ static long watch(void)
 	uint8_t taken[128];
 
 	watched[LISTENER].fd = (int)warden.hand;
+	if (inner.stem)
+		watched[STATUS_AT].events = POLLRDHUP_; /* what is told there is the stem's to hear, and its end everybody's */
 	for (;;) {
 		const int waits = broker.count || dial.waiting;
 		const int asks = questions.channel >= 0 && (questions.count || dial.asked);
@@ -451,8 +469,8 @@ static long watch(void)
 		}
 		if (watched[LEASH_AT].found)
 			leave(125);
-		if (watched[STATUS_AT].found)
-			obey();
+		if (watched[STATUS_AT].found && (inner.stem || !obey()))
+			leave(125);
 		if (watched[GATE_AT].found)
 			hear_gate();
 		if (questions.channel >= 0 && watched[QUESTIONS_AT].found)
@@ -492,42 +510,117 @@ static void keep_inside(long command)
 }
 
 static int do_steps(const struct step *step, uint32_t number, uint32_t count, long status);
+static long do_seccomp(struct reader reader);
 
-static void keep_on(long command)
+static void keep_on(long stem)
 {
-	warden.command = command;
+	inner.stem = born.watchers[2] = stem;
 	watch();
 	leave(125);
 }
 
-/* The run is over, and whoever was in it is gone; nobody of it has asked us anything. So we are as we were, and the next
- * command's process is born as the first was, into a border of its own, to stand by. Not with a pid namespace, whose mounts
- * and numbers are one run's alone. Until it has its listener we touch no descriptor: we have the same ones. Whoever started
- * us hears of a failure when it gives us a command. */
+static void turn(void);
+
+/* In the stem: whether the command has ended. The next follows when nobody is left of this one, nobody has asked the warden
+ * anything, and nobody has told us anything; else the end is the warden's to make and to tell. We end nobody: the warden
+ * would be meant too. */
+static void see_end(void)
+{
+	struct ended ended, other;
+	long answer;
+
+	do {
+		ended.pid = 0;
+		if (CALL(waitid, P_ALL_, 0, P(&ended), WEXITED_ | WNOHANG_ | WALL_, 0) || !ended.pid)
+			return;
+	} while (ended.pid != warden.command);
+	do {
+		other.pid = 0;
+		answer = CALL(waitid, P_ALL_, 0, P(&other), WEXITED_ | WNOHANG_ | WALL_, 0);
+	} while (!answer && other.pid);
+	if (answer != -10 /* ECHILD */ || !may_be_followed(&ended)) {
+		inner.ended = ended;
+		inner.is_over = 1;
+		CALL(exit_group, 0, 0, 0, 0, 0);
+	}
+	tell(STATUS_AT, ENDED, (uint32_t)ended.status, 1, 1);
+	turn();
+}
+
+/* The stem's own part of a turn. */
+static void attend(long command)
+{
+	struct polled watched[] = {{STATUS_AT, POLLIN_, 0}, {SIGNALS_AT, POLLIN_, 0}};
+	uint8_t taken[128];
+	long found;
+
+	warden.command = command;
+	for (;;) {
+		found = CALL(ppoll, P(watched), 2, 0, 0, 8);
+		if (found == -EINTR_)
+			continue;
+		if (found > 0 && watched[1].found) {
+			CALL(read, SIGNALS_AT, P(taken), sizeof(taken), 0, 0);
+			see_end();
+		}
+		if (found < 0 || (watched[0].found && !obey()))
+			CALL(exit_group, 125, 0, 0, 0, 0); /* and the warden ends the rest */
+	}
+}
+
+/* The next command's process is born as the first was, into a border of its own, to stand by. Whoever was on the other stack
+ * is gone. Whoever started us hears of a failure when it gives us a command. */
+static void turn(void)
+{
+	is_resumed = 0;
+	inner.turns++;
+	if (!fork_sharing(0, attend, inner.stacks[inner.turns & 1 ? 0 : 2], sizeof(inner.stacks[0])) &&
+	    !CALL(rt_sigprocmask, SIG_SETMASK_, P(&warden.signals), 0, 8, 0))
+		CALL(exit_group, do_steps(inner.next, inner.step + 1, inner.steps, FIRST_FREE), 0, 0, 0, 0);
+	CALL(exit_group, 125, 0, 0, 0, 0);
+}
+
+/* What every later command is born with: the filter, whose listener the warden has for all of them; and limits, some of
+ * which the filter says that it has set. Descriptors where the command will not have its own. */
+static long grow(void)
+{
+	const struct step *step = inner.next;
+	long answer = CALL(prctl, PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
+
+	for (; step->kind != SECCOMP && !is_last(step->kind); step = step_after(step))
+		if (!answer && step->kind == LIMIT)
+			answer = do_limit(read_step(step).numbers);
+	if (!answer)
+		answer = step->kind == SECCOMP ? do_seccomp(read_step(step)) : -E_PROTO;
+	if (!answer)
+		answer = CALL(close_range, LISTENER, QUESTIONS_AT, 0, 0, 0);
+	if (!answer && CALL(dup3, STATUS_AT, FIRST_FREE, O_CLOEXEC, 0, 0) < 0)
+		answer = -E_BADF;
+	prepared.request = OBSERVER_AT;
+	prepared.inner = OWN_AT;
+	return answer;
+}
+
+/* The run is over, and whoever was in it is gone; nobody of it has asked us anything. So we are as we were. Not with a pid
+ * namespace, whose mounts and numbers are one run's alone. The stem stands where we stand, and has the command's filter:
+ * what is forked from it is born with that. Until it has its listener we touch no descriptor: we have the same ones. */
 static void go_on(void)
 {
-	long status, request, event;
+	long event;
 
 	if (warden.hand >= 0)
 		take_over(); /* it was faster than we */
-	if (!inner.turns) {
-		event = CALL(eventfd2, 0, O_CLOEXEC, 0, 0, 0);
-		if (event < 0 || CALL(dup3, event, THREAD_AT, O_CLOEXEC, 0, 0) < 0)
-			return;
-		close_fd(event);
-	}
-	warden.hand = command_hand = THREAD_AT;
-	prepared.inner = OWN_AT;
-	is_resumed = 0;
-	inner.turns++; /* whoever was on that stack is gone */
-	if (fork_sharing(CLONE_FILES, keep_on, inner.stacks[inner.turns & 1], sizeof(inner.stacks[0])))
+	event = CALL(eventfd2, 0, O_CLOEXEC, 0, 0, 0);
+	if (event < 0 || CALL(dup3, event, THREAD_AT, O_CLOEXEC, 0, 0) < 0)
 		return;
-	status = CALL(fcntl, STATUS_AT, F_DUPFD_CLOEXEC, 16, 0, 0);
-	request = CALL(fcntl, OBSERVER_AT, F_DUPFD_CLOEXEC, 16, 0, 0);
-	if (status < 0 || request < 0 || CALL(rt_sigprocmask, SIG_SETMASK_, P(&warden.signals), 0, 8, 0))
-		CALL(exit_group, 125, 0, 0, 0, 0);
-	prepared.request = request;
-	CALL(exit_group, do_steps(inner.next, inner.step + 1, inner.steps, status), 0, 0, 0, 0);
+	close_fd(event);
+	warden.hand = command_hand = THREAD_AT;
+	inner.turns = 1;
+	if (fork_sharing(CLONE_FILES, keep_on, inner.stacks[1], sizeof(inner.stacks[0])))
+		return;
+	if (!grow())
+		turn();
+	CALL(exit_group, 125, 0, 0, 0, 0);
 }
 
 /* COMMAND: fork it; the child goes on with the plan, and we stay and watch. */
@@ -556,7 +649,7 @@ static long do_command(const struct step *step, long status, uint32_t number, ui
 	inner.steps = count;
 	warden.hand = hands[0];
 	warden.has_listener = hands[0] >= 0;
-	warden.goes_on = prepared.is_there && warden.alone && observer.channel >= 0 && gate < 0 && asks < 0;
+	warden.goes_on = shares_memory && prepared.is_there && warden.alone && observer.channel >= 0 && gate < 0 && asks < 0;
 	command_hand = hands[1];
 	pid = fork_sharing(0, keep_inside, inner.stacks[0], sizeof(inner.stacks[0]));
 	if (pid)

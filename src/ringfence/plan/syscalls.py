@@ -354,6 +354,12 @@ WATCHED = (
     # As of a kernel with Landlock switched off. The warden makes names outside any domain made here, so one would not
     # hold, and whoever made it would believe that it does.
     _row(
+        "landlock_restrict_self",
+        Answer.ALLOW,
+        "nobody inside can have a ruleset; a later command is born with this filter, and goes behind its border then",
+        OneOf(1, (0,), "it has no flags"),
+    ),
+    _row(
         "landlock_create_ruleset landlock_add_rule landlock_restrict_self",
         Answer.EOPNOTSUPP,
         "a sandbox inside the sandbox would be passed by the warden; allowNestedSandbox is the way to have one",
