@@ -19,7 +19,8 @@ from ringfence.enforce import enactor, endings, standby, wire
 from ringfence.model import Plan, StepKind
 
 AS_ROOT = os.geteuid() == 0
-WARDEN = "grep Seccomp: /proc/$PPID/status; echo $PPID"
+# From the second turn on a command's parent is the stem, and the stem's the warden.
+WARDEN = "read -r _ _ _ warden _ < /proc/$PPID/stat; grep Seccomp: /proc/$warden/status; echo $warden $PPID"
 
 
 @pytest.fixture
@@ -54,11 +55,16 @@ def run(workspace: Path, script: str, **more: object) -> ringfence.Outcome:
     return ringfence.run(["sh", "-c", script], workspace=str(workspace), **options)  # type: ignore[arg-type]
 
 
-def warden_of(workspace: Path) -> int:
-    """The warden of the run before the next, with one standing by behind it."""
+def watchers_of(workspace: Path) -> tuple[int, int]:
+    """The warden and the stem of the run before the next, with one standing by behind them."""
     for _ in range(6):
         said = run(workspace, WARDEN).stdout or b""
-    return int(said.split()[-1])
+    warden, stem = map(int, said.split()[-2:])
+    return warden, stem
+
+
+def warden_of(workspace: Path) -> int:
+    return watchers_of(workspace)[0]
 
 
 def await_end(pid: int) -> None:
@@ -146,7 +152,8 @@ def test_a_failure_of_the_next_is_not_the_last_ones() -> None:
 
 def test_every_turn_has_the_same_walls(workspace: Path, kept: list[int]) -> None:
     outside = workspace.parent / "outside"
-    script = f"""grep -E 'Seccomp|NoNewPrivs|CapBnd' /proc/self/status; ls /proc/self/fd | wc -l
+    script = f"""grep -E 'Seccomp|NoNewPrivs|Cap|Sig[BIC]|Umask' /proc/self/status; ls /proc/self/fd | wc -l
+    cat /proc/self/limits; read -r _ _ _ _ _ session _ < /proc/$$/stat; test $session = $$ && echo leads
     kill -0 $PPID && echo signalled; cat /proc/$PPID/environ && echo read; cat {outside}"""
     outside.write_text("secret")
     outside.chmod(0)
@@ -156,7 +163,8 @@ def test_every_turn_has_the_same_walls(workspace: Path, kept: list[int]) -> None
     assert kept
     assert len(set(said)) == 1
     lines = (said[0] or b"").splitlines()
-    assert {b"Seccomp:\t2", b"Seccomp_filters:\t1", b"NoNewPrivs:\t1"} <= {*lines}
+    assert {b"Seccomp:\t2", b"Seccomp_filters:\t1", b"NoNewPrivs:\t1", b"leads"} <= {*lines}
+    assert [line.split()[4:6] for line in lines if line.startswith(b"Max core file size")] == [[b"1", b"1"]]
     assert not {b"signalled", b"read", b"secret"} & {*lines}
     assert bare == b"signalled\n"
 
@@ -166,12 +174,15 @@ def test_a_warden_that_was_asked_something_is_shut_in_and_serves_nobody_else(wor
     kept.clear()
     said = (run(workspace, f"{WARDEN}; echo x > made; {WARDEN}").stdout or b"").split()
     assert not kept
-    after = (run(workspace, WARDEN).stdout or b"").split()
+    after = (run(workspace, "grep Seccomp: /proc/$PPID/status; echo $PPID").stdout or b"").split()
 
+    warden, stem = said[2:4]
     assert said[:2] == [b"Seccomp:", b"0"]
-    assert said[3:] == [b"Seccomp:", b"2", said[2]]
-    assert after[:2] == [b"Seccomp:", b"0"]
-    assert after[2] != said[2]
+    assert said[4:] == [b"Seccomp:", b"2", warden, stem]
+    assert after[:2] == [b"Seccomp:", b"0"]  # the first command of another: its parent is the warden
+    assert after[2] not in (warden, stem)
+    await_end(int(warden))
+    await_end(int(stem))
     assert kept
     assert (workspace / "made").read_text() == "x\n"
 
@@ -243,15 +254,80 @@ def test_what_one_command_has_used_is_not_counted_for_the_next(workspace: Path, 
     assert not kept
 
 
-@pytest.mark.parametrize("which", ["warden", "outer"])
+@pytest.mark.parametrize("which", ["warden", "stem", "outer"])
 def test_a_watcher_that_dies_between_two_commands_is_made_good(workspace: Path, kept: list[int], which: str) -> None:
-    warden = warden_of(workspace)
+    warden, stem = watchers_of(workspace)
     with contextlib.suppress(ProcessLookupError):  # it waits for a second only
-        os.kill(warden if which == "warden" else kept[-1], signal.SIGKILL)
-    await_end(warden)
-    await_end(kept[-1])
+        os.kill({"warden": warden, "stem": stem, "outer": kept[-1]}[which], signal.SIGKILL)
+    for pid in (warden, stem, kept[-1]):
+        await_end(pid)
 
     assert run(workspace, "echo made good").stdout == b"made good\n"
+
+
+@pytest.mark.parametrize("which", ["warden", "stem", "outer"])
+def test_nobody_is_left_when_a_watcher_dies_while_a_later_command_runs(workspace: Path, which: str) -> None:
+    warden_of(workspace)
+    word = f"survivor-{os.urandom(6).hex()}"
+    outer: list[int] = []
+
+    def end_watcher(_: str, said: bytes) -> None:
+        assert left(word)
+        warden, stem = map(int, said.split())
+        os.kill({"warden": warden, "stem": stem, "outer": outer[0]}[which], signal.SIGKILL)
+
+    own = "read -r _ _ _ warden _ < /proc/$PPID/stat; echo $warden $PPID"
+    churn = (
+        f"setsid sh -c 'while :; do sleep 0.01 & sleep 0.01; done; : {word}' <&- >&- 2>&- & sleep 0.05; {own}; sleep 60"
+    )
+    outcome = run(
+        workspace, churn, capture=False, on_output=end_watcher, on_start=lambda run: outer.append(run.process.pid)
+    )
+
+    assert not outcome.ok
+    assert is_gone(word)
+
+
+STARVED = """
+import os, signal, sys
+warden = int(open(f"/proc/{os.getppid()}/stat").read().split()[3])
+for pid in (os.getppid(), warden):
+    for number in (0, signal.SIGSTOP, signal.SIGCHLD, signal.SIGKILL):
+        try:
+            os.kill(pid, number)
+            print("signalled", number)
+        except PermissionError:
+            pass
+    for starve in (
+        lambda: os.sched_setaffinity(pid, os.sched_getaffinity(0)),
+        lambda: os.sched_setscheduler(pid, os.SCHED_BATCH, os.sched_param(0)),
+        lambda: os.setpriority(os.PRIO_PROCESS, pid, 19),
+    ):
+        try:
+            starve()
+            print("starved")
+        except PermissionError:
+            pass
+    try:
+        open(f"/proc/{pid}/mem", "rb")
+        print("read")
+    except OSError:
+        pass
+print("tried", os.getppid(), warden)
+"""
+
+
+def test_who_stays_between_two_commands_is_out_of_their_reach(workspace: Path) -> None:
+    warden, stem = watchers_of(workspace)
+    said = ringfence.run(
+        [sys.executable, "-I", "-S", "-c", STARVED],
+        workspace=str(workspace),
+        flags=ringfence.Flags(cwd=str(workspace), enforcement=ringfence.Enforcement.BEST_EFFORT),
+        capture=True,
+        as_root=AS_ROOT,
+    )
+
+    assert said.stdout == f"tried {stem} {warden}\n".encode()
 
 
 CALLER = """
