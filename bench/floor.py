@@ -175,7 +175,7 @@ def measure(workspace: Path) -> int:
 
 def with_python(made: keep.Prepared, steps: tuple[object, ...]) -> None:
     """A standby taken and given its command, and nothing else."""
-    brief, data = Own(made, ["/bin/true"], {"PATH": "/usr/bin:/bin"}, ()).for_standby()
+    brief, data = made.outline(), Own(made, ["/bin/true"], {"PATH": "/usr/bin:/bin"}, ()).for_standby()
     nursery = Nursery(made.outline(), made.head + made.tail, len(steps))
 
     def stand_by() -> None:

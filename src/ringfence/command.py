@@ -1,6 +1,7 @@
 """The command's own part of a plan: its words, variables, streams and directory, in steps and in bytes.
 
-It is made for every run, so what is the same from run to run is kept beside the walls.
+It is made for every run, so what is the same from run to run is kept beside the walls, and steps are made of it only
+where somebody looks at them.
 """
 
 import os
@@ -16,47 +17,48 @@ class Own:
     """What a run has of its own, beside the walls it shares with others."""
 
     def __init__(self, made: Prepared, argv: Sequence[str], environ: Mapping[str, str], streams: tuple[Stream, ...]):
-        given, encoded = _variables(made, environ)
-        if streams:
-            self._first = plan.first_steps(made.request.cwd, streams)
-            self._between = b"".join(map(enforce.encode_step, self._first))
-        else:
-            self._first, self._between = _first(made)
-        program = find_program(argv[0], environ.get("PATH", os.defpath), made.request.cwd)
-        self._last = plan.exec_step(program, argv, given, made.walls.prefix)
-        self._end = enforce.encode_step(self._last, len(given), encoded)
-        self._made, self._argv = made, argv
+        self._made, self._argv, self._streams = made, argv, streams
+        self._program = argv[0]
+        if self._program[0] != "/":
+            self._program = find_program(argv[0], environ.get("PATH", os.defpath), made.request.cwd)
+        words = plan.exec_words(self._program, argv, made.walls.prefix)
+        kept = made.variables
+        self._given, encoded = kept[1:] if kept is not None and kept[0] == environ else _variables(made, environ)
+        between = made.between if made.between and not streams else _between(made, streams)
+        self._pieces = between, enforce.encode_exec(words, len(self._given), encoded)
 
     @property
     def is_long(self) -> bool:
         """Whether it is more than a standby can be handed."""
-        return len(self._between) + len(self._end) > enforce.Standby.LONGEST - 64
+        return sum(map(len, self._pieces)) > enforce.Standby.LONGEST - 64
 
-    def for_standby(self) -> tuple[Plan, bytes]:
+    def steps(self) -> tuple[Step, ...]:
         """What one is handed that stands behind the walls."""
-        steps = (*self._first, self._last)
-        return self._made.outline(steps, self._argv), enforce.whole(len(steps), (self._between, self._end))
+        first = plan.first_steps(self._made.request.cwd, self._streams)
+        return *first, plan.exec_step(self._program, self._argv, self._given, self._made.walls.prefix)
+
+    def for_standby(self) -> bytes:
+        """The same, encoded."""
+        return enforce.whole(len(self._streams) + 3, self._pieces)
 
     def whole(self) -> tuple[Plan, bytes]:
         """Everything, for an enactor that begins with nothing."""
-        made = self._made
-        steps = (*made.walls.head, *self._first, *made.walls.tail, self._last)
-        data = enforce.whole(len(steps), (made.head, self._between, made.tail, self._end))
+        made, (between, end), (*first, last) = self._made, self._pieces, self.steps()
+        steps = (*made.walls.head, *first, *made.walls.tail, last)
+        data = enforce.whole(len(steps), (made.head, between, made.tail, end))
         return made.outline(steps, self._argv), data
 
 
-def _first(made: Prepared) -> tuple[tuple[Step, ...], bytes]:
-    """Without streams that are opened again."""
-    if made.first is None:
-        steps = plan.first_steps(made.request.cwd, ())
-        made.first = steps, b"".join(map(enforce.encode_step, steps))
-    return made.first
+def _between(made: Prepared, streams: tuple[Stream, ...]) -> bytes:
+    """The steps before the last, encoded; kept, where no stream is opened again."""
+    found = b"".join(map(enforce.encode_step, plan.first_steps(made.request.cwd, streams)))
+    if not streams:
+        made.between = found
+    return found
 
 
 def _variables(made: Prepared, environ: Mapping[str, str]) -> tuple[tuple[bytes, ...], bytes]:
     """What the command is given of an environment, and encoded; kept."""
-    if made.variables is not None and made.variables[0] == environ:
-        return made.variables[1:]
     request, asked = made.request, dict(environ)
     if request.ids:
         name = _name(request.ids[0])

@@ -76,7 +76,7 @@ class Prepared:
         self.variables: tuple[Mapping[str, str], tuple[bytes, ...], bytes] | None = (
             None  # an environment, what is given
         )
-        self.first: tuple[tuple[Step, ...], bytes] | None = None  # the steps that every command has, encoded
+        self.between = b""  # the steps that every command has, encoded
         self._outline: Plan | None = None
         self._nursery: tuple[enforce.Nursery, tuple[object, ...]] | None = None  # and how we were when it was made
         self.until = time.monotonic() + FRESH_SECONDS

@@ -4,7 +4,8 @@ import contextlib
 import errno
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import TracebackType
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -143,8 +144,6 @@ def check(made: Prepared) -> None:
         raise Unenforceable(first.origin, f"{first.what}: {first.why}{rest}", hint)
 
 
-NOTHING: contextlib.AbstractContextManager[None] = contextlib.nullcontext()
-
 # How a step says that the disk is not as it was when we looked.
 SWAPPED = (errno.ESTALE, errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
 # At it, until the enactor finds what we saw, each after a longer wait: whoever makes a user is busy in /etc for a tenth
@@ -281,14 +280,17 @@ def _attempt(
         if on_start:
             on_start(living.launch)
         living.renew()
-        living.tell(on_denial)
+        if on_denial is not None:
+            living.tell(on_denial)
         record.begin()
         data, handed = job.data or b"", sink if on_output else None
         return living.outcome(*living.launch.wait(living.timeout(timeout), data, handed, living.output()))
 
 
 class Living:
-    """A launched job beside what was prepared for it."""
+    """A launched job beside what was prepared for it. A context manager; leaving it ends the tree."""
+
+    opened: contextlib.ExitStack | None = None  # where more than the launch is to be left
 
     def __init__(
         self,
@@ -305,6 +307,17 @@ class Living:
         self._passage = passage
         self._made, self._inherited = made, inherited
         self._started = time.monotonic()
+
+    def __enter__(self) -> "Living":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            (self.opened or self.launch).__exit__(kind, error, trace)
+        finally:
+            release(self._made)
 
     def timeout(self, asked: float | None) -> float | None:
         """The shorter of what the caller and the policy say."""
@@ -328,12 +341,11 @@ class Living:
             forget(self._made)
         return was
 
-    def tell(self, on_denial: Callable[[Denial], None] | None) -> None:
+    def tell(self, on_denial: Callable[[Denial], None]) -> None:
         """Tell of what the warden sees refused as it comes, from a thread of its own; with Explain.OUTPUT."""
-        if on_denial is not None:
-            from .explain import teller
+        from .explain import teller
 
-            self.launch.on_seen = teller(self._made, self._job.argv, self._job.environ, on_denial)
+        self.launch.on_seen = teller(self._made, self._job.argv, self._job.environ, on_denial)
 
     def outcome(self, ending: Ending, out: bytes | None, err: bytes | None) -> Outcome:
         made = self._made
@@ -370,13 +382,13 @@ class Living:
         return explained(made, self._job.argv, self._job.environ, found, bytes(self.launch.heard))
 
 
-@contextlib.contextmanager
-def launch(job: Job) -> Iterator[Living]:
-    """One launch, from the prepared walls on; leaving it ends the tree."""
-    made = acquire(job.request, once=0 in job.pumped)
+def launch(job: Job) -> Living:
+    """One launch, from the prepared walls on."""
+    made = acquire(job.request, 0 in job.pumped)
     try:
         made.runs += 1
-        check(made)
+        if made.required:
+            check(made)
         streams, pumped = _shown(made, job)
         own = Own(made, job.argv, job.environ, streams)
         # A terminal must be known when the walls are built, so it never meets a standby; and what we have read of our
@@ -385,24 +397,39 @@ def launch(job: Job) -> Iterator[Living]:
         alone = job.is_at_terminal or 0 in pumped or made.runs < 3 or bool(streams) or not made.can_stand_by
         inherited = () if alone else enforce.inheritance()
         standby = None if alone or own.is_long else made.take_standby(inherited)
-        whole, data = own.whole() if standby is None else own.for_standby()
+        whole, data = own.whole() if standby is None else (made.outline(), own.for_standby())
         given = whole, data, pumped, job.capture, job.data is not None, standby, enforce.make_group(whole)
-        if not (whole.asks or made.has_passage):
-            with enforce.start(*given) as launched:
-                yield Living(made, launched, inherited, None, job)
-            return
-        if whole.asks:
-            from . import asking
-        asker = asking.Asker(made, job.argv, job.asking or Asking(), environment()) if whole.asks else None
-        passage = _passage(made, job.environ, asker)
-        with asker or NOTHING, passage or NOTHING, enforce.start(*given) as launched:
-            if asker:
-                asker.begin(launched)
-            if passage:
-                passage.open(launched)
-            yield Living(made, launched, inherited, passage, job, asker)
-    finally:
+        if whole.asks or made.has_passage:
+            return _launch_with_others(job, made, inherited, whole.asks, lambda: enforce.start(*given))
+        launched = enforce.start(*given)
+        launched.own_steps = own.steps
+        return Living(made, launched, inherited, None, job)
+    except BaseException:
         release(made)
+        raise
+
+
+def _launch_with_others(
+    job: Job, made: Prepared, inherited: tuple[object, ...], asks: bool, start: Callable[[], enforce.Launch]
+) -> Living:
+    """A launch beside which somebody answers for a person, or dials."""
+    if asks:
+        from . import asking
+    asker = asking.Asker(made, job.argv, job.asking or Asking(), environment()) if asks else None
+    passage = _passage(made, job.environ, asker)
+    with contextlib.ExitStack() as stack:
+        if asker:
+            stack.enter_context(asker)
+        if passage:
+            stack.enter_context(passage)
+        launched = stack.enter_context(start())
+        if asker:
+            asker.begin(launched)
+        if passage:
+            passage.open(launched)
+        living = Living(made, launched, inherited, passage, job, asker)
+        living.opened = stack.pop_all()
+        return living
 
 
 def _shown(made: Prepared, job: Job) -> tuple[tuple[Stream, ...], tuple[int, ...]]:

@@ -17,6 +17,7 @@ from .repository import project_of as project_of
 from .repository import submodule as submodule
 from .repository import worktrees as worktrees
 from .wire import encode as encode
+from .wire import encode_exec as encode_exec
 from .wire import encode_step as encode_step
 from .wire import encode_texts as encode_texts
 from .wire import whole as whole

@@ -71,17 +71,11 @@ static long call6(long n, long a, long b, long c, long d, long e, long f)
 
 /* Fork, without a copy of our memory: the child goes on from here with all of it, and the parent stays in a function that
  * does not return, on a stack of its own. Copying the tables and then each page that somebody writes takes longer than all
- * else that a fork does. What one of them writes the other reads, so each has its own part of it; `shares_memory` says
- * whether that is so: a sanitizer keeps books about one stack. They may share `more`. */
-#if defined(HOSTED)
-enum { shares_memory = 0 };
-#else
-enum { shares_memory = 1 };
-#endif
+ * else that a fork does. Only where the two write nothing that the other reads. They may share `more`. */
 static long fork_sharing(long more, void (*stay)(long child), char *stack, size_t size)
 {
 	const long flags = CLONE_VM | more | 17 /* SIGCHLD */;
-#if defined(HOSTED)
+#if defined(HOSTED) /* a sanitizer keeps books about one stack */
 	const long child = call6(__NR_clone, flags & ~CLONE_VM, 0, 0, 0, 0, 0);
 
 	(void)stack, (void)size;

@@ -43,6 +43,7 @@ class Launch:
     home: "Nursery | None" = None  # where a warden is given back that goes on
     on_seen: Callable[[Observed], None] | None = None  # told of what the warden tells, as it comes
     needs = -1  # another process, whose end is the run's too
+    own_steps: Callable[[], tuple[Step, ...]] | None = None  # those of the plan, where it is one for a standby
     on_paused: Callable[[int], None] | None = None  # given the socket on which calls wait for an answer
     supervisor: "Supervisor | None" = None  # who moves the streams and watches
     _terminal: "Terminal | None" = None
@@ -388,7 +389,10 @@ class Launch:
                 return Exited(number) if has_exited else Signalled(number)
         from .endings import ending_of  # rarely wanted
 
-        return ending_of(self._records, self.process.returncode or 0, self.plan, self.was_standby, self.was_told)
+        plan = self.plan
+        if self.was_standby and self.own_steps is not None:
+            plan = msgspec.structs.replace(plan, steps=self.own_steps())
+        return ending_of(self._records, self.process.returncode or 0, plan, self.was_standby, self.was_told)
 
 
 def controllers() -> tuple[str, ...]:

@@ -51,11 +51,15 @@ static struct {
 	const struct step *next; /* what the command does first, with its number, of so many */
 	uint32_t step, steps;
 	uint32_t turns;
-	long stem;	    /* from the second turn on: whoever forks the commands and waits for them, or 0 */
-	int is_over;	    /* there is no next turn: the last one ended like this, and the rest is the warden's */
-	struct ended ended;
+	long stem; /* from the second turn on: whoever forks the commands and waits for them, or 0 */
 	_Alignas(16) char stacks[3][65536]; /* the warden's, and two in turns: the stem's, and the next command's */
 } inner;
+/* What the warden and the stem tell each other; each is written by one of them. */
+static struct {
+	int is_asked; /* by the warden: there is no turn after this one */
+	int is_over;  /* by the stem: this one ended like this, and the rest is the warden's */
+	struct ended ended;
+} *between;
 static long command_hand = -1; /* the command's end of what it hands its listener over by */
 
 static int is_resumed; /* the plan is the one that a standby was given */
@@ -228,7 +232,7 @@ static void go_on(void);
 /* From 125 on it may be the enactor that ended, without a command or by itself. */
 static int may_be_followed(const struct ended *ended)
 {
-	return warden.goes_on && ended->code == CLD_EXITED_ && ended->status < 125;
+	return warden.goes_on && !(between && between->is_asked) && ended->code == CLD_EXITED_ && ended->status < 125;
 }
 
 /* Reap whoever is dead; the run is over when the command is, or the stem. Of a good one it is said whether another may
@@ -245,11 +249,11 @@ static void reap(void)
 		if (ended.pid != (inner.stem ? inner.stem : warden.command))
 			continue;
 		end_all();
-		if (inner.stem && !inner.is_over)
+		if (inner.stem && !between->is_over)
 			CALL(exit_group, 125, 0, 0, 0, 0); /* somebody has ended it */
 		again = !inner.stem && may_be_followed(&ended);
 		if (inner.stem)
-			ended = inner.ended;
+			ended = between->ended;
 		if (observer.lost)
 			tell(STATUS_AT, LOST, observer.lost, 0, 0);
 		tell(STATUS_AT, ENDED, (uint32_t)ended.status, ended.code == CLD_EXITED_, again);
@@ -353,6 +357,8 @@ static long shut_in(void)
 static void shut_in_at_last(void)
 {
 	warden.goes_on = warden.is_open = 0;
+	if (between)
+		between->is_asked = 1;
 	if (set_clock() || CALL(dup3, SIGNALS_AT, OWN_AT, O_CLOEXEC, 0, 0) < 0 || allow_own())
 		leave(125);
 }
@@ -539,8 +545,8 @@ static void see_end(void)
 		answer = CALL(waitid, P_ALL_, 0, P(&other), WEXITED_ | WNOHANG_ | WALL_, 0);
 	} while (!answer && other.pid);
 	if (answer != -10 /* ECHILD */ || !may_be_followed(&ended)) {
-		inner.ended = ended;
-		inner.is_over = 1;
+		between->ended = ended;
+		between->is_over = 1;
 		CALL(exit_group, 0, 0, 0, 0, 0);
 	}
 	tell(STATUS_AT, ENDED, (uint32_t)ended.status, 1, 1);
@@ -606,8 +612,11 @@ static long grow(void)
  * what is forked from it is born with that. Until it has its listener we touch no descriptor: we have the same ones. */
 static void go_on(void)
 {
-	long event;
+	long event, at = call6(__NR_mmap, 0, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 
+	if (at < 0 && at > -4096)
+		return;
+	between = (void *)(intptr_t)at;
 	if (warden.hand >= 0)
 		take_over(); /* it was faster than we */
 	event = CALL(eventfd2, 0, O_CLOEXEC, 0, 0, 0);
@@ -649,7 +658,7 @@ static long do_command(const struct step *step, long status, uint32_t number, ui
 	inner.steps = count;
 	warden.hand = hands[0];
 	warden.has_listener = hands[0] >= 0;
-	warden.goes_on = shares_memory && prepared.is_there && warden.alone && observer.channel >= 0 && gate < 0 && asks < 0;
+	warden.goes_on = prepared.is_there && warden.alone && observer.channel >= 0 && gate < 0 && asks < 0;
 	command_hand = hands[1];
 	pid = fork_sharing(0, keep_inside, inner.stacks[0], sizeof(inner.stacks[0]));
 	if (pid)

@@ -6,12 +6,13 @@ A step is its numbers and its strings, nothing else, so one encoder serves every
 import struct
 from collections.abc import Iterable, Sequence
 
-from ..model import Step
+from ..model import Step, StepKind
 
 MAGIC = b"RFPLAN1\0"
 VERSION = 1
 HEADER = struct.Struct("<8sIIII")
 STEP = struct.Struct("<HHIII")
+_EXEC = struct.Struct("<HHIIIQ")
 RECORD = struct.Struct("<IIII")
 GOOD = struct.Struct("<8I")  # the records of a good run: ready, and ended
 READY, FAILED, PROBED, ENDED, DENIED, LENT, OPENED, OBSERVED, LOST, PAUSED = 1, 2, 3, 4, 5, 6, 7, 8, 9, 10
@@ -37,14 +38,22 @@ def encode_texts(texts: Sequence[bytes]) -> bytes:
     return b"".join(pieces)
 
 
-def encode_step(step: Step, known: int = 0, encoded: bytes = b"") -> bytes:
-    """One step, padded to eight bytes. The last `known` of its strings are encoded already: most of a plan for a
-    standby is an environment, and that is the same from run to run."""
-    strings = step.strings[:-known] if known else step.strings
-    body = struct.pack(f"<{len(step.numbers)}Q", *step.numbers) + encode_texts(strings) + encoded
+def encode_step(step: Step) -> bytes:
+    """One step, padded to eight bytes."""
+    body = struct.pack(f"<{len(step.numbers)}Q", *step.numbers) + encode_texts(step.strings)
     padding = -len(body) % 8
     size = STEP.size + len(body) + padding
     return STEP.pack(step.kind, len(step.numbers), len(step.strings), size, 0) + body + bytes(padding)
+
+
+def encode_exec(words: tuple[bytes, ...], known: int, encoded: bytes) -> bytes:
+    """The last step: what is executed, its words, and so many variables, which are encoded already: most of a plan for
+    a standby is an environment, and that is the same from run to run."""
+    texts = [b"%b%b\0" % (_SIZES[len(word)] if len(word) < 256 else len(word).to_bytes(4, "little"), word) for word in words]
+    body = b"".join(texts) + encoded
+    padding = -len(body) % 8
+    size = _EXEC.size + len(body) + padding
+    return _EXEC.pack(StepKind.EXEC, 1, len(words) + known, size, 0, len(words) - 1) + body + bytes(padding)
 
 
 def whole(count: int, pieces: Iterable[bytes]) -> bytes:

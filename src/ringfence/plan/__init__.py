@@ -37,6 +37,7 @@ from .network import with_proxies as with_proxies
 from .network import with_resolver as with_resolver
 from .network import with_sockets as with_sockets
 from .own import exec_step as exec_step
+from .own import exec_words as exec_words
 from .own import first_steps as first_steps
 from .own import given_variables as given_variables
 from .regions import Region as Region

@@ -35,10 +35,13 @@ def first_steps(cwd: str, streams: tuple[Stream, ...]) -> tuple[Step, ...]:
 
 def exec_step(program: str, argv: Sequence[str], given: tuple[bytes, ...], prefix: tuple[str, ...]) -> Step:
     """The last of all, with the variables that are given."""
-    text = " ".join(argv)
-    if prefix:
-        program, argv = prefix[0], (*prefix, program, *argv[1:])
-    return Step(StepKind.EXEC, text, (len(argv),), (*as_bytes([program, *argv]), *given))
+    words = exec_words(program, argv, prefix)
+    return Step(StepKind.EXEC, " ".join(argv), (len(words) - 1,), (*words, *given))
+
+
+def exec_words(program: str, argv: Sequence[str], prefix: tuple[str, ...]) -> tuple[bytes, ...]:
+    """What is executed, and its words."""
+    return as_bytes([prefix[0], *prefix, program, *argv[1:]] if prefix else [program, *argv])
 
 
 def given_variables(policy: Policy, command: Command, host: Host, variables: dict[str, str]) -> tuple[bytes, ...]:
@@ -54,10 +57,12 @@ def given_variables(policy: Policy, command: Command, host: Host, variables: dic
 
 def as_bytes(words: list[str]) -> tuple[bytes, ...]:
     """Words as a program is given them."""
+    if not words:
+        return ()
     try:
-        strings = tuple([word.encode("utf-8", "surrogateescape") for word in words])
+        strings = tuple("\0".join(words).encode("utf-8", "surrogateescape").split(b"\0"))
     except UnicodeEncodeError as error:
-        raise PlanError("command", f"cannot be written as bytes: {error.object[:40]!r}") from None
-    if b"\0" in b"".join(strings):
+        raise PlanError("command", f"cannot be written as bytes: {error.object[error.start :][:40]!r}") from None
+    if len(strings) != len(words):
         raise PlanError("command", "an argument or variable holds a NUL byte", hint="no program can be given one")
     return strings
