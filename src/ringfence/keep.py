@@ -45,6 +45,10 @@ PACKAGE = os.path.dirname(os.path.abspath(__file__))
 OWN = tuple(sorted({PACKAGE, os.path.realpath(sys.prefix)} - {"/usr", "/usr/local", "/"}))
 
 
+# What whoever asks has looked at this moment: `environment()`, and perhaps what stands at the workspace's path.
+AtHand = tuple[Mapping[str, str], os.stat_result | None]
+
+
 class Request(msgspec.Struct, frozen=True, cache_hash=True):
     """What somebody asks of us: where, under which flags, and as whom."""
 
@@ -73,9 +77,7 @@ class Prepared:
         self.is_forgotten = False  # nobody new will rely on it
         self.runs = 0
         self._judged: Policy | None = None
-        self.variables: tuple[Mapping[str, str], tuple[bytes, ...], bytes] | None = (
-            None  # an environment, what is given
-        )
+        self.variables: tuple[Mapping[str, str], tuple[bytes, ...], bytes] | None = None  # what is given of some
         self.between = b""  # the steps that every command has, encoded
         self._outline: Plan | None = None
         self._nursery: tuple[enforce.Nursery, tuple[object, ...]] | None = None  # and how we were when it was made
@@ -231,13 +233,14 @@ class Prepared:
             self._judged = policy.canonical_policy(plan.as_layered(carried, self.walls.layered), resolve)
         return self._judged
 
-    def is_fresh(self, found: Policy) -> bool:
-        """Whether what was seen of the disk and the files may still be relied on."""
+    def is_fresh(self, found: Policy, seen: os.stat_result | None = None) -> bool:
+        """Whether what was seen of the disk and the files may still be relied on. `seen` is what stands at the
+        workspace's path, if somebody has just looked."""
         # A policy is read anew while a file of it has a time that says nothing yet.
         if (found is not self.loaded and found != self.loaded) or time.monotonic() >= self.until:
             return False
         try:
-            return not self._absent.those(enforce.is_there)
+            return not self._absent.those(enforce.is_there, self.request.workspace, seen)
         except OSError:  # nobody can say: look at everything again, and say what is wrong
             return False
 
@@ -406,16 +409,17 @@ def environment() -> dict[str, str]:
 _environment: tuple[dict[bytes, bytes], dict[str, str]] = ({}, {})
 
 
-def load_policy(request: Request) -> Policy:
+def load_policy(request: Request, at_hand: AtHand | None = None) -> Policy:
     """The policy of all layers for a request: the caller's own settings, and the command's home."""
     home = request.home if request.ids else ""
-    environ = environment()
+    environ, seen = at_hand or (environment(), None)
     approved = NOTHING_APPROVED
     if not request.ids and policy.has_approvals(environ):  # a person's yes is for their own
         from .approvals import standing
 
         approved = standing(request.workspace, environ)
-    return policy.load(request.workspace, request.flags, home=home, environ=environ, own=OWN, standing=approved)
+    place, flags = request.workspace, request.flags
+    return policy.load(place, flags, home=home, environ=environ, own=OWN, standing=approved, seen=seen)
 
 
 def prepare(request: Request) -> Prepared:
@@ -425,7 +429,7 @@ def prepare(request: Request) -> Prepared:
     return made
 
 
-def acquire(request: Request, once: bool = False) -> Prepared:
+def acquire(request: Request, once: bool = False, at_hand: AtHand | None = None) -> Prepared:
     """The walls for a request, kept while they are true, or made anew. They are in use until `release`: what is
     forgotten meanwhile is closed by the last who uses it. Whoever can try only `once` has them compared with the disk
     first: if the enactor found it changed, the run would be refused."""
@@ -436,13 +440,13 @@ def acquire(request: Request, once: bool = False) -> Prepared:
     try:
         if kept is None:
             enforce.ask(request.ids)  # a process of its own, so it goes on beside what follows
-        found = load_policy(request)
+        found = load_policy(request, at_hand)
     except BaseException:
         if kept is not None:
             release(kept)
         raise
     if kept is not None:
-        if kept.is_fresh(found) and (not once or kept.is_covered()):
+        if kept.is_fresh(found, at_hand[1] if at_hand else None) and (not once or kept.is_covered()):
             return kept
         forget(kept)
         release(kept)

@@ -120,13 +120,19 @@ def unwritten(directory: str, error: Exception) -> str:
     return "" if "RINGFENCE" in os.environ else f"{directory}: {error.strerror}"
 
 
+_entry_of: "type[Entry] | None" = None  # once it is there: to look for it costs a run two microseconds
+
+
 class Record:
     """The events of one run: begun when the command runs, kept when it is over."""
 
-    def __init__(self, request: "Request", argv: Sequence[str], environ: Mapping[str, str]) -> None:
+    def __init__(
+        self, request: "Request", argv: Sequence[str], environ: Mapping[str, str], own: Mapping[str, str] | None = None
+    ) -> None:
+        """`own` is `environment()`, for whoever has it."""
         self._given = request, argv, environ
         self._run = os.urandom(8).hex()
-        self._directory = directory_of(environment())
+        self._directory = directory_of(environment() if own is None else own)
         self._place: underway.Place | None = None
         self._entry: Entry | None = None
         self._is_kept = False
@@ -142,12 +148,15 @@ class Record:
 
     def begin(self) -> "Entry":
         """Have ready what does not depend on the run's end."""
+        global _entry_of
         entry = self._entry
         if entry is None:
-            from .recording import Entry  # nobody waits for it while the command runs
+            if _entry_of is None:
+                from .recording import Entry  # nobody waits for it while the command runs
 
-            self._entry = entry = Entry(self._run, self._directory, *self._given)
-            if self._place:
+                _entry_of = Entry
+            self._entry = entry = _entry_of(self._run, self._directory, *self._given)
+            if self._place is not None:
                 self._place.say(entry.begun())
         return entry
 
@@ -167,9 +176,9 @@ class Record:
         self._is_kept = True
         entry = self.begin()
         why = entry.write(outcome, error)
-        if self._place and why:
+        if self._place is not None and why:
             self._place.say(entry.left())  # for whoever opens the log when it can be written again
-        elif self._place:
+        elif self._place is not None:
             self._place.end()
         return why
 

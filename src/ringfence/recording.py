@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from .audit.log import LogError, encoded, now, sha256
+from .audit.signs import may_hold_secrets
 from .enforce.planted import searched
 from .model import Ending, Gap, Need, Outcome, Refused
 from .model.event import AnyEvent, Changed, Denied, Escaped, Granted, Ran, Signed
@@ -34,7 +35,7 @@ class Entry:
             "uid": os.getuid(),
             "pid": os.getpid(),
         }
-        self._words = cleaned(argv, environ)
+        self._words = cleaned(argv, environ) if may_hold_secrets(argv, environ) else tuple(argv)
         self._ran_as = request.ids[0] if request.ids else os.geteuid()
         self._again: tuple[str, ...] = ()
         self._unwritten: list[AnyEvent] = []
@@ -83,23 +84,29 @@ class Entry:
         return [*map(encoded, events[:1]), *self._granted, *map(encoded, events[1:])]
 
     def _events(self, outcome: Outcome | None, error: str) -> list[AnyEvent]:
-        request, common = self._request, {**self._common, "at": now()}
+        request, common = self._request, self._common
+        common["at"] = now()
         if outcome is None:
             return [self._ran(common, self._words, error)]
         policies = tuple(map(_stamped, outcome.policies)) if outcome.policies else ()
+        gaps, missing = _missing(outcome.gaps)
         ran = Ran(
             **common,  # type: ignore[arg-type]
             argv=self._words,
             cwd=request.cwd,
             ran_as=self._ran_as,
             ending=outcome.ending,
-            exit_code=outcome.exit_code,
+            exit_code=outcome.ending.exit_code,
             seconds=round(outcome.seconds, 6),
             denials=len(outcome.denials),
             policies=policies,
             reached=outcome.reached,
+<<<<<<< HEAD
             gaps=_missing(outcome.gaps)[0],
             again=self._again,
+=======
+            gaps=gaps,
+>>>>>>> ef0033d (run: fewer looks, fewer objects and fewer instructions for each run)
         )
         if _last.get((self._directory, request.workspace)) == policies:
             events: list[AnyEvent] = [ran]
@@ -108,14 +115,19 @@ class Entry:
         if outcome.denials or outcome.signed:
             events += [Denied(**common, denial=shortened(denial)) for denial in outcome.denials]  # type: ignore[arg-type]
             events += [Signed(**common, what=outcome.signed)] if outcome.signed else []  # type: ignore[arg-type]
-        escaped = escapes(outcome)
+        is_held = not (missing or outcome.planted or outcome.in_force[0].startswith("nothing"))
+        escaped = () if is_held else escapes(outcome)
         return [*events, Escaped(**common, what=escaped)] if escaped else events  # type: ignore[arg-type]
 
 
+<<<<<<< HEAD
 def _few(words: tuple[str, ...]) -> tuple[str, ...]:
     return words if sum(map(len, words)) < 1000 else tuple(word[:100] for word in words[:10])
 
 
+=======
+@functools.lru_cache(maxsize=8)
+>>>>>>> ef0033d (run: fewer looks, fewer objects and fewer instructions for each run)
 def session_of(workspace: str) -> str:
     """The session whose worktree this is, by where it stands."""
     above, _, name = workspace.rpartition("/worktrees/")

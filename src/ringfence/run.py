@@ -15,6 +15,7 @@ from .command import Own
 from .keep import (
     FRESH_SECONDS,
     KEPT,
+    AtHand,
     Prepared,
     Request,
     acquire,
@@ -60,32 +61,40 @@ def make_request(
     screen: Screen = Screen(),  # noqa: B008
 ) -> Request:
     """Find the workspace, and who the command will be."""
+    return _look(environment(), workspace, cwd, flags, as_root, detached, screen)[0]
+
+
+def _look(
+    own: Mapping[str, str],
+    workspace: str | None,
+    cwd: str | None,
+    flags: policy.Flags | None,
+    as_root: bool,
+    detached: bool,
+    screen: Screen,
+) -> tuple[Request, os.stat_result | None]:
+    """The same; and what stands at its path now, where we have looked there."""
     if not workspace or (cwd or workspace) != workspace:
-        return _find_request(workspace, cwd, flags, as_root, detached, screen)
+        return _find_request(workspace, cwd, flags, as_root, detached, screen), None
     # The same as a moment ago, if the same directory stands at the same name: links on the way lead nowhere else.
-    asked = (workspace, flags, as_root, detached, screen, environment().get("HOME"), os.geteuid())
+    here = "" if workspace[0] == "/" else os.getcwd()
+    asked = (workspace, here, flags, as_root, detached, screen, own.get("HOME"), os.geteuid())
     kept = _requests.get(asked)
-    stamp = _identity(workspace)
+    try:
+        seen = os.stat(workspace)
+    except OSError:
+        return _find_request(workspace, cwd, flags, as_root, detached, screen), None
+    stamp = seen.st_dev, seen.st_ino, seen.st_mode, seen.st_uid, seen.st_gid
     if kept is not None and kept[0] == stamp and time.monotonic() < kept[1]:
-        return kept[2]
+        return kept[2], seen if kept[2].workspace == workspace else None
     request = _find_request(workspace, cwd, flags, as_root, detached, screen)
     if len(_requests) >= KEPT:
         _requests.clear()
     _requests[asked] = (stamp, time.monotonic() + FRESH_SECONDS, request)
-    return request
+    return request, None
 
 
 _requests: dict[tuple[object, ...], tuple[object, float, Request]] = {}
-
-
-def _identity(workspace: str) -> tuple[object, ...]:
-    """What stands at a path, and whose it is. A relative path is another place from another directory."""
-    try:
-        found = os.stat(workspace)
-    except OSError as error:
-        return (error.errno,)
-    here = () if workspace.startswith("/") else (os.getcwd(),)
-    return found.st_dev, found.st_ino, found.st_mode, found.st_uid, found.st_gid, *here
 
 
 def _find_request(
@@ -181,15 +190,18 @@ def run(
     failed. With `ask` what is refused and may be granted waits for a person.
     """
     check_words(argv)
+    own = environment()
     flags = msgspec.structs.replace(flags or policy.Flags(), ask=True) if ask else flags
-    request = make_request(workspace, cwd, with_limits(flags, limits), as_root, detached, screen)
+    flags = with_limits(flags, limits) if limits else flags
+    request, seen = _look(own, workspace, cwd, flags, as_root, detached, screen)
     if explain is Explain.OUTPUT:
         observe |= Observe.FAILURES
     request = msgspec.structs.replace(request, observe=observe) if observe else request
-    job = make_job(argv, request, env, capture or bool(on_output), input, explain)
+    environ = own if env is None else env
+    job = make_job(argv, request, environ, capture or on_output is not None, input, explain, (own, seen))
     job = msgspec.structs.replace(job, asking=ask) if ask else job
     begun = time.time_ns()
-    with Record(request, argv, job.environ) as record:
+    with Record(request, argv, job.environ, own) as record:
         for pause in PAUSES:
             if pause:
                 time.sleep(pause)
@@ -224,6 +236,7 @@ class Job(msgspec.Struct, frozen=True):
     data: bytes | None  # what it reads
     is_at_terminal: bool  # whether any of our own 0 to 2 is one
     explain: Explain = Explain.FAILURE
+    at_hand: AtHand | None = None
     asking: Asking | None = None
 
 
@@ -234,6 +247,7 @@ def make_job(
     capture: bool,
     data: bytes | None,
     explain: Explain = Explain.FAILURE,
+    at_hand: AtHand | None = None,
 ) -> Job:
     """Look at those of 0 to 2 that are inherited."""
     inherited = (() if data is not None else (0,)) + (() if capture else (1, 2))
@@ -242,7 +256,7 @@ def make_job(
         pumped = tuple({*pumped, 2, *((1,) if os.path.sameopenfile(1, 2) else ())})
         streams = tuple(stream for stream in streams if stream.fd not in pumped)
     environ = environment() if env is None else env
-    return Job(request, tuple(argv), environ, streams, pumped, capture, data, is_at_terminal, explain)
+    return Job(request, tuple(argv), environ, streams, pumped, capture, data, is_at_terminal, explain, at_hand)
 
 
 def was_swapped(job: Job, ending: Ending) -> bool:
@@ -315,7 +329,10 @@ class Living:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         try:
-            (self.opened or self.launch).__exit__(kind, error, trace)
+            if self.opened is None:
+                self.launch.__exit__(kind, error, trace)
+            else:
+                self.opened.__exit__(kind, error, trace)
         finally:
             release(self._made)
 
@@ -348,31 +365,19 @@ class Living:
         self.launch.on_seen = teller(self._made, self._job.argv, self._job.environ, on_denial)
 
     def outcome(self, ending: Ending, out: bytes | None, err: bytes | None) -> Outcome:
-        made = self._made
-        self.is_stale(ending)
-        denials = [_denial(made, made.walls.watched[row]) for row in self.launch.denied]
-        seen, lost = self.launch.observed() if made.walls.observe else ([], 0)
-        denials += [_refused(made, one) for one in seen if one.verdict == "refused"]
+        """What became of it, once it is over."""
+        made, walls = self._made, self._made.walls
         seconds = time.monotonic() - self._started
         if seconds > enforce.Standby.SECONDS:  # the one that was asked for is gone
             self.renew()
-        refused, signed = self._passage.told() if self._passage else ((), ())
-        found = Outcome(
-            ending,
-            made.walls.in_force,
-            made.walls.gaps,
-            seconds,
-            out,
-            err,
-            (*denials, *refused),
-            ignored=made.policy.ignored,
-            planted=made.appeared(),
-            policies=made.policy.sources,
-            signed=signed,
-            reached=self._passage.reached if self._passage else (),
-            accesses=tuple(seen) if made.request.observe else (),
-            lost=lost,
-        )
+        found = Outcome(ending, walls.in_force, walls.gaps, seconds, out, err)
+        # Of a command that goes on to the next its warden was asked nothing, and so has nothing to tell.
+        if not (self.launch.is_quiet and self._passage is None and self._asker is None):
+            self.is_stale(ending)
+            found = self._with_told(found)
+        planted, ignored, sources = made.appeared(), made.policy.ignored, made.policy.sources
+        if planted or ignored or sources:
+            found = msgspec.structs.replace(found, ignored=ignored, planted=planted, policies=sources)
         found = self._asker.told(found) if self._asker else found
         explain, off = self._job.explain, made.policy.enforcement is Enforcement.OFF
         if off or explain is Explain.NOTHING or (found.ok and explain is not Explain.OUTPUT):
@@ -381,10 +386,26 @@ class Living:
 
         return explained(made, self._job.argv, self._job.environ, found, bytes(self.launch.heard))
 
+    def _with_told(self, found: Outcome) -> Outcome:
+        """The outcome with what the warden and the gate have told."""
+        made = self._made
+        denials = [_denial(made, made.walls.watched[row]) for row in self.launch.denied]
+        seen, lost = self.launch.observed() if made.walls.observe else ([], 0)
+        denials += [_refused(made, one) for one in seen if one.verdict == "refused"]
+        refused, signed = self._passage.told() if self._passage else ((), ())
+        return msgspec.structs.replace(
+            found,
+            denials=(*denials, *refused),
+            signed=signed,
+            reached=self._passage.reached if self._passage else (),
+            accesses=tuple(seen) if made.request.observe else (),
+            lost=lost,
+        )
+
 
 def launch(job: Job) -> Living:
     """One launch, from the prepared walls on."""
-    made = acquire(job.request, 0 in job.pumped)
+    made = acquire(job.request, 0 in job.pumped, job.at_hand)
     try:
         made.runs += 1
         if made.required:

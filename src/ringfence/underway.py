@@ -55,6 +55,7 @@ class Place(msgspec.Struct, frozen=True):
     number: int
 
     def say(self, lines: Sequence[bytes]) -> None:
+<<<<<<< HEAD
         """What is known of it; the lines from the first on that does not fit are not said."""
         text = b""
         for line in lines:
@@ -63,6 +64,12 @@ class Place(msgspec.Struct, frozen=True):
             text += line + b"\n"
         if text:
             _write(self.held.fd, text + _EMPTY, self.number * SIZE + _FIRST)
+=======
+        """What is known of it; what does not fit is not said."""
+        text = b"%b\n%b" % (b"\n".join(lines), _EMPTY)
+        if len(text) <= SIZE - _FIRST:
+            _write(self.held.fd, text, self.number * SIZE + _FIRST)
+>>>>>>> ef0033d (run: fewer looks, fewer objects and fewer instructions for each run)
 
     def end(self) -> None:
         """Its events are in the log."""

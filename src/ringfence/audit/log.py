@@ -100,14 +100,14 @@ def _plain(value: object) -> object:
 
 def chained(events: Sequence[Event | bytes], at: Position) -> tuple[bytes, Position]:
     """The lines of events, some perhaps encoded already, that follow a position, and the position after them."""
-    lines, number, last = [], at.number, at.hash
+    data, (file, number, size, before) = b"", at
+    last = before.encode()
     for event in events:
         number += 1
         said = b'{"n":%d,%b' % (number, (event if isinstance(event, bytes) else encoded(event))[1:-1])
-        last = sha256(last.encode() + said)
-        lines.append(b'%b,"hash":"%b"}\n' % (said, last.encode()))
-    data = b"".join(lines)
-    return data, Position(at.file, number, at.size + len(data), last)
+        last = _digest(last + said).hexdigest().encode()
+        data += b'%b,"hash":"%b"}\n' % (said, last)
+    return data, Position(file, number, size + len(data), last.decode())
 
 
 def number_of(line: bytes) -> int:
@@ -186,7 +186,9 @@ class Log:
     def _go_on(self) -> Position:
         """Where the next line goes, and the file for it open. What is not as the head says is put right, and told."""
         said = os.pread(self._head, _HEAD_BYTES + 1, 0)
-        at = self._last[1] if said and said == self._last[0] else read_head(said)
+        known, at = self._last if said else (b"", None)
+        if said != known:
+            at = read_head(said)
         if at is None:
             return self._start()
         size = self._turn_to(at.file)

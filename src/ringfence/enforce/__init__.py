@@ -38,13 +38,13 @@ if sys.platform == "linux":
     from .disk import mounts as mounts
     from .disk import survey as survey
     from .enactor import ask as ask
+    from .enactor import controllers as controllers
+    from .enactor import make_group as make_group
     from .enactor import open_enactor as open_enactor
     from .enactor import probe as probe
     from .folding import folding as folding
     from .linux import Launch as Launch
-    from .linux import controllers as controllers
     from .linux import disown as disown
-    from .linux import make_group as make_group
     from .linux import start as start
     from .process import inheritance as inheritance
     from .shelf import make_shelf as make_shelf

@@ -6,10 +6,14 @@ import os
 import stat
 import struct
 import sys
+from typing import TYPE_CHECKING
 
-from ..model import Enactor, Host, LaunchError
+from ..model import Enactor, Host, LaunchError, Plan
 from . import wire
 from .process import Process, Streams
+
+if TYPE_CHECKING:
+    from .cgroup import Group
 
 # The interpreter's own: hashlib, and already its half in OpenSSL, would cost the command some milliseconds.
 if sys.version_info >= (3, 12):
@@ -241,3 +245,19 @@ def _answer(ids: tuple[int, int] | None, process: Process, read: int, enactor: O
         uid=ids[0] if ids else os.geteuid(),
         gid=ids[1] if ids else os.getegid(),
     )
+
+
+def controllers() -> tuple[str, ...]:
+    """What a control group of ours could hold."""
+    from .cgroup import controllers as found
+
+    return found()
+
+
+def make_group(plan: Plan) -> "Group | None":
+    """A control group for one run, if its plan wants one."""
+    if not plan.controllers:
+        return None
+    from .cgroup import Group
+
+    return Group(plan.controllers, plan.limits)

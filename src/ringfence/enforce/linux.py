@@ -7,8 +7,7 @@ import os
 import select
 import struct
 import time
-from collections.abc import Callable
-from types import TracebackType
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -51,12 +50,14 @@ class Launch:
     _observer: "Observer | None" = None
     _records = b""
     _all_told = False
-    _goes_on = False  # the warden has had nothing to answer, and the next command's process stands by
+    is_quiet = False  # the warden has had nothing to answer, and the next command's process stands by
+
+    is_plain = False  # there is nothing to move and nothing to watch: it is given a command and its end is heard
+    copies: Sequence[tuple[int, int, bool]] = ()  # what we move between descriptors: source, sink, is output
 
     def __init__(self, process: Process, status: int, plan: Plan) -> None:
         self.process = process
         self.plan = plan
-        self.copies: list[tuple[int, int, bool]] = []  # what we move between descriptors: source, sink, is output
         self.failed: list[OSError] = []  # what stopped one of them before its end
         self.heard = bytearray()  # the end of what it wrote, where that passed us
         self._status = status
@@ -65,9 +66,9 @@ class Launch:
     def __enter__(self) -> "Launch":
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
+        if self.is_plain and self.is_quiet and self._is_given_back():
+            return
         if self.process.returncode is None:
             self.end()
         if self._terminal is not None:
@@ -81,7 +82,7 @@ class Launch:
         for source, sink, _ in self.copies:
             os.close(source)
             os.close(sink)
-        self.copies = []
+        self.copies = ()
         self.process.close()
         if not self._is_given_back():
             self._let_go()
@@ -94,7 +95,7 @@ class Launch:
         """Whether the warden goes on, and its nursery has it and its channels again."""
         if self.home is None or self.seen is None:
             return False
-        if not self._goes_on:
+        if not self.is_quiet:
             self.home.lose()
             return False
         with process.sending:  # what another thread tells meanwhile reaches this command or nobody
@@ -176,7 +177,7 @@ class Launch:
 
     def end_with(self, pid: int) -> None:
         """Have the run end when another process does."""
-        self.needs = open_pidfd(pid)
+        self.is_plain, self.needs = False, open_pidfd(pid)
         if self.needs < 0:
             raise LaunchError("gate", "has ended", "run it again")
 
@@ -198,7 +199,7 @@ class Launch:
         budget = Budget(output)
         flows: list[Flow] = []
         feed, *taken = self.process.pipes
-        self.process.pipes = [None, None, None]  # the flows close them
+        self.process.pipes = Process.pipes  # the flows close them
         if feed is not None:
             flows.append(Give(feed, data, finish))
         for number, fd in enumerate(taken, 1):
@@ -208,7 +209,7 @@ class Launch:
             copy = Copy(source, target, self.failed, is_output, budget if is_output else None)
             copy.heard = self.heard if is_output else None
             flows.append(copy)
-        self.copies = []
+        self.copies = ()
         self.supervisor = Supervisor(self, flows, budget, timeout, self._watched())
         return self.supervisor
 
@@ -224,10 +225,13 @@ class Launch:
         self, timeout: float | None = None, data: bytes = b"", sink: "Sink | None" = None, output: int | None = None
     ) -> tuple[Ending, bytes | None, bytes | None]:
         """Wait for the end; what was captured, and not given to `sink`, comes with it."""
+        good = self._hear_good() if self.is_plain and timeout is None else None
+        if good is not None:
+            return good, None, None
         plan = self.plan
-        is_plain = timeout is None and not self.copies and not plan.limits and self.needs < 0
-        is_plain = is_plain and not (plan.screen.mask or plan.observe > Observe.REFUSALS or plan.asks)
-        if is_plain and self.process.pipes == [None, None, None]:
+        is_bare = timeout is None and not self.copies and not plan.limits and self.needs < 0
+        is_bare = is_bare and not (plan.screen.mask or plan.observe > Observe.REFUSALS or plan.asks)
+        if is_bare and not any(fd is not None for fd in self.process.pipes):
             if plan.has_warden:
                 self._hear_out()
             self.outlast()
@@ -251,19 +255,32 @@ class Launch:
         """Where records still come from, or -1."""
         return -1 if self._all_told else self._status
 
+    def _hear_good(self) -> Ending | None:
+        """How a run ended of which two records are told, as most often; of the first alone nobody need wake up."""
+        data = self._hear(wire.GOOD.size)
+        if len(data) == wire.GOOD.size:
+            ready, _, _, _, ended, number, has_exited, goes_on = wire.GOOD.unpack(data)
+            if ready == wire.READY and ended == wire.ENDED:
+                self._records, self.has_ended, self.is_quiet = data, True, goes_on == 1
+                self.process.leave()
+                return Exited(number) if has_exited else Signalled(number)
+        self._tell(data)
+        return None
+
     def _hear_out(self) -> None:
-        """Take records until nobody is left. Of a good run two are told, ready and ended, and of the first alone
-        nobody need wake up; what comes with a descriptor comes before them."""
+        """Take records until nobody is left; what comes with a descriptor comes before them."""
+        if self.plan.observe and self._observer is None and self.seen is None:
+            self.read_status()
+        while self.process.returncode is None and not self._all_told:
+            self._tell(self._hear(wire.RECORD.size if self._records else wire.GOOD.size))
+
+    def _hear(self, size: int) -> bytes:
+        """So much, or all there is."""
         channel = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM, 0, self._status)
         try:
-            is_handed = bool(self.plan.observe) and self._observer is None and self.seen is None
-            while self.process.returncode is None and not self._all_told:
-                size = wire.RECORD.size if self._records else wire.GOOD.size
-                try:
-                    self._tell(self._receive() if is_handed else channel.recv(size, _socket.MSG_WAITALL))
-                except ConnectionResetError:  # as below
-                    self._tell(b"")
-                is_handed = False
+            return channel.recv(size, _socket.MSG_WAITALL)
+        except ConnectionResetError:  # a signal that the warden did not read any more: the records came before
+            return b""
         finally:
             channel.detach()
 
@@ -272,7 +289,7 @@ class Launch:
         try:
             is_handed = self.plan.screen.mask or self.plan.observe or self.plan.asks
             self._tell(self._receive() if is_handed else os.read(self._status, 256))
-        except ConnectionResetError:  # a signal that the warden did not read any more: the records came before
+        except ConnectionResetError:  # as above
             self._tell(b"")
 
     def read_to_end(self) -> None:
@@ -340,7 +357,7 @@ class Launch:
         lost = 0
         if wire.LOST in self._records[:: wire.RECORD.size]:
             lost = sum(record[1] for record in wire.read_records(self._records)[0] if record[0] == wire.LOST)
-        if self.seen is not None and (self._goes_on or is_silent(self.seen)):  # most often
+        if self.seen is not None and (self.is_quiet or is_silent(self.seen)):  # most often
             return [], lost
         self._listen()
         if self._observer is None:
@@ -385,7 +402,7 @@ class Launch:
             first, _, _, _, _, number, has_exited, goes_on = wire.GOOD.unpack(self._records)
             if first == wire.READY:
                 # What a tree has used is counted with those whose ends its warden has seen.
-                self._goes_on = goes_on == 1 and self.needs < 0 and not self.plan.limits
+                self.is_quiet = goes_on == 1 and self.needs < 0 and not self.plan.limits
                 return Exited(number) if has_exited else Signalled(number)
         from .endings import ending_of  # rarely wanted
 
@@ -393,22 +410,6 @@ class Launch:
         if self.was_standby and self.own_steps is not None:
             plan = msgspec.structs.replace(plan, steps=self.own_steps())
         return ending_of(self._records, self.process.returncode or 0, plan, self.was_standby, self.was_told)
-
-
-def controllers() -> tuple[str, ...]:
-    """What a control group of ours could hold."""
-    from .cgroup import controllers as found
-
-    return found()
-
-
-def make_group(plan: Plan) -> "Group | None":
-    """A control group for one run, if its plan wants one."""
-    if not plan.controllers:
-        return None
-    from .cgroup import Group
-
-    return Group(plan.controllers, plan.limits)
 
 
 _lifelines: set[int] = set()  # the status channels of living launches

@@ -45,6 +45,10 @@ def stamp_of(path: str) -> Stamp | None:
         return None
     except OSError:  # closed, or a loop: then each name is asked for, each time
         return 0, 0, 0, time.time_ns()
+    return _stamped(facts)
+
+
+def _stamped(facts: os.stat_result) -> Stamp:
     return facts.st_dev, facts.st_ino, facts.st_mtime_ns, facts.st_ctime_ns
 
 
@@ -81,12 +85,13 @@ class Lookout:
         if stamp[0] in self._timed and time.time_ns() - max(stamp[2:]) > _SETTLED:
             self._seen[directory] = where, stamp
 
-    def those(self, true: Callable[[str], bool]) -> list[str]:
-        """The paths of which something has become true; it was true of none when nothing had changed."""
+    def those(self, true: Callable[[str], bool], place: str = "", seen: os.stat_result | None = None) -> list[str]:
+        """The paths of which something has become true; it was true of none when nothing had changed. `seen` is what
+        stands at one place, if somebody has just looked."""
         marks = self._marks
         if marks is not None:  # most often
             for where, then in marks.items():
-                if stamp_of(where) != then:
+                if (_stamped(seen) if seen is not None and where == place else stamp_of(where)) != then:
                     break
             else:
                 return []

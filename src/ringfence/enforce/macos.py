@@ -28,6 +28,7 @@ from ..model import (
     Plan,
     Refused,
     Signalled,
+    Step,
     StepKind,
     TimedOut,
 )
@@ -78,6 +79,9 @@ def survey(
 
 class Launch:
     """A living process group. A context manager; leaving it ends the group."""
+
+    is_quiet = False
+    own_steps: Callable[[], tuple[Step, ...]] | None = None
 
     def __init__(self, process: "subprocess.Popen[bytes]", ready: int, plan: Plan) -> None:
         self.process = process

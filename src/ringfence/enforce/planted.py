@@ -45,8 +45,10 @@ def searched(workspace: str, outcome: Outcome, begun: int, moves: bool) -> Outco
         return outcome
     seconds = PATIENT if moves else min(0.001 + outcome.seconds * 0.03, 0.2)
     found = scan(workspace, begun - CLOCK_TICK, seconds)
+    if not found:
+        return outcome
     moved = quarantine(workspace, found) if moves else ()
-    return msgspec.structs.replace(outcome, planted=outcome.planted + found, quarantined=moved) if found else outcome
+    return msgspec.structs.replace(outcome, planted=outcome.planted + found, quarantined=moved)
 
 
 def scan(workspace: str, since: int, seconds: float) -> tuple[str, ...]:

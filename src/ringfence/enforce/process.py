@@ -11,6 +11,7 @@ import contextlib
 import fcntl
 import os
 import select
+from collections.abc import Sequence
 
 PIPE = -1
 GRACE = 2.0  # from SIGTERM to SIGKILL, and for output that somebody still holds
@@ -100,10 +101,11 @@ class Process:
     """A child, or one that stands by. `returncode` is None while it lives, and negative when a signal ended it."""
 
     is_child = True
+    returncode: int | None = None
+    pipes: Sequence[int | None] = (None, None, None)  # our ends
 
     def __init__(self, program: str, arguments: list[str], kept: tuple[int, ...], streams: Streams) -> None:
         """Spawn with an empty environment; `kept` stay open."""
-        self.returncode: int | None = None
         self.pipes = streams.pipes
         actions = [(os.POSIX_SPAWN_DUP2, fd, number) for number, fd in enumerate(streams.theirs) if fd is not None]
         # Onto itself: that clears close-on-exec in the child alone, and no other thread's child inherits it.
@@ -120,19 +122,10 @@ class Process:
         """It is ending, and how is known from elsewhere: nobody need wait for it. The next that leaves sees to those
         that have ended meanwhile, so that they do not pile up."""
         self.returncode = 0
-        if self.is_child:
+        if _leaving:
             reap()
+        if self.is_child:
             _leaving.append(self)
-
-    @classmethod
-    def adopt(cls, pid: int) -> "Process":
-        """Somebody else's child. Nobody waits for it: its end is known from elsewhere, and said by `leave`."""
-        adopted = cls.__new__(cls)
-        adopted.is_child = False
-        adopted.pid = pid
-        adopted.returncode = None
-        adopted.pipes = [None, None, None]
-        return adopted
 
     def _ended(self, pid: int, status: int) -> bool:
         if pid == self.pid:
@@ -182,17 +175,21 @@ class Process:
             if not self.poll():  # not reaped yet, nor meanwhile, so the number is still its own
                 (os.killpg if group else os.kill)(self.pid, number)
 
-    def _close(self, number: int) -> None:
-        fd = self.pipes[number]
-        if fd is not None:
-            self.pipes[number] = None
-            os.close(fd)
-
     def close(self) -> None:
         """Close our ends of its streams."""
-        if self.pipes != [None, None, None]:
-            for number in range(3):
-                self._close(number)
+        pipes, self.pipes = self.pipes, Process.pipes
+        for fd in pipes:
+            if fd is not None:
+                os.close(fd)
+
+
+class Adopted(Process):
+    """Somebody else's child. Nobody waits for it: its end is known from elsewhere, and said by `leave`."""
+
+    is_child = False
+
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
 
 
 def open_pidfd(pid: int) -> int:
@@ -226,31 +223,30 @@ def shut(fd: int, how: int = _socket.SHUT_RDWR) -> None:
 
 def inheritance() -> tuple[object, ...]:
     """What a command inherits of us besides descriptors: limits, niceness, processors, masks of modes and signals."""
-    status, limits = _told("status"), _told("limits")
-    umask, blocked, caught = status.find(b"Umask:"), status.find(b"SigBlk:"), status.find(b"SigCgt:")
-    allowed, told = status.find(b"Cpus_allowed:"), status.find(b"Cpus_allowed_list:")
-    niceness = os.getpriority(os.PRIO_PROCESS, 0)
-    return status[umask : umask + 11], status[blocked:caught], status[allowed:told], limits, niceness
+    told, limits = _telling.get("self") or _listen()
+    status, find = os.pread(told, 4096, 0), bytes.find
+    umask, blocked = find(status, b"Umask:"), find(status, b"SigBlk:")
+    allowed = find(status, b"Cpus_allowed:", blocked)
+    end, caught = find(status, b"Cpus_allowed_list:", allowed), find(status, b"SigCgt:", blocked)
+    own = status[umask : umask + 11], status[blocked:caught], status[allowed:end]
+    return own, os.pread(limits, 4096, 0), os.getpriority(os.PRIO_PROCESS, 0)
 
 
-_telling: dict[str, int] = {}  # held open: to open them anew costs as much as to read them
+_telling: dict[str, tuple[int, ...]] = {}  # what tells it, held open: to open it anew costs as much as to read it
 
 
-def _told(name: str) -> bytes:
-    """What the kernel tells of us."""
-    fd = _telling.get(name, -1)
-    if fd < 0:
-        mine = os.open(f"/proc/self/{name}", os.O_RDONLY | os.O_CLOEXEC)
-        fd = _telling.setdefault(name, mine)
-        if fd != mine:  # another thread was faster
-            os.close(mine)
-    return os.pread(fd, 4096, 0)
+def _listen() -> tuple[int, ...]:
+    mine = tuple(os.open(f"/proc/self/{name}", os.O_RDONLY | os.O_CLOEXEC) for name in ("status", "limits"))
+    kept = _telling.setdefault("self", mine)
+    if kept is not mine:  # another thread was faster
+        for fd in mine:
+            os.close(fd)
+    return kept
 
 
 def disown() -> None:
     """In a fork of our caller's: what is held open tells of the parent, and another thread may have had the lock."""
     global sending
     sending = _thread.RLock()
-    for fd in _telling.values():
+    for fd in _telling.pop("self", ()):
         os.close(fd)
-    _telling.clear()

@@ -12,10 +12,10 @@ import struct
 import time
 from collections import deque
 
-from ..model import Plan, Step, StepKind
+from ..model import Observe, Plan, Step, StepKind
 from . import wire
 from .linux import Launch, spawn
-from .process import Process, Streams
+from .process import Adopted, Streams
 
 _DESCRIPTORS = struct.Struct("2i")
 _OWN = struct.pack("3i", 0, 1, 2)
@@ -30,6 +30,8 @@ class Nursery:
         self._plan = plan
         # Inside bubblewrap it is another process that tells what it sees, by a socket of its own.
         self._is_handed_on = any(step.kind is StepKind.BUBBLEWRAP for step in plan.steps)
+        self.is_plain = not (plan.limits or plan.screen.mask or plan.observe > Observe.REFUSALS or plan.asks)
+        self.is_plain &= not (plan.observe and self._is_handed_on)
         self._lock = _thread.allocate_lock()
         self._asked = deque[float]()  # when those were asked for that were not taken yet
         self._back: list[tuple[float, Standby]] = []  # whose wardens went on to stand by again, and since when
@@ -93,7 +95,7 @@ class Nursery:
         if not data:
             raise ConnectionResetError
         status, request = _DESCRIPTORS.unpack(rights[0][2])
-        launched = Launch(Process.adopt(int.from_bytes(data, "little")), status, self._plan)
+        launched = Launch(Adopted(int.from_bytes(data, "little")), status, self._plan)
         channel = _socket.socket(_socket.AF_UNIX, _socket.SOCK_SEQPACKET, 0, request)
         return Standby(self, launched, channel, bool(self._plan.observe) and not self._is_handed_on)
 
@@ -101,14 +103,15 @@ class Nursery:
         """One of ours has ended well, and its warden has gone on: the next command's process stands by, on the same
         channels. Whether they are ours again."""
         now, old = time.monotonic(), None
+        standby = Standby(self, Launch(Adopted(pid), status, self._plan), channel, True)
         with self._lock:
+            back = self._back
             self._goes_on = not self._is_closed
-            if self._is_closed or len(self._back) >= Standby.MOST:
+            if self._is_closed or len(back) >= Standby.MOST:
                 return False
-            if self._back and now - self._back[0][0] > 2 * Standby.SECONDS:
-                old = self._back.pop(0)[1]  # it has ended by itself long since
-            standby = Standby(self, Launch(Process.adopt(pid), status, self._plan), channel, True)
-            self._back.append((now, standby))
+            if back and now - back[0][0] > 2 * Standby.SECONDS:
+                old = back.pop(0)[1]  # it has ended by itself long since
+            back.append((now, standby))
         if old is not None:
             old.close()
         return True
@@ -177,7 +180,9 @@ class Standby:
             launched.home = self._nursery
         else:
             self._request.close()
-        if streams is not None:
+        if streams is None:
+            launched.is_plain = self._nursery.is_plain
+        else:
             launched.process.pipes = streams.pipes
         return launched
 

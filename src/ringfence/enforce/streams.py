@@ -27,20 +27,20 @@ def look_over(inherited: tuple[int, ...]) -> tuple[tuple[Stream, ...], tuple[int
     return streams, tuple(fd for fd, found in seen if found == "pump"), is_at_terminal
 
 
-_NULL = os.makedev(1, 3)
+_NULL, _GETFL, _PATH = os.makedev(1, 3), fcntl.F_GETFL, os.O_PATH
 
 
 def _are_plain() -> bool:
     """Whether all three are pipes without a name or /dev/null, as most often, and pass; it is asked for every run."""
-    pipes = _pipes()
+    pipes, fstat, ask = _pipes(), os.fstat, fcntl.fcntl
     for fd in (0, 1, 2):
         try:
-            found = os.fstat(fd)
+            found = fstat(fd)
         except OSError:
             return False
-        kind = found.st_mode & 0o170000
-        is_plain = found.st_dev == pipes if kind == stat.S_IFIFO else kind == stat.S_IFCHR and found.st_rdev == _NULL
-        if not is_plain or fcntl.fcntl(fd, fcntl.F_GETFL) & os.O_PATH:
+        if found.st_dev != pipes and (found.st_rdev != _NULL or found.st_mode & 0o170000 != stat.S_IFCHR):
+            return False
+        if ask(fd, _GETFL) & _PATH:
             return False
     return True
 

@@ -9,7 +9,22 @@ from collections.abc import Callable, Iterable, Set
 from types import TracebackType
 from typing import NoReturn
 
-from ..model import Crowd, Disk, Ending, Host, Kind, LaunchError, Mount, Observed, Place, Plan, Rule, Shelf, Stream
+from ..model import (
+    Crowd,
+    Disk,
+    Ending,
+    Host,
+    Kind,
+    LaunchError,
+    Mount,
+    Observed,
+    Place,
+    Plan,
+    Rule,
+    Shelf,
+    Step,
+    Stream,
+)
 from .flows import Give, Sink
 
 
@@ -51,6 +66,8 @@ class Launch:
     """Never made here."""
 
     is_ready = False
+    is_quiet = False
+    own_steps: Callable[[], tuple[Step, ...]] | None = None
     denied: tuple[int, ...] = ()
     heard = b""
     on_seen: Callable[[Observed], None] | None = None

@@ -49,7 +49,9 @@ def encode_step(step: Step) -> bytes:
 def encode_exec(words: tuple[bytes, ...], known: int, encoded: bytes) -> bytes:
     """The last step: what is executed, its words, and so many variables, which are encoded already: most of a plan for
     a standby is an environment, and that is the same from run to run."""
-    texts = [b"%b%b\0" % (_SIZES[len(word)] if len(word) < 256 else len(word).to_bytes(4, "little"), word) for word in words]
+    texts = [
+        b"%b%b\0" % (_SIZES[len(word)] if len(word) < 256 else len(word).to_bytes(4, "little"), word) for word in words
+    ]
     body = b"".join(texts) + encoded
     padding = -len(body) % 8
     size = _EXEC.size + len(body) + padding

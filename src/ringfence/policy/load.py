@@ -72,18 +72,20 @@ def load(
     managed_owner: int = 0,
     own: tuple[str, ...] = (),
     standing: Standing = NOTHING_APPROVED,
+    seen: os.stat_result | None = None,
 ) -> Policy:
     """The policy for a workspace: all layers, merged and checked.
 
     `home` is the command's home, where it runs as somebody else than the caller; `environ` says where the caller's
-    own files are; `own` are our program's directories; `standing` is what a person approved.
+    own files are; `own` are our program's directories; `standing` is what a person approved; `seen` is what stands at
+    the workspace's path, if somebody has just looked.
     """
     environ = os.environ if environ is None else environ
     get = environ.get
     chosen = get("HOME", ""), get("XDG_CONFIG_HOME", ""), get("XDG_STATE_HOME", ""), get("XDG_RUNTIME_DIR", "")
     key = (workspace, flags, chosen, home, managed, managed_owner, own, standing, os.getuid())
     known = _memory.get(key)
-    if known is not None and _is_as_stamped(workspace, known):
+    if known is not None and _is_as_stamped(workspace, known, seen):
         return known[3]
     named = dict(zip(_PLACES, chosen, strict=True))
     sources = Sources(_directory(workspace), named, home, managed, managed_owner, own)
@@ -169,19 +171,20 @@ def _stamp(workspace: str, watched: tuple[str, ...]) -> tuple[tuple[int, int], t
     return (facts.st_dev, facts.st_ino), tuple(map(_identity, watched))
 
 
-def _is_as_stamped(workspace: str, known: _Memory) -> bool:
+def _is_as_stamped(workspace: str, known: _Memory, seen: os.stat_result | None) -> bool:
     """Whether everything is as it was. Most of it was missing, and to ask for that alone costs a third."""
     which, absent, there, _ = known
     try:
-        facts = os.stat(workspace)
+        facts = os.stat(workspace) if seen is None else seen
     except (OSError, ValueError):
         return False
     if which != (facts.st_dev, facts.st_ino):
         return False
+    is_there = os.access
     for path in absent:
-        if os.access(path, os.F_OK, follow_symlinks=False):
+        if is_there(path, 0, follow_symlinks=False):
             return False
-    return all(_identity(path) == then for path, then in there)
+    return not there or all(_identity(path) == then for path, then in there)
 
 
 def _identity(path: str) -> _Identity:
