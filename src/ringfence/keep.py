@@ -234,8 +234,7 @@ class Prepared:
         return self._judged
 
     def is_fresh(self, found: Policy, seen: os.stat_result | None = None) -> bool:
-        """Whether what was seen of the disk and the files may still be relied on. `seen` is what stands at the
-        workspace's path, if somebody has just looked."""
+        """Whether what was seen of the disk and the files may still be relied on; `seen` as in AtHand."""
         # A policy is read anew while a file of it has a time that says nothing yet.
         if (found is not self.loaded and found != self.loaded) or time.monotonic() >= self.until:
             return False
