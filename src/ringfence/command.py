@@ -27,11 +27,6 @@ class Own:
         between = made.between if made.between and not streams else _between(made, streams)
         self._pieces = between, enforce.encode_exec(words, len(self._given), encoded)
 
-    @property
-    def is_long(self) -> bool:
-        """Whether it is more than a standby can be handed."""
-        return sum(map(len, self._pieces)) > enforce.Standby.LONGEST - 64
-
     def steps(self) -> tuple[Step, ...]:
         """What one is handed that stands behind the walls."""
         first = plan.first_steps(self._made.request.cwd, self._streams)

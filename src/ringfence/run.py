@@ -417,8 +417,10 @@ def launch(job: Job) -> Living:
         # that the filter of a standby has closed.
         alone = job.is_at_terminal or 0 in pumped or made.runs < 3 or bool(streams) or not made.can_stand_by
         inherited = () if alone else enforce.inheritance()
-        standby = None if alone or own.is_long else made.take_standby(inherited)
-        whole, data = own.whole() if standby is None else (made.outline(), own.for_standby())
+        whole, data = made.outline(), b"" if alone else own.for_standby()
+        standby = None if alone or len(data) > enforce.Standby.LONGEST else made.take_standby(inherited)
+        if standby is None:
+            whole, data = own.whole()
         given = whole, data, pumped, job.capture, job.data is not None, standby, enforce.make_group(whole)
         if whole.asks or made.has_passage:
             return _launch_with_others(job, made, inherited, whole.asks, lambda: enforce.start(*given))

@@ -27,22 +27,28 @@ def look_over(inherited: tuple[int, ...]) -> tuple[tuple[Stream, ...], tuple[int
     return streams, tuple(fd for fd, found in seen if found == "pump"), is_at_terminal
 
 
-_NULL, _GETFL, _PATH = os.makedev(1, 3), fcntl.F_GETFL, os.O_PATH
+_NULL = os.makedev(1, 3)
 
 
 def _are_plain() -> bool:
     """Whether all three are pipes without a name or /dev/null, as most often, and pass; it is asked for every run."""
-    pipes, fstat, ask = _pipes(), os.fstat, fcntl.fcntl
-    for fd in (0, 1, 2):
-        try:
-            found = fstat(fd)
-        except OSError:
+    global _passed
+    try:
+        found = os.fstat(0), os.fstat(1), os.fstat(2)
+    except OSError:
+        return False
+    which = found[0][:3], found[1][:3], found[2][:3]  # mode, inode and device: most often those of the run before
+    if which == _passed:
+        return True
+    for fd, facts in enumerate(found):
+        is_null = facts.st_rdev == _NULL and stat.S_ISCHR(facts.st_mode)
+        if not (is_null or facts.st_dev == _pipes()) or fcntl.fcntl(fd, fcntl.F_GETFL) & os.O_PATH:
             return False
-        if found.st_dev != pipes and (found.st_rdev != _NULL or found.st_mode & 0o170000 != stat.S_IFCHR):
-            return False
-        if ask(fd, _GETFL) & _PATH:
-            return False
+    _passed = which
     return True
+
+
+_passed: tuple[object, ...] = ()
 
 
 def _fill_closed() -> list[os.stat_result]:
