@@ -56,8 +56,9 @@ static struct {
 } inner;
 /* What the warden and the stem tell each other; each is written by one of them. */
 static struct {
-	int is_asked; /* by the warden: there is no turn after this one */
-	int is_over;  /* by the stem: this one ended like this, and the rest is the warden's */
+	int is_asked; /* by the warden: somebody has asked or told it something, so that there is no turn after this one */
+	long command; /* by the stem: who runs now */
+	int is_over;  /* by the stem: it ended like this, and the rest is the warden's */
 	struct ended ended;
 } *between;
 static long command_hand = -1; /* the command's end of what it hands its listener over by */
@@ -232,7 +233,7 @@ static void go_on(void);
 /* From 125 on it may be the enactor that ended, without a command or by itself. */
 static int may_be_followed(const struct ended *ended)
 {
-	return warden.goes_on && !(between && between->is_asked) && ended->code == CLD_EXITED_ && ended->status < 125;
+	return ended->code == CLD_EXITED_ && ended->status < 125;
 }
 
 /* Reap whoever is dead; the run is over when the command is, or the stem. Of a good one it is said whether another may
@@ -251,7 +252,7 @@ static void reap(void)
 		end_all();
 		if (inner.stem && !between->is_over)
 			CALL(exit_group, 125, 0, 0, 0, 0); /* somebody has ended it */
-		again = !inner.stem && may_be_followed(&ended);
+		again = !inner.stem && warden.goes_on && may_be_followed(&ended);
 		if (inner.stem)
 			ended = between->ended;
 		if (observer.lost)
@@ -263,24 +264,32 @@ static void reap(void)
 	}
 }
 
-/* Signals for the command, one byte each. The end of the socket is the end of the run: 0. By whoever reaps the command: its
- * number is then nobody else's. */
-static int obey(void)
+/* Nothing that was asked or told for this command must reach the next: there is none. */
+static void stay_with_this(void)
+{
+	warden.goes_on = 0;
+	if (between)
+		between->is_asked = 1;
+}
+
+/* Signals for the command, one byte each. The end of the socket is the end of the run. A command that the stem has reaped
+ * meanwhile may have given its number to another: of the run, for our domain lets no signal out of it. */
+static void obey(void)
 {
 	uint8_t numbers[16];
-	long got = CALL(read, STATUS_AT, P(numbers), sizeof(numbers), 0, 0);
+	long command, got = CALL(read, STATUS_AT, P(numbers), sizeof(numbers), 0, 0);
 
 	if (got == -EINTR_ || got == -EAGAIN_)
-		return 1;
+		return;
 	if (got <= 0)
-		return 0;
-	warden.goes_on = 0; /* what was meant for this command must not reach the next */
-	for (long i = 0; i < got; i++)
+		leave(125);
+	stay_with_this();
+	command = between ? between->command : warden.command;
+	for (long i = 0; i < got && command > 0; i++)
 		if (numbers[i] && numbers[i] <= MOST_SIGNAL)
 			/* To its group where it leads one, else to itself. */
-			if (CALL(kill, -warden.command, numbers[i], 0, 0, 0))
-				CALL(kill, warden.command, numbers[i], 0, 0, 0);
-	return 1;
+			if (CALL(kill, -command, numbers[i], 0, 0, 0))
+				CALL(kill, command, numbers[i], 0, 0, 0);
 }
 
 /* Without a user namespace of the run's own there is no such right; a setuid bubblewrap does not give it either. */
@@ -356,9 +365,8 @@ static long shut_in(void)
  * be born with our clock's handler too, where it was to ignore that signal. */
 static void shut_in_at_last(void)
 {
-	warden.goes_on = warden.is_open = 0;
-	if (between)
-		between->is_asked = 1;
+	stay_with_this();
+	warden.is_open = 0;
 	if (set_clock() || CALL(dup3, SIGNALS_AT, OWN_AT, O_CLOEXEC, 0, 0) < 0 || allow_own())
 		leave(125);
 }
@@ -448,8 +456,6 @@ static long watch(void)
 	uint8_t taken[128];
 
 	watched[LISTENER].fd = (int)warden.hand;
-	if (inner.stem)
-		watched[STATUS_AT].events = POLLRDHUP_; /* what is told there is the stem's to hear, and its end everybody's */
 	for (;;) {
 		const int waits = broker.count || dial.waiting;
 		const int asks = questions.channel >= 0 && (questions.count || dial.asked);
@@ -475,8 +481,8 @@ static long watch(void)
 		}
 		if (watched[LEASH_AT].found)
 			leave(125);
-		if (watched[STATUS_AT].found && (inner.stem || !obey()))
-			leave(125);
+		if (watched[STATUS_AT].found)
+			obey();
 		if (watched[GATE_AT].found)
 			hear_gate();
 		if (questions.channel >= 0 && watched[QUESTIONS_AT].found)
@@ -527,51 +533,32 @@ static void keep_on(long stem)
 
 static void turn(void);
 
-/* In the stem: whether the command has ended. The next follows when nobody is left of this one, nobody has asked the warden
- * anything, and nobody has told us anything; else the end is the warden's to make and to tell. We end nobody: the warden
- * would be meant too. */
-static void see_end(void)
+/* In the stem: until the command has ended. The next follows when nobody is left of this one, and nobody has asked or told
+ * the warden anything; else the end is the warden's to make and to tell. We end nobody: the warden would be meant too. To
+ * wait for an end, and for nothing else, is to be woken on the processor that has just become free. */
+static void attend(long command)
 {
 	struct ended ended, other;
 	long answer;
 
+	between->command = command;
 	do {
 		ended.pid = 0;
-		if (CALL(waitid, P_ALL_, 0, P(&ended), WEXITED_ | WNOHANG_ | WALL_, 0) || !ended.pid)
-			return;
-	} while (ended.pid != warden.command);
-	do {
+		answer = CALL(waitid, P_ALL_, 0, P(&ended), WEXITED_ | WALL_, 0);
+	} while (answer == -EINTR_ || (!answer && ended.pid != command));
+	while (!answer) {
 		other.pid = 0;
 		answer = CALL(waitid, P_ALL_, 0, P(&other), WEXITED_ | WNOHANG_ | WALL_, 0);
-	} while (!answer && other.pid);
-	if (answer != -10 /* ECHILD */ || !may_be_followed(&ended)) {
+		if (!answer && !other.pid)
+			break; /* somebody is left */
+	}
+	if (answer != -10 /* ECHILD */ || between->is_asked || !may_be_followed(&ended)) {
 		between->ended = ended;
-		between->is_over = 1;
+		between->is_over = ended.pid == command;
 		CALL(exit_group, 0, 0, 0, 0, 0);
 	}
 	tell(STATUS_AT, ENDED, (uint32_t)ended.status, 1, 1);
 	turn();
-}
-
-/* The stem's own part of a turn. */
-static void attend(long command)
-{
-	struct polled watched[] = {{STATUS_AT, POLLIN_, 0}, {SIGNALS_AT, POLLIN_, 0}};
-	uint8_t taken[128];
-	long found;
-
-	warden.command = command;
-	for (;;) {
-		found = CALL(ppoll, P(watched), 2, 0, 0, 8);
-		if (found == -EINTR_)
-			continue;
-		if (found > 0 && watched[1].found) {
-			CALL(read, SIGNALS_AT, P(taken), sizeof(taken), 0, 0);
-			see_end();
-		}
-		if (found < 0 || (watched[0].found && !obey()))
-			CALL(exit_group, 125, 0, 0, 0, 0); /* and the warden ends the rest */
-	}
 }
 
 /* The next command's process is born as the first was, into a border of its own, to stand by. Whoever was on the other stack
