@@ -101,12 +101,8 @@ class Entry:
             denials=len(outcome.denials),
             policies=policies,
             reached=outcome.reached,
-<<<<<<< HEAD
-            gaps=_missing(outcome.gaps)[0],
-            again=self._again,
-=======
             gaps=gaps,
->>>>>>> ef0033d (run: fewer looks, fewer objects and fewer instructions for each run)
+            again=self._again,
         )
         if _last.get((self._directory, request.workspace)) == policies:
             events: list[AnyEvent] = [ran]
@@ -120,14 +116,11 @@ class Entry:
         return [*events, Escaped(**common, what=escaped)] if escaped else events  # type: ignore[arg-type]
 
 
-<<<<<<< HEAD
 def _few(words: tuple[str, ...]) -> tuple[str, ...]:
     return words if sum(map(len, words)) < 1000 else tuple(word[:100] for word in words[:10])
 
 
-=======
 @functools.lru_cache(maxsize=8)
->>>>>>> ef0033d (run: fewer looks, fewer objects and fewer instructions for each run)
 def session_of(workspace: str) -> str:
     """The session whose worktree this is, by where it stands."""
     above, _, name = workspace.rpartition("/worktrees/")
