@@ -137,7 +137,8 @@ def test_the_probe_sees_an_import_that_is_there(tmp_path: Path) -> None:
 def test_what_was_left_out_of_msgspec_is_there_when_it_is_used(tmp_path: Path, verb: str) -> None:
     """The parts that no short process uses come when somebody does."""
     code = (
-        "import ringfence; ringfence._doorstep.before_msgspec(); import msgspec, datetime; assert 'textwrap' not in sys.modules;"
+        "import ringfence; ringfence._doorstep.before_msgspec();"
+        "import msgspec, datetime; assert 'textwrap' not in sys.modules;"
         "assert msgspec.json.schema(int) == {'type': 'integer'};"
         "assert msgspec.inspect.type_info(int) == msgspec.inspect.IntType();"
         "assert msgspec.msgpack.decode(msgspec.msgpack.encode([1, 'a'])) == [1, 'a'];"
