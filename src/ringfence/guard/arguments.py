@@ -9,8 +9,7 @@ from .reach import Walk
 from .state import Field, Shell
 from .syntax import Word
 
-_ELSEWHERE = lazy(r"(?:(?<![\w./~*?\]})-])|(?<=^-[A-Za-z])|(?<=^-M[FTQ]))(?=/(?!/)|~|\.\.(?:/|\Z))")
-_PARTS = lazy(r"[\s=:,;|@\"'(){}]+")
+_LABELS = frozenset(("bazel",))  # to whom `//` is the worktree
 # Files that tell a tool what to run.
 _RULES = lazy(
     r"(?i)/(?:[^/]*makefile[^/]*|[^/]*\.mk|package\.json|pyproject\.toml|setup\.(?:py|cfg)|conftest\.py|tox\.ini|pytest\.ini"
@@ -186,12 +185,7 @@ def nothing_elsewhere(walk: Walk, call: Call, fields: list[Field]) -> None:
             walk.doubt(f"{call.name} is told by {field.shown!r} to run something of the line's choice")
         if field.text.startswith("@") and ("/" not in field.text or call.name not in _SCOPED):
             walk.doubt(f"{call.name} takes its arguments from {field.shown!r}")
-        for found in _ELSEWHERE.finditer(field.text):
-            path = field.text[found.end() :].partition(":")[0]
-            if path.startswith("~") or walk.leads_outside(path, call.shell):
-                walk.doubt(f"{call.name} gets {field.shown!r}, which points out of the worktree")
-                return
-        # Inside by its beginning, and outside by `..` or a link further on.
-        if any(part[:1] not in "/~" and walk.leads_outside(part, call.shell) for part in _PARTS.split(field.text)):
+        label = call.name in _LABELS and field.text.startswith("//")
+        if not label and walk.points_elsewhere(field.text, call.shell):
             walk.doubt(f"{call.name} gets {field.shown!r}, which points out of the worktree")
             return

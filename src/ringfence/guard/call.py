@@ -11,7 +11,7 @@ from .programs import ROWS, row
 from .reach import Walk
 from .state import MISSING, Field, Shell, merged
 from .syntax import Word
-from .variables import concern
+from .variables import concern, handed_on
 
 States = tuple[Shell, Shell]
 _NAME = lazy(r"[A-Za-z_][A-Za-z0-9_]*\Z")
@@ -299,6 +299,9 @@ def declaring(options: str, local: bool = False) -> Callable[[Walk, list[Field],
         odd = [word for word in words if word.startswith(("-", "+")) and not re.fullmatch(options, word)]
         names = [word.partition("=")[0].removesuffix("+") for word in words]
         names = [name for name in names if _NAME.match(name)]
+        if options == EXPORT or any(re.match(r"-\w*x", word) for word in words):
+            for name in names:
+                handed_on(walk, name, shell.variables.get(name), shell)
         if walk.locals and (local or "g" in options):  # local, declare and typeset
             odd = odd or [word for word in words if re.match(r"-\w*g", word)]  # what is local hides what is not
             walk.locals[-1].update(names)
@@ -314,7 +317,7 @@ def declaring(options: str, local: bool = False) -> Callable[[Walk, list[Field],
     return handler
 
 
-READONLY = r"--|-[aA]"
+EXPORT, READONLY = r"--", r"--|-[aA]"
 _MOVES = lazy(r"=|\b(?:cd|pushd|popd|read|eval|unset|set|mapfile|printf|export|declare|let|source)\b|\(\(")
 
 
@@ -481,7 +484,7 @@ BUILTINS: dict[str, Handler] = {
     "mapfile": taking("dnOsuCc"),
     "readarray": taking("dnOsuCc"),
     "getopts": taking(""),
-    "export": declaring(r"--"),
+    "export": declaring(EXPORT),
     "readonly": declaring(READONLY),
     **dict.fromkeys(("declare", "typeset"), declaring(r"--|-[gxrtaA]+")),
     "local": declaring(r"--|-[xrtaA]+", local=True),

@@ -9,7 +9,7 @@ from .patterns import lazy
 from .programs import ROWS, Row
 from .reach import Walk
 from .state import Field, Shell
-from .variables import concern
+from .variables import concern, handed_on
 
 _ASSIGNS = lazy(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)\Z", re.DOTALL)
 
@@ -109,6 +109,7 @@ def env(walk: Walk, call: Call) -> None:
         if assigns is None:
             break
         concern(walk, assigns[1], assigns[2], found.shell)
+        handed_on(walk, assigns[1], assigns[2], found.shell)
         found.shell.assign(assigns[1], assigns[2])
         found.shell.exported |= {assigns[1]}
         operands.pop(0)

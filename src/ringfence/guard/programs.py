@@ -158,7 +158,7 @@ ROWS: dict[str, str] = {
     "+ @n !curl",
     "wget": "-O:w --output-document=w -P:w --directory-prefix=w -o:w -a:w --output-file=w --append-output=w -i:r "
     "--input-file=r -e:q --execute=q --config=q --save-cookies=w --load-cookies=r --warc-file=w --warc-tempdir=w "
-    "--warc-cdx=w --post-file=r --post-data=n --body-file=r --use-askpass=q --rejected-log=w --hsts-file=w -t:n -T:n "
+    "--warc-cdx --post-file=r --post-data=n --body-file=r --use-askpass=q --rejected-log=w --hsts-file=w -t:n -T:n "
     "-w:n "
     "-U:n -Q:n -l:n -A:n -R:n -D:n -B:n -I:n -X:n --header=n --tries=n --timeout=n --user-agent=n --unlink=q + @n",
     # what runs other programs

@@ -40,7 +40,7 @@ from .syntax import (
     Word,
 )
 from .touches import Touches
-from .variables import concern
+from .variables import concern, handed_on
 from .words import Unreadable
 
 MOST_STEPS = 1500  # a line that takes more is a program, and is asked about
@@ -373,6 +373,8 @@ class Walk(Touches):
         if name == "IFS" and command == "read":
             return  # only for its time
         concern(self, name, value, shell)
+        if not lasting:
+            handed_on(self, name, value, shell)
         kept = lasting and self.holds(name)
         number = kept and not assignment.more and assignment.value is not None and is_number(assignment.value)
         shell.assign(name, value if kept else None, number)

@@ -1,6 +1,7 @@
 """What is found out about a line: paths that are read, written and entered, doubts, and what the judge says of each."""
 
 import posixpath
+from collections.abc import Iterator
 
 from ..model import Access, Verdict
 from .bounds import Bounds, Finding
@@ -10,6 +11,11 @@ from .state import Field, Shell
 _STREAMS = lazy(r"/dev/(?:null|stdout|stderr|fd/\d+)\Z")
 _WILD = frozenset("*?[")
 _BACK = lazy(r"(?:^|/)(?!\.\.?(?:/|\Z))[^/]+/(?:.*/)?\.\.(?:/|\Z)")  # `..` after a name
+_PARTS = lazy(r"[\s=:,;|@\"'(){}]+")
+# Not the two strokes of an address with a host; those of a path count as one.
+_ELSEWHERE = lazy(
+    r"(?:(?<![\w./~*?\]})-])|(?<=^-[A-Za-z])|(?<=^-[A-Za-z]{2})|(?<=^-[A-Za-z]{3}))(?=(?!(?<=[A-Za-z0-9]:)(?<!file:)//[\w\[])/|~|\.\.(?:/|\Z))"
+)
 
 
 def _upwards(path: str) -> list[str]:
@@ -177,3 +183,15 @@ class Touches:
         paths = [text] if text.startswith("/") else [posixpath.join(self.stand(place), text) for place in shell.places]
         reals = [self.bounds.resolve(self.through_links(path)) for path in paths]
         return not reals or any(self.bounds.decide(Access.WRITE, real).verdict is not Verdict.ALLOW for real in reals)
+
+    def points_elsewhere(self, text: str, shell: Shell) -> bool:
+        """Whether a path somewhere in a text leads to where nobody may write."""
+        paths = ["/" + path.lstrip("/") if path[:1] == "/" else path for path in self.paths_in(text)]
+        return any(path[:1] == "~" or self.leads_outside(path, shell) for path in paths)
+
+    def paths_in(self, text: str) -> Iterator[str]:
+        for found in _ELSEWHERE.finditer(text):
+            yield text[found.end() :].partition(":")[0]
+        # Inside by its beginning, and outside by `..` or a link further on.
+        glued = [text[2:]] if text[:1] == "-" else []
+        yield from (part for part in (*_PARTS.split(text), *glued) if part[:1] not in ("/", "~", ""))

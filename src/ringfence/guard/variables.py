@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 # Which program runs, or where it looks, hangs on these.
 _STEERS = lazy(
     r"(?:PATH|ENV|CDPATH|SHELL|SHELLOPTS|BASHOPTS|BASH_\w+|PS4|PROMPT_COMMAND|DIRSTACK|GLOBIGNORE|EXECIGNORE|LD_\w+|DYLD_\w+"
-    r"|GCONV_PATH|LOCPATH|NLSPATH|HOME|XDG_\w+|EDITOR|VISUAL|PAGER|MANPAGER|BROWSER|LESS\w*"
+    r"|GCONV_PATH|CCACHE_\w+|LOCPATH|NLSPATH|HOME|XDG_\w+|EDITOR|VISUAL|PAGER|MANPAGER|BROWSER|LESS\w*"
     r"|GIT_\w+|GREP|GREP_OPTIONS|GZIP|BZIP2?|XZ_\w+|ZIP(?:OPT)?|UNZIP(?:OPT)?|SSLKEYLOGFILE|RIPGREP_\w+|ACK_\w+|ACKRC|BAT_\w+"
     r"|PYTEST_(?:ADDOPTS|PLUGINS)|\w+_OPTS|\w+_OPTIONS|JAVA_HOME|SIMPLE_BACKUP_SUFFIX|LLVM_\w+|GCOV_\w+|GMON_\w+|SCRIPT_\w+|BC_ENV_ARGS|"
     r"TAR_OPTIONS|TAPE|RSYNC_\w+|MAKEFLAGS|MAKEFILES|GNUMAKEFLAGS|MFLAGS|POSIXLY_CORRECT"
@@ -25,7 +25,7 @@ _STEERS = lazy(
     r"|CGO_(?!ENABLED\Z)\w+|GCCGO|PKG_CONFIG\w*|(?:UV|TOX|POETRY|PIPENV|PDM|HATCH|NOX|FZF|CTEST|CMAKE|BISON|LUA|JULIA"
     r"|PUPPETEER|PLAYWRIGHT|CYPRESS|TS_NODE|MAVEN|GRADLE|ELIXIR|OPENSSL|R|NYC)_\w+|ERL_\w+|GLIBC_TUNABLES|HOSTALIASES"
     r"|MAKE|M4|AUTO\w+|ACLOCAL\w*|M2_HOME|ANT_ARGS|CHROME_\w+|PROTOC|LIBCLANG_PATH|PHPRC|PHP_INI_SCAN_DIR"
-    r"|AWK\w+|GAWK\w+|CC|CXX|LDSHARED|RANLIB|STRIP|AR|AS|LD|CPP|RUSTC\w*|TMP|TEMP|PREFIX|DESTDIR)\Z"
+    r"|AWK\w+|GAWK\w+|CC|CXX|LDSHARED|RANLIB|STRIP|AR|AS|LD|CPP|RUST(?:C\w*|FLAGS|DOCFLAGS)|TMP|TEMP|PREFIX|DESTDIR)\Z"
 )
 _HARMLESS = lazy(
     r"(?:(?:PAGER|GIT_PAGER|MANPAGER)=(?:cat|less|more)?|GIT_(?:AUTHOR|COMMITTER)_(?:NAME|EMAIL|DATE)=.*"
@@ -36,7 +36,19 @@ _HARMLESS = lazy(
     r"|RUSTFLAGS=[^/]*|MAVEN_OPTS=-Xmx\w+|\w+_OPTS=|GOFLAGS=-mod=\w+)\Z",
     re.DOTALL,
 )
-_PLACES = frozenset(("PYTHONPATH", "TMPDIR", "COVERAGE_FILE", "MYPY_CACHE_DIR", "RUFF_CACHE_DIR"))
+_PLACES = frozenset(
+    (
+        *("PYTHONPATH", "TMPDIR", "COVERAGE_FILE", "MYPY_CACHE_DIR", "RUFF_CACHE_DIR", "BLACK_CACHE_DIR"),
+        *("GRADLE_USER_HOME", "PYTEST_DEBUG_TEMPROOT", "MALLOC_TRACE"),
+    )
+)
+# Where programs look for what they read.
+_READ = frozenset(
+    (
+        *("TZ", "MANPATH", "CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH", "LIBRARY_PATH"),
+        *("SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"),
+    )
+)
 
 
 def concern(walk: "Walk", name: str, value: str | None, shell: Shell) -> None:
@@ -49,3 +61,9 @@ def concern(walk: "Walk", name: str, value: str | None, shell: Shell) -> None:
                 walk.writes(Field(part, raw=part), shell)
     elif _STEERS.match(name) and not _HARMLESS.match(f"{name}={value if value is not None else chr(0)}"):
         walk.doubt(f"it sets {name}, which steers what other programs do")
+
+
+def handed_on(walk: "Walk", name: str, value: str | None, shell: Shell) -> None:
+    """A program gets this variable: whatever it is called, it may say where something is written."""
+    if value and name not in _READ | _PLACES and walk.points_elsewhere(value, shell):
+        walk.doubt(f"it hands on {name}, which points out of the worktree")
