@@ -43,8 +43,7 @@ MOST_STANDBYS = 4
 PACKAGE = os.path.dirname(os.path.abspath(__file__))
 # Our own code: whoever could write it would be outside at the next run.
 OWN = tuple(sorted({PACKAGE, os.path.realpath(sys.prefix)} - {"/usr", "/usr/local", "/"}))
-
-
+RENEWED = ("/etc",)  # where whoever changes a file puts a new one in its place: users, names of hosts, libraries
 # What whoever asks has looked at this moment: `environment()`, and perhaps what stands at the workspace's path.
 AtHand = tuple[Mapping[str, str], os.stat_result | None]
 
@@ -67,8 +66,7 @@ class Prepared:
 
     def __init__(self, request: Request, found: Policy) -> None:
         self.request = request
-        self.loaded = found
-        self.policy = found
+        self.loaded = self.policy = found
         self.held: list[int] = []
         self.temporary = ""
         self.proxies: tuple[int, ...] = ()  # without a network namespace: sockets that listen on the host's loopback
@@ -337,9 +335,6 @@ def _identities(walls: plan.Walls, covered: Iterable[Place], uid: int) -> dict[s
     return found
 
 
-RENEWED = ("/etc",)  # where whoever changes a file puts a new one in its place: users, names of hosts, libraries
-
-
 def _replaces(directory: str, uid: int) -> bool:
     try:
         facts = os.stat(directory)
@@ -417,8 +412,8 @@ def load_policy(request: Request, at_hand: AtHand | None = None) -> Policy:
         from .approvals import standing
 
         approved = standing(request.workspace, environ)
-    place, flags = request.workspace, request.flags
-    return policy.load(place, flags, home=home, environ=environ, own=OWN, standing=approved, seen=seen)
+    asked = request.workspace, request.flags
+    return policy.load(*asked, home=home, environ=environ, own=OWN, standing=approved, seen=seen)
 
 
 def prepare(request: Request) -> Prepared:

@@ -51,7 +51,6 @@ class Launch:
     _records = b""
     _all_told = False
     is_quiet = False  # the warden has had nothing to answer, and the next command's process stands by
-
     is_plain = False  # there is nothing to move and nothing to watch: it is given a command and its end is heard
     copies: Sequence[tuple[int, int, bool]] = ()  # what we move between descriptors: source, sink, is output
 
@@ -445,11 +444,8 @@ def start(
     standby: "Standby | None" = None,
     group: "Group | None" = None,
 ) -> Launch:
-    """Start the enactor on a plan's steps, or hand them to one that stands by.
-
-    0 to 2 are inherited, but for those in `pumped`, which we move through pipes; `capture` takes 1 and 2, `feed`
-    gives 0.
-    """
+    """Start the enactor on a plan's steps, or hand them to one that stands by. 0 to 2 are inherited, but for those in
+    `pumped`, which we move through pipes; `capture` takes 1 and 2, `feed` gives 0."""
     if standby is not None and not (pumped or capture or feed):  # most often
         try:
             return standby.resume(plan, data)
@@ -457,8 +453,7 @@ def start(
             standby.close()
             raise _unstarted(error) from None
     pumps = Pumps(pumped, plan.ids)
-    taken = PIPE if capture else None
-    streams = Streams()
+    taken, streams = PIPE if capture else None, Streams()
     try:
         if pumped or capture or feed:
             files = (PIPE if feed else pumps.file(0), taken or pumps.file(1), taken or pumps.file(2))

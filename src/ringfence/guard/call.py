@@ -297,8 +297,7 @@ def declaring(options: str, local: bool = False) -> Callable[[Walk, list[Field],
         declare(walk, fields, shell)
         words = [field.text for field in fields]
         odd = [word for word in words if word.startswith(("-", "+")) and not re.fullmatch(options, word)]
-        names = [word.partition("=")[0].removesuffix("+") for word in words]
-        names = [name for name in names if _NAME.match(name)]
+        names = [name for name in (word.partition("=")[0].removesuffix("+") for word in words) if _NAME.match(name)]
         if options == EXPORT or any(re.match(r"-\w*x", word) for word in words):
             for name in names:
                 handed_on(walk, name, shell.variables.get(name), shell)

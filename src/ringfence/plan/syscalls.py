@@ -248,11 +248,7 @@ FAST_OPEN = (
         OneOf(2, (23, 30, 31), "it is TCP_FASTOPEN, TCP_FASTOPEN_CONNECT or TCP_ULP"),
     ),
     _row(
-        "setsockopt",
-        Answer.ENOPROTOOPT,
-        _ROUTED,
-        OneOf(1, (0,), "the level is IP"),
-        OneOf(2, (4,), "it is IP_OPTIONS"),
+        "setsockopt", Answer.ENOPROTOOPT, _ROUTED, OneOf(1, (0,), "the level is IP"), OneOf(2, (4,), "it is IP_OPTIONS")
     ),
     _row(
         "setsockopt",
