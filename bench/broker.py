@@ -4,7 +4,8 @@ Each in three plans: the default one, one whose network is asked for by name, an
 something to be read, for which every open is the warden's. The plans take turns in short rounds; each times itself
 inside, so that a launch is not in it, and what is shown is the median of ROUNDS (argument, 9) ratios to the default
 plan of the same round, with the lower and upper quarter. The network's rows are to show 2 in 100, so they have four
-times as many rounds, run on one processor, and are of processor time: the warden has no part in them.
+times as many rounds, run on one processor, and are of processor time: the warden has no part in them. The others are
+shown on one processor and on two, see processors.py.
 """
 
 import os
@@ -14,6 +15,8 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+
+import processors
 
 import ringfence
 
@@ -124,10 +127,11 @@ def main() -> int:
                 seen = compare(words, cwd, (plain, network), 4 * rounds, 1)
                 print(f"{what:30} network {seen}   (mark {NETWORK_MARK} x)")
                 os.sched_setaffinity(0, everywhere)
-            if which in ("", "judged"):
-                print(
-                    f"{what:30} judged  {compare(words, cwd, (plain, judged), rounds, 0)}   (mark {mark} x)", flush=True
-                )
+            for where, condition in processors.conditions().items() if which in ("", "judged") else ():
+                with condition():
+                    woken = f"; one wakes in {processors.wake_time():.0f} us" if where != "one processor" else ""
+                    seen = compare(words, cwd, (plain, judged), rounds, 0)
+                print(f"{what:30} judged  {seen}   (mark {mark} x; {where}{woken})", flush=True)
     finally:
         shutil.rmtree(workspace)
     return 0
