@@ -24,7 +24,8 @@ if sys.platform != "linux":
 
 MOST_QUESTION = 1 << 17
 LOOK = 1.0  # seconds between two looks at how much there is
-PAUSE, MUCH = 0.1, 1 << 16  # seconds between two lines of what a run says, and bytes that are not held for it
+PAUSE, LONGEST = 0.1, 0.4  # seconds between two lines of what a run says
+MUCH = 1 << 16  # bytes that are not held for that
 SMALLEST, SLACK = 4096, 1 << 20  # bytes of a file, and of all, for a run that begins where there is no room
 
 
@@ -50,12 +51,13 @@ def placed(root: str, ask: Ask) -> Iterator[tuple[str, str, Flags | None]]:
 
 
 class Saying:
-    """What a run says, as lines: at once when it has been quiet, then ten times a second, or when there is much. Each
-    line costs the service something, which is for all; a command may say a letter at a time."""
+    """What a run says, as lines: at once when it has been quiet, then ten times a second, of one that goes on and on
+    less often; or when there is much. Each line wakes the service, which is for all; a command may say a letter at a
+    time."""
 
     def __init__(self) -> None:
         self._held: list[tuple[str, bytearray]] = []
-        self._size, self._last = 0, -PAUSE
+        self._size, self._last, self._pause = 0, -PAUSE, PAUSE
         self._timer: asyncio.TimerHandle | None = None
         self._failed: OSError | None = None
 
@@ -66,13 +68,16 @@ class Saying:
         else:
             self._held.append((stream, bytearray(data)))
         self._size += len(data)
-        left = self._last + PAUSE - time.monotonic()
+        left = self._last + self._pause - time.monotonic()
+        if left <= 0:  # it has been quiet
+            self._pause = PAUSE
         if left <= 0 or self._size >= MUCH:
             self.flush()
         elif self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(left, self._tick)
 
     def _tick(self) -> None:
+        self._pause = min(self._pause * 2, LONGEST)
         try:
             self.flush()
         except OSError as error:  # nobody hears us: whoever says the next thing is told
