@@ -90,9 +90,10 @@ def _divide(group: str) -> bool:
 
 def _works(controller: str, above: str) -> bool:
     _sweep(above)
-    path, is_two = _new(above), os.path.exists(f"{above}/cgroup.subtree_control")
-    if is_two and controller not in (_get(f"{above}/cgroup.subtree_control") or "").split():
-        with contextlib.suppress(OSError):  # not there, or not ours to hand down: then the file is not there either
+    path, handed = _new(above), _get(f"{above}/cgroup.subtree_control")
+    is_two = handed is not None
+    if handed is not None and controller not in handed.split() and (above == ROOT or _is_delegated(above)):
+        with contextlib.suppress(OSError):  # then the file is not there either
             _put(f"{above}/cgroup.subtree_control", f"+{controller}")
     try:
         os.mkdir(path, 0o755)
