@@ -32,8 +32,12 @@ _SIZES = tuple(size.to_bytes(4, "little") for size in range(256))
 
 def encode_texts(texts: Sequence[bytes]) -> bytes:
     """Strings of a step, as they are in it: each with its size before it, and a NUL after it."""
+    sizes = [len(text) for text in texts]
     pieces = [b"\0"] * (3 * len(texts))
-    pieces[::3] = [_SIZES[size] if size < 256 else size.to_bytes(4, "little") for size in map(len, texts)]
+    if max(sizes, default=0) < len(_SIZES):
+        pieces[::3] = map(_SIZES.__getitem__, sizes)
+    else:
+        pieces[::3] = [size.to_bytes(4, "little") for size in sizes]
     pieces[1::3] = texts
     return b"".join(pieces)
 

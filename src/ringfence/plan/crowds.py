@@ -220,13 +220,13 @@ def rows(found: Homed, numbers: dict[str, int]) -> tuple[list[Step], list[str]]:
     steps: list[Step] = []
     paths: list[str] = []
     for held in found:
-        path = held.crowd.directory
+        path, rules = held.crowd.directory, held.crowd.rules
         present = tuple(held.crowd.present) if held.kept else ()
         for names, verdict, what in ((held.missing, DENY, "must not appear"), (present, KEEP, "are not to be changed")):
             if names:
                 text = f"{len(names)} names in {path} {what} ({held.crowd.said})"
                 steps.append(Step(StepKind.NAME, text, (numbers[path], verdict), view.encoded(names)))
-                paths += [held.crowd.rules[name].path for name in names]
+                paths += [rules[name].path for name in names]
     return steps, paths
 
 

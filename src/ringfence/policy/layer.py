@@ -188,7 +188,9 @@ def _rules(
     workspace: str, layers: list[Layer], switches: dict[str, Setting | None], guarded: tuple[str, ...]
 ) -> tuple[Rule, ...]:
     disabled = switches["filesystem.disabled"]
-    rules = [rule for layer in layers for rule in layer.rules]
+    rules: list[Rule] = []
+    for layer in layers:
+        rules += layer.rules
     if disabled is not None:
         rules = _without_walls(workspace, layers, disabled, guarded)
     if switches["filesystem.allowGitConfig"] is not None:
