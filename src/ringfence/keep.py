@@ -123,16 +123,9 @@ class Prepared:
         folding = enforce.folding(plan.ways(found, self.host, many), mounts)
         self.disk = msgspec.structs.replace(disk, folding=folding)
         empty = Command(
-            (),
-            "/",
-            {},
-            temporary=self.temporary,
-            detached=request.detached,
-            screen=request.screen,
-            shelf=shelf,
-            ids=request.ids,
-            observe=request.observe,
-        )
+            (), "/", {}, temporary=self.temporary, detached=request.detached, screen=request.screen, shelf=shelf,
+            ids=request.ids, observe=request.observe,
+        )  # fmt: skip
         self.walls = plan.make_walls(carried, self.host, self.disk, empty, found, many)
         self.head = b"".join(map(enforce.encode_step, self.walls.head))
         self.tail = b"".join(map(enforce.encode_step, self.walls.tail))
