@@ -12,7 +12,7 @@ from tests.judge.trees import World, grown, worlds
 
 import ringfence
 from ringfence import keep, plan
-from ringfence.model import Access, Origin, Policy, Rule, Step, StepKind, Verdict
+from ringfence.model import Access, Command, Disk, Host, Origin, Policy, Rule, Step, StepKind, Verdict
 from ringfence.plan import crowds, view
 from ringfence.run import make_request
 
@@ -133,18 +133,30 @@ def test_a_name_of_which_two_lines_speak_is_planned_by_itself_with_both() -> Non
 
 @pytest.mark.timeout(120)
 @hypothesis.settings(
-    max_examples=100, deadline=None, suppress_health_check=list(hypothesis.HealthCheck), database=None,
+    max_examples=60, deadline=None, suppress_health_check=list(hypothesis.HealthCheck), database=None,
     phases=[hypothesis.Phase.generate],
 )  # fmt: skip
 @hypothesis.given(worlds(("/var/tmp", "/opt") if os.access("/opt", os.W_OK) else ("/var/tmp",)))
 def test_what_is_not_there_and_cannot_come_changes_no_plan(world: World) -> None:
-    def walls(base: Path, file: str) -> plan.Walls:
-        keep.forget_all()
-        flags = ringfence.Flags(policy_files=(file,), cwd=str(base / "ws"))
-        return keep.prepare(make_request(str(base / "ws"), flags=flags, as_root=ROOT)).walls
+    seen: list[tuple[Policy, Host, Disk]] = []
+    shorten = plan.without_absent
+
+    def watched(policy: Policy, host: Host, disk: Disk) -> Policy:
+        seen.append((policy, host, disk))
+        return shorten(policy, host, disk)
 
     with grown(world, None) as base, policy_file(world, base) as file, pytest.MonkeyPatch.context() as patch:
-        short = walls(base, file)
-        patch.setattr(plan, "without_absent", lambda policy, host, disk: policy)
+        patch.setattr(plan, "without_absent", watched)
+        keep.forget_all()
+        flags = ringfence.Flags(policy_files=(file,), cwd=str(base / "ws"))
+        made = keep.prepare(make_request(str(base / "ws"), flags=flags, as_root=ROOT))
 
-        assert walls(base, file) == short
+    whole, host, disk = seen[-1]  # of one look at the disk: it is everybody's
+    short = shorten(whole, host, disk)
+    found, same = (plan.lay_out(policy, host, disk, "") for policy in (whole, short))
+    assert same == found
+    assert plan.link_ways(short, disk, same, host) == plan.link_ways(whole, disk, found, host)
+    command = Command((), "/", {})
+    assert plan.make_walls(short, host, made.disk, command, same) == plan.make_walls(
+        whole, host, made.disk, command, found
+    )
