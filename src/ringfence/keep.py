@@ -110,12 +110,15 @@ class Prepared:
             self.temporary = enforce.new_directory(request.ids, self.held)
             disk = enforce.survey([self.temporary], self.held, disk, request.ids)
         present = {asked: place.path for asked, place in disk.places.items() if place.kind is not Kind.MISSING}
-        few = plan.with_aliases(plan.with_git_file(few, disk), present, mounts)
+        surveyed = plan.with_git_file(few, disk)
+        few = plan.with_aliases(surveyed, present, mounts)
         if not plan.has_view(self.host):
             few = plan.with_one_way(few, present, mounts)
-        disk = enforce.survey(plan.named_paths(few), self.held, disk, request.ids, denied)  # aliases are new
+        if few is not surveyed:
+            disk = enforce.survey(plan.named_paths(few), self.held, disk, request.ids, denied)
         if crowds:
-            few, crowds = plan.parted(few, crowds, disk)
+            surveyed, (few, crowds) = few, plan.parted(few, crowds, disk)
+            disk = disk if few is surveyed else self._survey(few, disk)
         few, carried, found, many, disk = self._lay_out(few, crowds, disk)
         pins, spines = plan.further_paths(found, self.host, many)
         pins += plan.link_ways(carried, disk, found, self.host)
@@ -169,10 +172,8 @@ class Prepared:
     def _lay_out(
         self, few: Policy, crowds: tuple[Crowd, ...], disk: Disk
     ) -> tuple[Policy, Policy, list[plan.Region], plan.Homed, Disk]:
-        """The regions, and the crowds in them; the policy has those again that must be planned one by one, and besides
-        it comes without what no plan says anything of."""
+        """The policy with what must be planned one by one, and as it is carried; the regions, the crowds in them."""
         while True:
-            disk = enforce.survey(plan.named_paths(few), self.held, disk, self.request.ids, plan.denied_paths(few))
             carried = plan.without_absent(few, self.host, disk)
             found = plan.lay_out(carried, self.host, disk, self.temporary)
             many = plan.homed(crowds, found)
@@ -180,6 +181,10 @@ class Prepared:
             if not private:
                 return few, carried, found, many, disk
             few, crowds = plan.unfold(few, private), tuple(crowd for crowd in crowds if crowd not in private)
+            disk = self._survey(few, disk)
+
+    def _survey(self, few: Policy, disk: Disk) -> Disk:
+        return enforce.survey(plan.named_paths(few), self.held, disk, self.request.ids, plan.denied_paths(few))
 
     def _plan_network(self) -> None:
         """What of the network must be on the disk when it is looked at."""

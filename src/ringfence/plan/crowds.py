@@ -59,9 +59,12 @@ def fold(policy: Policy) -> tuple[Policy, tuple[Crowd, ...]]:
         if rule.verdict is deny and rule.origin is not built_in and not rule.glob:
             directory, _, name = rule.path.rpartition("/")
             group = reads if rule.access is read else writes
-            if directory not in group:
+            named = group.get(directory)
+            if named is None:
                 group[directory] = {name: rule}
-            elif group[directory].setdefault(name, rule) != rule:  # another line says it otherwise
+            elif name not in named:
+                named[name] = rule
+            elif named[name] != rule:  # another line says it otherwise
                 others.append(rule)
         else:
             others.append(rule)
@@ -74,17 +77,17 @@ def fold(policy: Policy) -> tuple[Policy, tuple[Crowd, ...]]:
                 others += rules.values()
     if not large:
         return policy, ()
-    named = {rule.path for rule in others}
-    named.update(path for injection in policy.injections for path in (injection.source, injection.target))
-    spoken = _twice(large) | named | _above(named | {f"{directory}/" for directory, _, _ in large})
+    alone = {rule.path for rule in others}
+    alone.update(path for injection in policy.injections for path in (injection.source, injection.target))
+    spoken = _twice(large) | alone | _above(alone | {f"{directory}/" for directory, _, _ in large})
     inside = {path.rpartition("/")[0] for path in spoken}
     crowds = []
     for directory, access, rules in large:
-        alone = rules
+        kept = rules
         if directory in inside:
-            alone = {name: rule for name, rule in rules.items() if rule.path not in spoken}
             others += [rule for rule in rules.values() if rule.path in spoken]
-        crowds.append(Crowd(Place(directory, directory, Kind.MISSING), access, alone))
+            kept = {name: rule for name, rule in rules.items() if rule.path not in spoken}
+        crowds.append(Crowd(Place(directory, directory, Kind.MISSING), access, kept))
     return msgspec.structs.replace(policy, rules=tuple(others)), tuple(crowds)
 
 

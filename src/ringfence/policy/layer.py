@@ -196,8 +196,8 @@ def _rules(
     if switches["filesystem.allowGitConfig"] is not None:
         lifted = f"{workspace}/.git/config"
         rules = [rule for rule in rules if rule.path != lifted or rule.origin != BUILT_IN]
-    count = len([rule for rule in rules if not rule.implied])
-    if count > MAX_RULES:
+    count = len(rules)
+    if count > MAX_RULES and (count := len([rule for rule in rules if not rule.implied])) > MAX_RULES:
         raise PolicyError("policy", f"{count} rules about paths", f"join some: at most {MAX_RULES} are enforced")
     return settled(tuple(rules))
 
