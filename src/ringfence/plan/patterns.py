@@ -86,7 +86,8 @@ def in_place_of_mounts(policy: Policy, disk: Disk, found: list[Region]) -> list[
     if len(granted) + len(closed) > MOST:
         return []
     kept = {rule.path for rule in policy.rules if rule.origin == SECOND_WAY}
-    kept.update(path for path in _held_by_name(policy, disk) if any(is_below(path, top) for top in granted))
+    held = _held_by_name(policy, disk)  # which may be granted itself: a file of a home that may be read is
+    kept.update(path for path in held if any(path == top or is_below(path, top) for top in granted))
     rows = [(path, PASSES, "may be changed") for path in granted]
     rows += [(path, DENIES, "is refused when it is used") for path in closed]
     rows += [(path, ALWAYS, "is refused when it is used") for path in sorted(kept)]
