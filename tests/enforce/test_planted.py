@@ -161,6 +161,47 @@ def test_a_plant_runs_a_program_until_it_is_moved_out_of_the_way(
     assert not (workspace.parent / "pwned").exists()
 
 
+def rebasing(workspace: Path, todo: str) -> Path:
+    """A rebase that stopped, with something to do next."""
+    commit = ["-c", "user.name=n", "-c", "user.email=e@example.org", "commit", "-q", "--allow-empty", "-m"]
+    git(workspace, "init", "-q")
+    git(workspace, *commit, "one")
+    git(workspace, *commit, "two")
+    subprocess.run(
+        ["git", "-c", "user.name=n", "-c", "user.email=e@example.org", "rebase", "-q", "-x", "false", "HEAD~1"],
+        cwd=workspace, env=GIT, capture_output=True, timeout=60,
+    )  # fmt: skip
+    (workspace / ".git/rebase-merge/git-rebase-todo").write_text(todo)
+    return workspace
+
+
+@pytest.mark.parametrize("todo", ["exec touch PWNED\n", " x\ttouch PWNED\n", "#" * 70_000 + "\nexec touch PWNED\n"])
+def test_a_rebase_that_was_left_with_commands_is_reported(workspace: Path, todo: str) -> None:
+    since = time.time_ns() - 20_000_000
+    rebasing(workspace, todo.replace("PWNED", f"{workspace.parent}/pwned"))
+    found = scan(workspace=str(workspace), since=since, seconds=5)
+    subprocess.run(["git", "rebase", "--continue"], cwd=workspace, env=GIT, capture_output=True, timeout=60)
+    assert (workspace.parent / "pwned").exists()
+
+    assert found == (f"{workspace}/.git/rebase-merge",)
+
+
+def test_a_rebase_that_was_left_without_commands_is_not(workspace: Path) -> None:
+    since = time.time_ns() - 20_000_000
+    rebasing(workspace, "pick HEAD\n# x touch\nlabel exec\n")
+
+    assert scan(workspace=str(workspace), since=since, seconds=5) == ()
+
+
+def test_and_it_can_be_moved_out_of_the_way(workspace: Path) -> None:
+    since = time.time_ns() - 20_000_000
+    rebasing(workspace, f"exec touch {workspace.parent}/pwned\n")
+    quarantine(str(workspace), scan(workspace=str(workspace), since=since, seconds=5))
+    subprocess.run(["git", "rebase", "--continue"], cwd=workspace, env=GIT, capture_output=True, timeout=60)
+
+    assert not (workspace.parent / "pwned").exists()
+
+
 def test_ordinary_repositories_are_not_reported(workspace: Path) -> None:
     begun = time.time_ns() - 10_000_000
     where = nested(workspace)

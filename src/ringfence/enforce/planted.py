@@ -2,12 +2,14 @@
 
 The names at the top of the workspace are held by the kernel; a repository deeper in it is the command's own to make. It
 is reported when something was changed in it during the run that git would execute: a configuration beyond the ordinary,
-a hook, a pointer to another git directory. What was changed is told by its time of change, which no command can set.
+a hook, a pointer to another git directory. So is, at the top too, a rebase that was left with commands
+to run. What was changed is told by its time of change, which no command can set.
 A look around near the top first, in bounded time of the processor (a busy machine hides nothing) and a bounded wait for
 the disk; it reads small regular files, and follows no link.
 """
 
 import os
+import re
 import stat
 import time
 from collections import deque
@@ -23,6 +25,8 @@ PATIENT = 5.0  # seconds, for whoever wants it moved out of the way
 WAIT = 1.0  # seconds, at most, for a disk or for our turn
 SUFFIX = ".quarantined"
 _BARE = frozenset(("HEAD", "objects", "refs"))
+_REBASE = "rebase-merge"  # what `git rebase --continue` goes by
+_EXECUTES = re.compile(rb"^\s*(?:exec|x)\s", re.MULTILINE)
 _SHARING = frozenset(("HEAD", "commondir"))  # it has the rest elsewhere
 # What git writes by itself into a new repository, a clone, a branch; keys that name no program and no file.
 _ORDINARY = {
@@ -54,15 +58,16 @@ def searched(workspace: str, outcome: Outcome, begun: int, moves: bool) -> Outco
 def scan(workspace: str, since: int, seconds: float) -> tuple[str, ...]:
     """The git directories that a later git would run programs of, changed since a time in nanoseconds."""
     until, latest = time.thread_time() + seconds, time.monotonic() + max(seconds, WAIT)
-    found = [path for path in _repositories(workspace, until, latest) if _runs_code(path, since, f"{workspace}/.git")]
-    return tuple(found)
+    held = f"{workspace}/.git"
+    found = [path for path in _repositories(workspace, until, latest) if _runs_code(path, since, held)]
+    return (*found, f"{held}/{_REBASE}") if _has_commands(held, since) else tuple(found)
 
 
 def quarantine(workspace: str, paths: tuple[str, ...]) -> tuple[str, ...]:
     """Rename what was found so that git no longer takes it for a repository; the new names."""
     renamed = []
     for path in paths:
-        where, name = os.path.split(path) if os.path.basename(path) == ".git" else (path, "HEAD")
+        where, name = os.path.split(path) if os.path.basename(path) in (".git", _REBASE) else (path, "HEAD")
         new = f"{name}{SUFFIX}-{os.urandom(4).hex()}"
         try:
             fd = _directory(workspace, where)
@@ -145,7 +150,7 @@ def _runs_code(path: str, since: int, held: str) -> bool:
 def _is_changed(path: str, since: int) -> bool:
     """Whether there is a new configuration beyond the ordinary, or a new hook."""
     files = (f"{path}/config", f"{path}/config.worktree")
-    if any(_is_new(file, since) and not _is_ordinary(content(file)) for file in files):
+    if any(_is_new(file, since) and not _is_ordinary(content(file)) for file in files) or _has_commands(path, since):
         return True
     was_opened = _is_new(f"{path}/hooks", since)
     try:
@@ -156,6 +161,19 @@ def _is_changed(path: str, since: int) -> bool:
         return was_opened and os.path.islink(f"{path}/hooks")
     mine = [name for name in hooks if not name.endswith(".sample")]
     return any(was_opened or _is_new(f"{path}/hooks/{name}", since) for name in mine)
+
+
+def _has_commands(path: str, since: int) -> bool:
+    """Whether a rebase was left there that would run commands when somebody goes on with it."""
+    facts = _facts(f"{path}/{_REBASE}")
+    if facts is None or not stat.S_ISDIR(facts.st_mode):
+        return facts is not None and facts.st_ctime_ns >= since
+    file = f"{path}/{_REBASE}/git-rebase-todo"
+    todo = _facts(file)
+    if todo is None or todo.st_ctime_ns < since:
+        return False
+    text = content(file)
+    return len(text) != todo.st_size or _EXECUTES.search(text) is not None
 
 
 def _is_known_pointer(path: str, since: int, held: str) -> bool:
