@@ -1,7 +1,12 @@
 """Standard streams that are files behave as a shell's user expects, and are no way out."""
 
+import fcntl
+import os
+import socket
+import subprocess
+
 import pytest
-from tests.attacks.conftest import Field, Ground, ringfence_words, said
+from tests.attacks.conftest import PYTHON, Field, Ground, ringfence_words, said
 
 
 def shell(field: Field, ground: Ground, script: str) -> str:
@@ -75,3 +80,40 @@ def test_what_is_written_to_a_log_cannot_be_taken_back(field: Field) -> None:
 
     logs = [(ground.outside / name).read_text() for name in ("bare", "log")]
     assert logs == ["", "evidence"], said_
+
+
+NONBLOCKING = """
+import fcntl, os
+for fd in range(3):
+    fcntl.fcntl(fd, fcntl.F_SETFL, fcntl.fcntl(fd, fcntl.F_GETFL) | os.O_NONBLOCK | os.O_APPEND | os.O_ASYNC)
+"""
+
+
+def _pair() -> list[int]:
+    return [end.detach() for end in socket.socketpair()]
+
+
+@pytest.mark.parametrize("kind", ["pipes", "sockets"])
+def test_streams_are_given_back_as_they_were(field: Field, kind: str) -> None:
+    """Whoever writes to the same pipe after the command must not fail because that one does not block any more."""
+    ground = field.ground()
+    ground.own()
+    ends = [*os.pipe(), *os.pipe()] if kind == "pipes" else _pair() + _pair()
+    streams = {"stdin": ends[0], "stdout": ends[3], "stderr": ends[3]}
+
+    def flags() -> list[int]:
+        return [fcntl.fcntl(fd, fcntl.F_GETFL) for fd in (ends[0], ends[3])]
+
+    try:
+        before = flags()
+        words = [PYTHON, "-I", "-S", "-c", NONBLOCKING]
+        subprocess.run(words, **streams, check=True, timeout=60)  # type: ignore[call-overload]
+        assert flags() != before
+        for fd, value in zip((ends[0], ends[3]), before, strict=True):
+            fcntl.fcntl(fd, fcntl.F_SETFL, value)
+        whole = [*ringfence_words(field.walls), *words]
+        done = subprocess.run(whole, cwd=ground.workspace, **streams, timeout=60)  # type: ignore[call-overload]
+        assert (done.returncode, flags()) == (0, before)
+    finally:
+        for end in ends:
+            os.close(end)

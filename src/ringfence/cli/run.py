@@ -1,6 +1,7 @@
 """`ringfence run`: the command inside its workspace, its exit code as ours."""
 
 import _signal as signal  # type: ignore[import-not-found]  # `signal` makes an enum of them all, in half a millisecond
+import fcntl
 import os
 import stat
 from types import FrameType
@@ -58,6 +59,7 @@ def main(words: list[str]) -> int:
         told[denial.target] = None
         say(denial_line(denial))
 
+    before = streams()
     outcome = run(
         argv,
         workspace=one(values, "--workspace"),
@@ -72,6 +74,7 @@ def main(words: list[str]) -> int:
         on_denial=at_once if explain is Explain.OUTPUT and not as_json else None,
         ask=asking_of(values),
     )
+    give_back(before)
     if as_json:
         from .render import outcome_document
 
@@ -79,6 +82,26 @@ def main(words: list[str]) -> int:
     elif isinstance(outcome.ending, Refused) or "--quiet" not in values:
         tell(outcome, tuple(told))
     return outcome.exit_code
+
+
+def streams() -> list[int]:
+    """The flags of 0 to 2, which whoever started us shares with the command."""
+    return [fcntl.fcntl(fd, fcntl.F_GETFL) if _is_open(fd) else -1 for fd in range(3)]
+
+
+def give_back(before: list[int]) -> None:
+    """Streams as they were: one that no longer blocks fails the next command that writes to it."""
+    for fd, flags in enumerate(before):
+        if flags >= 0 and _is_open(fd) and fcntl.fcntl(fd, fcntl.F_GETFL) != flags:
+            fcntl.fcntl(fd, fcntl.F_SETFL, flags)
+
+
+def _is_open(fd: int) -> bool:
+    try:
+        os.fstat(fd)
+    except OSError:
+        return False
+    return True
 
 
 def asking_of(values: Values) -> Asking | None:
