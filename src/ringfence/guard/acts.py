@@ -130,6 +130,12 @@ def linked(walk: Walk, call: Call, source: Field, place: str, symbolic: bool) ->
         walk.loose.append(posixpath.join(home, posixpath.basename(place)))
 
 
+def owned(walk: Walk, call: Call) -> None:
+    """chown and chgrp: with a file to go by there is no owner among the operands."""
+    for operand in call.operands[:1] if call.has("--reference") else ():
+        walk.writes(operand, call.shell)
+
+
 def rmdir(walk: Walk, call: Call) -> None:
     if call.has("-p", "--parents") and any(field.text.startswith(("/", "..")) for field in call.operands):
         walk.doubt("it removes directories above the one it names")
@@ -418,6 +424,7 @@ HANDLERS: dict[str, Handler] = {
     "copy": copy,
     "link": link,
     "rmdir": rmdir,
+    "owned": owned,
     "mktemp": mktemp,
     "patch": patch,
     "csplit": csplit,

@@ -330,8 +330,8 @@ def declare(walk: Walk, fields: list[Field], shell: Shell) -> None:
         else:
             name, equals, value = field.text.partition("=")
             shell.exported |= {name}
-            if not _NAME.match(name.removesuffix("+")):
-                walk.doubt(f"it declares {field.shown!r}, an odd name")
+            if not _NAME.match(name.removesuffix("+")) or value.lstrip().startswith("("):
+                walk.doubt(f"it declares {field.shown!r}, an odd name, or a list that is expanded though it is quoted")
             elif equals and field.raw:  # quoted as a whole; an assignment proper was made when it was read
                 concern(walk, name.removesuffix("+"), value, shell)
                 shell.assign(name.removesuffix("+"), None if "+" in name else value)

@@ -72,8 +72,8 @@ ROWS: dict[str, str] = {
     "mkfifo": "-Z -m:n --mode=n @w",
     "mknod": "-Z -m:n --mode=n @wn",
     "chmod": "-cfvRrwxXstugoa --reference=r --recursive --verbose --changes --silent --quiet @mw",
-    "chown": "-cfhvRP --reference=r --from=n --recursive --verbose --no-dereference --changes @nw",
-    "chgrp": "-cfhvRP --reference=r --recursive --verbose --no-dereference --changes @nw",
+    "chown": "-cfhvRP --reference=r --from=n --recursive --verbose --no-dereference --changes @nw !owned",
+    "chgrp": "-cfhvRP --reference=r --recursive --verbose --no-dereference --changes @nw !owned",
     "setfacl": "-RbkndM -m:n -x:n --modify=n --remove=n @w",
     "cp": "-abdfiHlLnPpRrsTuvxZ -S:n -t:w --suffix=n --target-directory=w --backup? --preserve? --no-preserve=n "
     "--reflink? --sparse=n --update? --archive --force --interactive --link --dereference --no-dereference "

@@ -415,6 +415,8 @@ class Walk(Touches):
         if redirect.operator == "<&":
             return  # another name for a descriptor that is open already
         if redirect.operator == "<":
+            if re.match(r"/dev/(?:tcp|udp)/", field.text):
+                self.refuse(f"it reads {field.shown!r}: bash connects to that")
             self.reads(field, shell)
             self.opens(field, shell)
             return
