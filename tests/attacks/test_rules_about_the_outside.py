@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import pytest
 from tests.attacks.conftest import Field, Ground
 
 # F38: a pattern that begins at the root counts wherever something is open, and not only below where the command stands.
@@ -54,6 +55,23 @@ def test_a_home_that_may_be_written_keeps_what_runs_at_login(field: Field) -> No
     assert (ground.home / ".bashrc").read_text() == "canary\n"
     touch = ["touch", str(ground.home / ".gem/ruby/mine")]
     assert field.run(ground, touch, allow_write=allowed, deny_write=own).exit_code == 0
+
+
+@pytest.mark.parametrize("name", [".gitconfig", ".config/git/config", ".config/systemd/user/x.service", ".ssh/rc"])
+def test_nor_does_a_grant_for_it_alone_open_it(field: Field, name: str) -> None:
+    """What is protected may be granted itself, or something below it."""
+    ground = field.ground()
+    file = ground.file(f"home/{name}", "as it was\n")
+    ground.own()
+    attempts = """
+attempt("written", lambda: write(EXTRA[0], flags=os.O_APPEND))
+attempt("emptied", lambda: os.truncate(EXTRA[0], 0))
+attempt("its mode", lambda: os.chmod(EXTRA[0], 0o777))
+"""
+    seen = field.program(ground, attempts, [str(file)], allow_write=(str(file),), allow_read=(str(file),))
+
+    assert "done" not in seen.answers.values(), seen.said
+    assert (len(seen.answers), file.read_text()) == (3, "as it was\n")
 
 
 # F55: the directory around the workspace is hidden, and the command stands where it stood.

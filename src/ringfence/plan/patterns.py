@@ -5,7 +5,7 @@ rule decides, so with a denied pattern comes everything that could allow what it
 pattern, for it is hidden. Of writes any denial does, so those are enough.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import msgspec
 
@@ -86,13 +86,18 @@ def in_place_of_mounts(policy: Policy, disk: Disk, found: list[Region]) -> list[
     if len(granted) + len(closed) > MOST:
         return []
     kept = {rule.path for rule in policy.rules if rule.origin == SECOND_WAY}
-    held = _held_by_name(policy, disk)  # which may be granted itself: a file of a home that may be read is
-    kept.update(path for path in held if any(path == top or is_below(path, top) for top in granted))
+    # It may also be granted itself, or something below it: any denial of writing wins.
+    kept.update(path for path in _held_by_name(policy, disk) if any(map(_meets(path), granted)))
     rows = [(path, PASSES, "may be changed") for path in granted]
     rows += [(path, DENIES, "is refused when it is used") for path in closed]
     rows += [(path, ALWAYS, "is refused when it is used") for path in sorted(kept)]
     steps = [_made(f"{path} {what}", WRITE, verdict, 0, _parts(path, False)) for path, verdict, what in rows]
     return steps if _fits(steps + lower(policy, disk)[0]) else []
+
+
+def _meets(path: str) -> Callable[[str], bool]:
+    """Whether a place is another, above it or below it."""
+    return lambda other: path == other or is_below(path, other) or is_below(other, path)
 
 
 def _held_by_name(policy: Policy, disk: Disk) -> Iterator[str]:
