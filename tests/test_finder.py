@@ -91,6 +91,16 @@ def test_who_imports_us_finds_us_in_the_usual_way(copy: Path) -> None:
     assert said(copy, code, "-B").startswith("one\nSourceFileLoader")
 
 
+def test_an_error_names_the_file_where_it_stands(copy: Path) -> None:
+    (copy / "policy/said.py").write_text("def fail():\n    raise ValueError\n")
+    command = [sys.executable, "-m", "compileall", "-q", "policy/said.py"]
+    subprocess.run(command, cwd=copy, check=True, timeout=30)  # by a name that leads nowhere from elsewhere
+
+    code = "import sys; sys.argv = ['ringfence', 'hook']; from ringfence.policy.said import fail"
+
+    assert said(copy, f"{code}; print(fail.__code__.co_filename)", "-B") == f"{copy}/policy/said.py\n"
+
+
 def test_what_is_not_there_is_said_as_ever(copy: Path) -> None:
     lines = ("import ringfence", "try: import ringfence.policy.nothing", "except ImportError as error: print(error)")
     code = "\n".join(("import sys; sys.argv = ['ringfence', 'hook']", *lines))

@@ -5,6 +5,7 @@ what Python itself would read, on its own condition: the compiled file is of thi
 not as expected (not compiled yet, compiled in another way or elsewhere) is left to Python.
 """
 
+import _imp
 import marshal
 import os
 import sys
@@ -64,6 +65,7 @@ class Loader(SourceFileLoader):
         if data[:_HEADER] != MAGIC_NUMBER + bytes(4) + source:
             return super().get_code(fullname)
         code: CodeType = marshal.loads(memoryview(data)[_HEADER:])
+        _imp._fix_co_filename(code, self.path)  # type: ignore[attr-defined]  # it was compiled by another name perhaps
         return code
 
 
