@@ -1,12 +1,15 @@
 """What the guard is told of the disk: what cannot be looked at may lead anywhere."""
 
 import errno
+import itertools
 import os
+import random
 from pathlib import Path
 
 import pytest
 
-from ringfence.judging import follow, leaks
+from ringfence import judging
+from ringfence.judging import follow, follower, leaks
 from ringfence.model import Access, Decision, Verdict
 
 
@@ -32,3 +35,37 @@ def test_a_name_of_which_nobody_can_say_whether_it_is_a_link_leads_nowhere_allow
     monkeypatch.setattr(os, "readlink", broken)  # no file system here fails so when told to
 
     assert follow("/a/b") == leads
+
+
+@pytest.fixture
+def odd(tmp_path: Path) -> Path:
+    """A directory of every kind of name: there, missing, a link to one of them, a loop, and what is below them."""
+    root = Path(os.path.realpath(tmp_path))
+    (root / "dir" / "sub").mkdir(parents=True)
+    (root / "file").touch()
+    for name, target in (("to-dir", "dir"), ("to-file", f"{root}/file"), ("to-none", "none"), ("loop", "loop")):
+        (root / name).symlink_to(target)
+    (root / "dir" / "up").symlink_to("..")
+    (root / "dir" / "sub" / "away").symlink_to("/usr/bin/../lib")
+    return root
+
+
+NAMES = ("dir", "file", "none", "to-dir", "to-file", "to-none", "loop", "sub", "up", "away", "..", ".", "", "n" * 300)
+
+
+@pytest.mark.parametrize("asks", [True, False], ids=["asked", "where that is refused"])
+def test_many_paths_are_followed_as_one_is(odd: Path, asks: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(judging, "_can_ask", lambda: asks)
+    paths = [f"{odd}/{'/'.join(names)}" for size in (1, 2, 3) for names in itertools.product(NAMES, repeat=size)]
+    random.shuffle(paths)  # what is remembered of one must not change another
+    paths += ["/", "", "/proc", "/proc/self/exe", "/usr", "/nonexistent/a/b", *paths[:50]]
+    look = follower()
+
+    assert {path: look(path) for path in paths} == {path: follow(path) for path in paths}
+
+
+def test_asking_whether_a_name_is_there_is_tried_where_the_answer_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert judging._can_ask()
+    monkeypatch.setattr(os, "access", lambda *_, **__: False)  # as where a filter refuses the call
+    monkeypatch.setattr(os, "supports_follow_symlinks", {os.access})
+    assert not judging._can_ask()
