@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from ringfence import judging
 from ringfence.judging import follow, follower, leaks
 from ringfence.model import Access, Decision, Verdict
 
@@ -53,19 +52,13 @@ def odd(tmp_path: Path) -> Path:
 NAMES = ("dir", "file", "none", "to-dir", "to-file", "to-none", "loop", "sub", "up", "away", "..", ".", "", "n" * 300)
 
 
-@pytest.mark.parametrize("asks", [True, False], ids=["asked", "where that is refused"])
-def test_many_paths_are_followed_as_one_is(odd: Path, asks: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(judging, "_can_ask", lambda: asks)
+@pytest.mark.parametrize("refused", [False, True], ids=["asked", "where that is refused"])
+def test_many_paths_are_followed_as_one_is(odd: Path, refused: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    if refused:
+        monkeypatch.setattr("ringfence.judging._is_there", lambda _: False)  # by a filter that does not know the call
     paths = [f"{odd}/{'/'.join(names)}" for size in (1, 2, 3) for names in itertools.product(NAMES, repeat=size)]
     random.shuffle(paths)  # what is remembered of one must not change another
     paths += ["/", "", "/proc", "/proc/self/exe", "/usr", "/nonexistent/a/b", *paths[:50]]
     look = follower()
 
     assert {path: look(path) for path in paths} == {path: follow(path) for path in paths}
-
-
-def test_asking_whether_a_name_is_there_is_tried_where_the_answer_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert judging._can_ask()
-    monkeypatch.setattr(os, "access", lambda *_, **__: False)  # as where a filter refuses the call
-    monkeypatch.setattr(os, "supports_follow_symlinks", {os.access})
-    assert not judging._can_ask()

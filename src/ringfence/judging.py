@@ -116,13 +116,14 @@ def follower() -> Callable[[str], str]:
     """`follow` for the hundreds of paths of a policy: they have few directories between them, and most are not there,
     which can be asked at half the price of failing to read a link."""
     seen = dict[str, str]()
-    asks = _can_ask()
+    # The call is a newer one: a system may not have it, and a filter refuse it.
+    asks = os.access in os.supports_follow_symlinks & os.supports_effective_ids and _is_there("/")
 
     def look(path: str) -> str:
         place, _, name = path.rpartition("/")
         known = seen.get(place)  # what is remembered stands where it stands: no link is left on the way there
         if name not in ("", ".", ".."):
-            if known == PLAIN and asks and not os.access(path, os.F_OK, follow_symlinks=False):
+            if known == PLAIN and asks and not _is_there(path):
                 seen[path] = known = MISSING
             if known == MISSING:
                 return path
@@ -131,9 +132,9 @@ def follower() -> Callable[[str], str]:
     return look
 
 
-def _can_ask() -> bool:
-    """Whether it can be asked if a name is there, link or not: the call is a newer one, and a filter may refuse it."""
-    return os.access in os.supports_follow_symlinks and os.access("/", os.F_OK, follow_symlinks=False)
+def _is_there(path: str) -> bool:
+    """Whether a name is there, link or not."""
+    return os.access(path, os.F_OK, effective_ids=True, follow_symlinks=False)
 
 
 def link(path: str) -> str:
