@@ -225,7 +225,7 @@ def canonical_policy(policy: Policy, resolve: Callable[[str], str]) -> Policy:
     for rule in with_real_patterns(policy, resolve).rules:
         path = rule.path if rule.glob else resolve(rule.path)
         rules.append(rule if path == rule.path else msgspec.structs.replace(rule, path=path))
-        if rule.verdict is not Verdict.ALLOW and (path != rule.path or (rule.glob and rule.through)):
+        if (path != rule.path or (rule.glob and rule.through)) and rule.verdict is not Verdict.ALLOW:
             rules += [msgspec.structs.replace(rule, path=link, glob=False) for link in _links(rule, resolve)]
     injections = tuple(
         msgspec.structs.replace(injection, source=resolve(injection.source)) for injection in policy.injections

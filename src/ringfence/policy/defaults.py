@@ -76,17 +76,15 @@ def _below(home: str, name: str) -> str:
 def _reads(workspace: str, homes: tuple[str, ...], missing: tuple[str, ...]) -> list[Rule]:
     rules = [_rule(Access.READ, Verdict.ALLOW, "/", "the system")]
     rules += [_closed(path, why) for path, why in CLOSED]
-    rules += [_rule(Access.READ, Verdict.ALLOW, path, why) for path, why in OPENED]
-    rules += [_rule(Access.READ, Verdict.DENY, path, why) for path, why in SYSTEM_SECRETS]
+    rules += _rules(Access.READ, Verdict.ALLOW, "", OPENED)
+    rules += _rules(Access.READ, Verdict.DENY, "", SYSTEM_SECRETS)
     for home in homes:
         if home != "/" and not is_inside(home, _SYSTEM):  # a service's home may be /usr/sbin, which stays the system's
             rules.append(_closed(home, "a home"))
         if home not in missing:
-            start = _below(home, "")
-            rules += [_rule(Access.READ, Verdict.DENY, start + name, why) for name, why in SECRETS]
+            rules += _rules(Access.READ, Verdict.DENY, _below(home, ""), SECRETS)
     if homes and homes[0] not in missing:
-        start = _below(homes[0], "")
-        rules += [_rule(Access.READ, Verdict.ALLOW, start + name, why) for name, why in TOOLS]
+        rules += _rules(Access.READ, Verdict.ALLOW, _below(homes[0], ""), TOOLS)
     rules.append(_rule(Access.READ, Verdict.ALLOW, workspace, "the workspace"))
     return rules
 
@@ -96,11 +94,11 @@ def _writes(workspace: str, homes: tuple[str, ...], own: tuple[str, ...], missin
     rules += [_rule(Access.WRITE, Verdict.ALLOW, path, "private to the command") for path in PRIVATE]
     rules += [_rule(Access.WRITE, Verdict.ALLOW, path, "a device without memory") for path in DEVICES]
     # Wanted only: a name that does not exist yet cannot be held on every machine, and then that is said.
-    rules += [_rule(Access.WRITE, Verdict.DENY, _below(workspace, name), why, Need.WANTED) for name, why in PROTECTED]
+    rules += _rules(Access.WRITE, Verdict.DENY, _below(workspace, ""), PROTECTED, Need.WANTED)
     for home in homes:
         if home in missing:
             continue
-        rules += [_rule(Access.WRITE, Verdict.DENY, _below(home, name), why, Need.WANTED) for name, why in STARTUP]
+        rules += _rules(Access.WRITE, Verdict.DENY, _below(home, ""), STARTUP, Need.WANTED)
     rules += [
         _rule(Access.WRITE, Verdict.DENY, path, "ringfence itself") for path in own if is_inside(path, (workspace,))
     ]
@@ -120,5 +118,12 @@ def _closed(path: str, why: str) -> Rule:
     return Rule(Access.READ, Verdict.DENY, path, BUILT_IN, why=why, asks=True)
 
 
-def _rule(access: Access, verdict: Verdict, path: str, why: str, need: Need = Need.REQUIRED) -> Rule:
-    return Rule(access, verdict, path, BUILT_IN, need=need, why=why)
+def _rule(access: Access, verdict: Verdict, path: str, why: str) -> Rule:
+    return Rule(access, verdict, path, BUILT_IN, why=why)
+
+
+def _rules(
+    access: Access, verdict: Verdict, start: str, rows: tuple[tuple[str, str], ...], need: Need = Need.REQUIRED
+) -> list[Rule]:
+    """A rule for each row of a table, whose names begin at a place."""
+    return [Rule(access, verdict, start + name, BUILT_IN, need=need, why=why) for name, why in rows]
