@@ -161,7 +161,10 @@ def told_by_the_line(walk: Walk, call: Call, fields: list[Field]) -> None:
     """A file that this line has written, and that the tool is told to go by."""
     for field in fields:
         option = field.text.startswith("-")
-        for text in {field.text.partition("=")[2], field.text[2:]} if option else {field.text}:
+        glued = "" if field.text.startswith("--") else field.text[2:]
+        for text in {field.text.partition("=")[2], glued} if option else {field.text}:
+            if call.name in ("cmake", "ctest") and text in walk.generated:
+                continue
             if text and (option or call.name in _EXECUTORS) and walk.has_written(text, call.shell):
                 walk.doubt(f"{call.name} is told {field.shown!r}, which this line has written itself")
 

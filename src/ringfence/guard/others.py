@@ -351,6 +351,7 @@ def make(walk: Walk, call: Call) -> None:
 def cmake(walk: Walk, call: Call) -> None:
     if call.has("-E", "--install"):
         walk.doubt("cmake acts on files, or installs")
+    walk.generated.update(field.text for field in call.values("-B") if field.known)
 
 
 _NPM_OUTSIDE = frozenset(

@@ -11,6 +11,7 @@ from .state import Field, Shell
 _STREAMS = lazy(r"/dev/(?:null|stdout|stderr|fd/\d+)\Z")
 _WILD = frozenset("*?[")
 _BACK = lazy(r"(?:^|/)(?!\.\.?(?:/|\Z))[^/]+/(?:.*/)?\.\.(?:/|\Z)")  # `..` after a name
+_RELATIVE = lazy(r"\bsqlite(?:\+\w+)?:///(?!/)")  # so begins an address whose path is none of the root's
 _PARTS = lazy(r"[\s=:,;|@\"'(){}]+")
 # Not the two strokes of an address with a host; those of a path count as one.
 _ELSEWHERE = lazy(
@@ -32,6 +33,7 @@ class Touches:
         self.findings: dict[tuple[str, str], Finding] = {}
         self.links: dict[str, str] = {}  # links that the line itself makes, and where they lead
         self.loose: list[str] = []  # directories in which the line may have put links that nobody has seen
+        self.generated = set[str]()  # directories that cmake has filled, by the project's own rules
         self.checked_out: list[str] = []  # and those in which git may have; it puts none into its own directory
         self.opened_outside = ""  # a file that may not be written and stands open on some descriptor
         self.descriptor_written = ""
@@ -190,6 +192,7 @@ class Touches:
         return any(path[:1] == "~" or self.leads_outside(path, shell) for path in paths)
 
     def paths_in(self, text: str) -> Iterator[str]:
+        text = _RELATIVE.sub(":", text) if "sqlite" in text else text
         for found in _ELSEWHERE.finditer(text):
             yield text[found.end() :].partition(":")[0]
         # Inside by its beginning, and outside by `..` or a link further on.
