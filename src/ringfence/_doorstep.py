@@ -92,7 +92,9 @@ def before_msgspec() -> None:
         sys.modules[name] = _Later(name)
     for name in ("schema", "schema_components"):  # taken by name when msgspec is imported
         setattr(sys.modules[_SCHEMA], name, _deferred(name))
-    words = _UNUSED | (_UNUSED_IN_HOOKS if sys.argv[1:2] == ["hook"] else {})
+    words = _UNUSED
+    if sys.version_info < (3, 13) and sys.argv[1:2] == ["hook"]:  # later ones do without by themselves
+        words = words | _UNUSED_IN_HOOKS
     unused = [name for name in words if name not in sys.modules]
     for name in unused:
         sys.modules[name] = _Module(name)
