@@ -223,8 +223,18 @@ def test_a_standby_that_dies_just_before_it_has_its_command_is_made_good(
     dead = waiting(workspace)
     dead._launch.outlast()
     monkeypatch.setattr(standby.Nursery, "take", lambda _: dead)
+    looks: list[keep.AtHand | None] = []
+    real = keep.acquire
+
+    def noted(request: keep.Request, once: bool = False, at_hand: keep.AtHand | None = None) -> keep.Prepared:
+        looks.append(at_hand)
+        return real(request, once, at_hand)
+
+    monkeypatch.setattr(sys.modules["ringfence.run"], "acquire", noted)
 
     assert run(workspace, "echo made good").stdout == b"made good\n"
+    assert looks[0] is not None
+    assert set(looks[1:]) == {None}  # what was seen of the workspace before the first look is seen anew
 
 
 @STANDS_BY

@@ -192,8 +192,7 @@ def run(
     check_words(argv)
     own = environment()
     flags = msgspec.structs.replace(flags or policy.Flags(), ask=True) if ask else flags
-    flags = with_limits(flags, limits) if limits else flags
-    request, seen = _look(own, workspace, cwd, flags, as_root, detached, screen)
+    request, seen = _look(own, workspace, cwd, with_limits(flags, limits), as_root, detached, screen)
     if explain is Explain.OUTPUT:
         observe |= Observe.FAILURES
     request = msgspec.structs.replace(request, observe=observe) if observe else request
@@ -206,6 +205,7 @@ def run(
             if pause:
                 time.sleep(pause)
                 rewind(job)
+                job = msgspec.structs.replace(job, at_hand=None)  # what was seen before the first look is old by now
             outcome = _attempt(job, on_output, timeout, on_start, record, on_denial)
             if not was_swapped(job, outcome.ending):
                 break
