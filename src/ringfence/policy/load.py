@@ -181,6 +181,8 @@ def _is_as_stamped(workspace: str, known: _Memory, seen: os.stat_result | None) 
     if which != (facts.st_dev, facts.st_ino):
         return False
     is_there = os.access
+    if absent and not is_there(workspace, 0, follow_symlinks=False):
+        return False  # the call itself is refused here, and would say of everything that it is not there
     for path in absent:
         if is_there(path, 0, follow_symlinks=False):
             return False
