@@ -336,6 +336,31 @@ def test_who_stays_between_two_commands_is_out_of_their_reach(workspace: Path) -
     assert said.stdout == f"tried {stem} {warden}\n".encode()
 
 
+GROUPS = """
+import os
+for number in range(8):
+    run("echo $(id -G) $PPID", input=b"")
+os.setgroups([7, 8])
+run("id -G", input=b"")
+os.setgid(9)
+run("id -G", input=b"")
+"""
+
+
+@pytest.mark.skipif(not AS_ROOT, reason="who may change its groups is root")
+@pytest.mark.parametrize("namespaces", [False, True])
+def test_groups_that_the_caller_has_no_longer_are_no_longer_the_commands(workspace: Path, namespaces: bool) -> None:
+    before = CALLER.partition("for number")[0].replace("namespaces=False", f"namespaces={namespaces}")
+    words = [sys.executable, "-c", before + GROUPS, str(workspace)]
+    said = subprocess.run(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, check=True).stdout.splitlines()
+
+    assert len(said) == 10
+    # In a user namespace of its own a group that is not its own has no number, and those beside it none at all.
+    assert said[8].split()[0] == b"0"
+    assert namespaces or said[8] == b"0 7 8"
+    assert said[9].split()[0] == b"9"
+
+
 CALLER = """
 import os, sys, msgspec, ringfence
 from ringfence import enforce

@@ -71,15 +71,15 @@ class Prepared:
         self.temporary = ""
         self.proxies: tuple[int, ...] = ()  # without a network namespace: sockets that listen on the host's loopback
         self.agent: tuple[str, int] | None = None  # the ssh agent outside, and the socket that stands for it inside
-        self.users = 0  # runs that rely on it now
+        self.users = self.runs = 0  # runs that rely on it now, and all that did
         self.is_forgotten = False  # nobody new will rely on it
-        self.runs = 0
         self._judged: Policy | None = None
         self.variables: tuple[Mapping[str, str], tuple[bytes, ...], bytes] | None = None  # what is given of some
         self.between = b""  # the steps that every command has, encoded
         self._outline: Plan | None = None
         self._nursery: tuple[enforce.Nursery, tuple[object, ...]] | None = None  # and how we were when it was made
         self.until = time.monotonic() + FRESH_SECONDS
+        self._by = os.geteuid(), os.getegid()  # who has looked at the disk
         try:
             self._plan()
         except BaseException:
@@ -232,7 +232,8 @@ class Prepared:
     def is_fresh(self, found: Policy, seen: os.stat_result | None = None) -> bool:
         """Whether what was seen of the disk and the files may still be relied on; `seen` as in AtHand."""
         # A policy is read anew while a file of it has a time that says nothing yet.
-        if (found is not self.loaded and found != self.loaded) or time.monotonic() >= self.until:
+        is_other = (found is not self.loaded and found != self.loaded) or (os.geteuid(), os.getegid()) != self._by
+        if is_other or time.monotonic() >= self.until:
             return False
         try:
             return not self._absent.those(enforce.is_there, self.request.workspace, seen)
@@ -249,12 +250,11 @@ class Prepared:
         kept = self._nursery
         if kept is None:
             return None
-        nursery, then = kept
-        if then != inherited:
+        if kept[1] != inherited:
             self.drop_nursery()
             return None
         try:
-            standby = nursery.take()
+            standby = kept[0].take()
         except OSError:
             self.drop_nursery()
             return None

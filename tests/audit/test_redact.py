@@ -105,6 +105,19 @@ def test_a_secret_variable_has_a_sign(name: str) -> None:
     assert not secrets_of({name: "long enough"}) or may_be_secret(name)
 
 
+@pytest.mark.parametrize("word", ["--credent\u0131al=hunter2", "bas\u0131c abcdefghijkl", "--to\u212aen hunter2"])
+def test_letters_that_a_pattern_takes_for_those_of_a_sign_have_it(word: str) -> None:
+    """Without regard to case a pattern takes a Turkish i for an i, and the Kelvin for a k."""
+    assert redacted([word]) != (word,)
+    assert may_hold_secrets([word], {})
+
+
+@pytest.mark.parametrize("name", ["MY_\u212aEY", "CREDENT\u0130AL"])
+def test_so_have_those_in_names(name: str) -> None:
+    assert secrets_of({name: "long enough"})
+    assert may_be_secret(name)
+
+
 def test_most_commands_have_no_sign() -> None:
     for words in (["npm", "test"], ["git", "status"], ["sh", "-c", "make -j8 && ls -la"], ["pytest", "-q", "-x"]):
         assert not may_hold_secrets(words, {"HOME": "/home/name", "MY_TOKEN": "another-secret"})

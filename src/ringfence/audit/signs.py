@@ -1,6 +1,7 @@
 """Whether words can hold a secret at all, by signs that are cheap to look for: most commands have none.
 
-`redact` finds secrets and takes its time to be loaded; what it would change always has one of these signs.
+`redact` finds secrets and takes its time to be loaded; what it would change always has one of these signs. To it some
+letters beyond ASCII are those of a sign (a Turkish i, the Kelvin), so words with any such letter are left to it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,7 +19,7 @@ _IN_NAMES = ("TOKEN", "SECRET", "PASSW", "PASSPHRASE", "CREDENTIAL", "KEY", "_PA
 def may_be_secret(name: str) -> bool:
     """Whether a variable's name may say that its value is a secret."""
     upper = name.upper()
-    return any(sign in upper for sign in _IN_NAMES)
+    return any(sign in upper for sign in _IN_NAMES) or not name.isascii()
 
 
 def may_hold_secrets(words: Sequence[str], environ: Mapping[str, str]) -> bool:
@@ -28,8 +29,8 @@ def may_hold_secrets(words: Sequence[str], environ: Mapping[str, str]) -> bool:
     text = "\n".join(words)
     if len(text) > LONGEST:
         return True
-    lower = text.casefold()
-    if any(map(lower.__contains__, _IN_WORDS)):  # for every run, so it is not we who loop
+    lower = text.lower()
+    if any(map(lower.__contains__, _IN_WORDS)) or not text.isascii():  # for every run, so it is not we who loop
         return True
     return any(map(text.__contains__, _suspects(environ)))
 

@@ -8,6 +8,8 @@ import struct
 import sys
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from ..model import Enactor, Host, LaunchError, Plan
 from . import wire
 from .process import Process, Streams
@@ -154,12 +156,13 @@ def _start_probe(enactor: Opened, ids: tuple[int, int] | None) -> tuple[Process,
 
 def probe(ids: tuple[int, int] | None = None) -> Host:
     """What this machine can enforce, found by trying, once for each process and each user it is asked for."""
-    uid = ids[0] if ids else os.geteuid()
+    uid, gid = ids or (os.geteuid(), os.getegid())
     with _probing:
         if uid not in _hosts:
             ask(ids)
             _hosts[uid] = _with_bubblewrap(_answer(ids, *_asked.pop(uid)), ids)
-        return _hosts[uid]
+        found = _hosts[uid]
+    return found if found.gid == gid else msgspec.structs.replace(found, gid=gid)
 
 
 def _traces() -> bool:

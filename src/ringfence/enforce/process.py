@@ -222,13 +222,16 @@ def shut(fd: int, how: int = _socket.SHUT_RDWR) -> None:
 
 
 def inheritance() -> tuple[object, ...]:
-    """What a command inherits of us besides descriptors: limits, niceness, processors, masks of modes and signals."""
+    """What a command inherits of us besides descriptors: who we are, limits, niceness, processors, masks of modes and
+    signals."""
     told, limits = _telling.get("self") or _listen()
     status, find = os.pread(told, 4096, 0), bytes.find
     umask, blocked = find(status, b"Umask:"), find(status, b"SigBlk:")
+    uid, groups = find(status, b"Uid:"), find(status, b"Groups:")
+    ids = status[uid : find(status, b"FDSize:", uid)], status[groups : find(status, b"\n", groups)]
     allowed = find(status, b"Cpus_allowed:", blocked)
     end, caught = find(status, b"Cpus_allowed_list:", allowed), find(status, b"SigCgt:", blocked)
-    own = status[umask : umask + 11], status[blocked:caught], status[allowed:end]
+    own = ids, status[umask : umask + 11], status[blocked:caught], status[allowed:end]
     return own, os.pread(limits, 4096, 0), os.getpriority(os.PRIO_PROCESS, 0)
 
 
