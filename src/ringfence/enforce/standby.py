@@ -7,6 +7,7 @@ walls and waits for a command, so that the next one starts at once. Neither runs
 import _socket
 import _thread
 import contextlib
+import errno
 import os
 import struct
 import time
@@ -94,7 +95,12 @@ class Nursery:
         data, rights, _, _ = self._request.recvmsg(4, _ROOM, _socket.MSG_CMSG_CLOEXEC)
         if not data:
             raise ConnectionResetError
-        status, request = _DESCRIPTORS.unpack(rights[0][2])
+        given = rights[0][2] if rights else b""
+        if len(given) != _DESCRIPTORS.size:  # there was no room for both
+            for fd in memoryview(given).cast("i"):
+                os.close(fd)
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+        status, request = _DESCRIPTORS.unpack(given)
         launched = Launch(Adopted(int.from_bytes(data, "little")), status, self._plan)
         channel = _socket.socket(_socket.AF_UNIX, _socket.SOCK_SEQPACKET, 0, request)
         return Standby(self, launched, channel, bool(self._plan.observe) and not self._is_handed_on)
