@@ -15,6 +15,7 @@ import fcntl
 import os
 import sys
 import time
+from collections import deque
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -136,12 +137,23 @@ def read_head(data: bytes) -> Position | None:
     return Position(int(words[0]), int(words[1]), int(words[2]), words[3].decode("ascii", "replace"))
 
 
+class _Due:
+    """Events that a thread waits for to be written."""
+
+    __slots__ = ("durable", "events", "fault", "is_over")
+
+    def __init__(self, events: Sequence[Event | bytes], durable: bool) -> None:
+        self.events, self.durable = events, durable
+        self.is_over = False
+        self.fault: Exception | None = None
+
+
 class Log:
     """A log to append to. It may be shared by threads; a fork needs its own, for locks are shared by forks."""
 
     def __init__(self, directory: str) -> None:
         self.directory = directory
-        self._mutex = _thread.allocate_lock()
+        self._mutex, self._due = _thread.allocate_lock(), deque[_Due]()
         self._head = self._file = self._at = -1
         self._number = 0  # of the file that is open
         self._last: tuple[bytes, Position] = b"", START  # the head as we wrote it: most often nobody else did since
@@ -168,20 +180,50 @@ class Log:
 
     def append(self, events: Sequence[Event | bytes], durable: bool = False) -> None:
         """Write events, all or none. With `durable` they outlive the machine's power too, and not only this process."""
+        mine = _Due(events, durable)
+        self._due.append(mine)
         with self._mutex:
-            if self._head < 0 or os.fstat(self._head).st_nlink == 0:  # somebody removed it under us
-                self.close()
-                self._open()
-            fcntl.flock(self._head, fcntl.LOCK_EX)
+            if not mine.is_over:
+                self._write_due()
+        if mine.fault is not None:
+            raise mine.fault
+
+    def _write_due(self) -> None:
+        """What all who wait by now have to write, by one call; if that fails each by itself, for a part may fit."""
+        taken = [self._due.popleft() for _ in range(len(self._due))]
+        try:
             try:
-                at = self._go_on()
-                data, after = chained(events, at)
-                self._write(data, at.size)
-                self._set_head(after)
-                if durable:
-                    os.fsync(self._file)
-            finally:
-                fcntl.flock(self._head, fcntl.LOCK_UN)
+                self._put([event for due in taken for event in due.events], any(due.durable for due in taken))
+            except (LogError, OSError) as fault:
+                for due in taken:
+                    due.fault = self._fault_of(due) if len(taken) > 1 else fault
+        except BaseException:  # we are told to end: the others write what is theirs
+            self._due.extendleft(taken)
+            raise
+        for due in taken:
+            due.is_over = True
+
+    def _fault_of(self, due: "_Due") -> Exception | None:
+        try:
+            self._put(due.events, due.durable)
+        except (LogError, OSError) as fault:
+            return fault
+        return None
+
+    def _put(self, events: Sequence[Event | bytes], durable: bool) -> None:
+        if self._head < 0 or os.fstat(self._head).st_nlink == 0:  # somebody removed it under us
+            self.close()
+            self._open()
+        fcntl.flock(self._head, fcntl.LOCK_EX)
+        try:
+            at = self._go_on()
+            data, after = chained(events, at)
+            self._write(data, at.size)
+            self._set_head(after)
+            if durable:
+                os.fsync(self._file)
+        finally:
+            fcntl.flock(self._head, fcntl.LOCK_UN)
 
     def _go_on(self) -> Position:
         """Where the next line goes, and the file for it open. What is not as the head says is put right, and told."""
