@@ -129,9 +129,8 @@ def main() -> int:
                 os.sched_setaffinity(0, everywhere)
             for where, condition in processors.conditions().items() if which in ("", "judged") else ():
                 with condition():
-                    woken = f"; one wakes in {processors.wake_time():.0f} us" if where != "one processor" else ""
                     seen = compare(words, cwd, (plain, judged), rounds, 0)
-                print(f"{what:30} judged  {seen}   (mark {mark} x; {where}{woken})", flush=True)
+                print(f"{what:30} judged  {seen}   (mark {mark} x; {where})", flush=True)
     finally:
         shutil.rmtree(workspace)
     return 0

@@ -1,15 +1,13 @@
 """What two processes that wait for each other hang on: whether they share a processor, and how fast an idle one wakes.
 
-An answer with a descriptor wakes whoever asked on an idle processor, if there is one. A virtual machine's may have
-halted by then, and the host takes its time; whether a kernel polls for a while first is a setting of the machine
-(`guest_halt_poll_ns`), which `/dev/cpu_dma_latency` overrules as long as root holds it open.
+An answer with a descriptor wakes whoever asked on an idle processor, if there is one. A virtual machine's halts when it
+is idle, and has to be woken by the host; whether a kernel polls for a while first is a setting of the machine
+(`guest_halt_poll_ns`, 0 on ours), which `/dev/cpu_dma_latency` overrules as long as root holds it open.
 """
 
 import contextlib
 import os
-import statistics
 import struct
-import time
 from collections.abc import Callable, Iterator
 
 LATENCY = "/dev/cpu_dma_latency"
@@ -46,29 +44,3 @@ def conditions() -> dict[str, Callable[[], contextlib.AbstractContextManager[Non
     if os.access(LATENCY, os.W_OK):
         found["two, kept awake"] = awake
     return {**found, "two, as they are": as_they_are}
-
-
-def wake_time(times: int = 500) -> float:
-    """Microseconds from a byte written on one processor to its being read on another that was idle: the median."""
-    first, second = sorted(os.sched_getaffinity(0))[:2]
-    (ask, asked), (answer, answered) = os.pipe(), os.pipe()
-    child = os.fork()
-    if not child:
-        os.sched_setaffinity(0, {second})
-        while os.read(ask, 1) == b"x":
-            os.write(answered, b"x")
-        os._exit(0)
-    everywhere = os.sched_getaffinity(0)
-    os.sched_setaffinity(0, {first})
-    took = []
-    for _ in range(times):
-        begin = time.perf_counter()
-        os.write(asked, b"x")
-        os.read(answer, 1)
-        took.append((time.perf_counter() - begin) / 2 * 1e6)
-    os.write(asked, b".")
-    os.waitpid(child, 0)
-    os.sched_setaffinity(0, everywhere)
-    for fd in (ask, asked, answer, answered):
-        os.close(fd)
-    return statistics.median(took)
