@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.looking import until
 
 from ringfence.audit import Log, LogError
 from ringfence.audit import log as logs
@@ -299,6 +300,53 @@ def test_threads_share_a_log(place: Path) -> None:
 
     assert verify(str(place)).ok
     assert len(words(place)) == 401
+
+
+@pytest.mark.parametrize("fault", [OSError(errno.ENOSPC, "full"), KeyboardInterrupt()])
+def test_threads_that_are_written_for_together_fail_each_for_itself(
+    place: Path, monkeypatch: pytest.MonkeyPatch, fault: BaseException
+) -> None:
+    """Four wait while one writes. What they have together does not fit, and one of them does not fit by itself; or the
+    one who writes for all is told to end."""
+    log, put, told = Log(str(place)), Log._put, list[str]()
+    begun, may_end = threading.Event(), threading.Event()
+
+    def slow(self: Log, events: list[AnyEvent], durable: bool) -> None:
+        if not begun.is_set():
+            begun.set()
+            assert may_end.wait(30)
+        words = [event.argv[0] for event in events if isinstance(event, Ran)]
+        if (isinstance(fault, KeyboardInterrupt) and len(words) > 1 and not told) or (
+            isinstance(fault, OSError) and (len(words) > 1 or words == ["3"])
+        ):
+            told.append("fault")
+            raise fault
+        put(self, events, durable)
+
+    def append(number: int) -> None:
+        try:
+            log.append([ran(str(number))])
+        except (OSError, KeyboardInterrupt) as error:
+            told.append(f"{number} {type(error).__name__}")
+
+    monkeypatch.setattr(Log, "_put", slow)
+    threads = [threading.Thread(target=append, args=(number,)) for number in range(5)]
+    threads[0].start()
+    assert begun.wait(30)
+    for thread in threads[1:]:
+        thread.start()
+    assert until(lambda: len(log._due) == 4)
+    may_end.set()
+    for thread in threads:
+        thread.join()
+
+    written = {event.argv[0] for event, _ in find(str(place), Wanted()) if isinstance(event, Ran)}
+    failed = {words.split()[0] for words in told if words != "fault"}
+    assert written | failed == set("01234")
+    assert len(failed) == 1
+    assert written.isdisjoint(failed)
+    assert verify(str(place)).ok
+    assert isinstance(fault, KeyboardInterrupt) or failed == {"3"}
 
 
 # ---- The index ----

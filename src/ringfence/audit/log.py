@@ -184,11 +184,11 @@ class Log:
         self._due.append(mine)
         with self._mutex:
             if not mine.is_over:
-                self._write_due()
+                self._write_due(mine)
         if mine.fault is not None:
             raise mine.fault
 
-    def _write_due(self) -> None:
+    def _write_due(self, mine: _Due) -> None:
         """What all who wait by now have to write, by one call; if that fails each by itself, for a part may fit."""
         taken = [self._due.popleft() for _ in range(len(self._due))]
         try:
@@ -198,7 +198,7 @@ class Log:
                 for due in taken:
                     due.fault = self._fault_of(due) if len(taken) > 1 else fault
         except BaseException:  # we are told to end: the others write what is theirs
-            self._due.extendleft(taken)
+            self._due.extendleft(due for due in reversed(taken) if due is not mine)
             raise
         for due in taken:
             due.is_over = True
