@@ -347,7 +347,7 @@ run("id -G", input=b"")
 """
 
 
-@pytest.mark.skipif(not AS_ROOT, reason="who may change its groups is root")
+@pytest.mark.needs_root
 @pytest.mark.parametrize("namespaces", [False, True])
 def test_groups_that_the_caller_has_no_longer_are_no_longer_the_commands(workspace: Path, namespaces: bool) -> None:
     before = CALLER.partition("for number")[0].replace("namespaces=False", f"namespaces={namespaces}")

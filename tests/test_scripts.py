@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-SCRIPTS = [path for path in ROOT.glob("scripts/*") if path.suffix == "" and path.name != "setup"]
+SCRIPTS = [path for path in ROOT.glob("scripts/*") if path.is_file() and path.suffix == "" and path.name != "setup"]
 SCRIPTS += [path for path in ROOT.glob("bench/*.py") if "__main__" in path.read_text()]
 
 
