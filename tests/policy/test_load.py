@@ -501,3 +501,16 @@ def test_remembering_costs_microseconds(world: World) -> None:
         took.append(time.perf_counter() - start)
 
     assert min(took) < 0.0005  # the others were interrupted
+
+
+def test_a_policy_that_appears_is_seen_where_the_system_refuses_to_be_asked(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As under a filter that answers EPERM to faccessat2: of everything it says that it is not there."""
+    time.sleep(0.08)  # until what stands there is old enough to be remembered
+    before = world.load()
+    monkeypatch.setattr(os, "access", lambda *_args, **_more: False)
+
+    world.user('{"filesystem": {"denyRead": ["/somewhere"]}}')
+
+    assert [rule.path for rule in set(world.load().rules) - set(before.rules)] == ["/somewhere"]
