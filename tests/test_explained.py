@@ -46,6 +46,7 @@ class World:
             path.write_text(text)
         self.tmp.write_text("of the host\n")
         (self.home / "bin/tool").chmod(0o755)
+        (self.ws / "orphan").chmod(0o755)
         (self.ws / "locked").chmod(0)
         self.base.chmod(0o755)
         self.tmp.parent.chmod(0o755)
@@ -100,6 +101,7 @@ FILES = {
     "ws/.env": "KEY=1\n",
     "ws/locked": "x\n",
     "ws/script": "#!/bin/sh\n",
+    "ws/orphan": "#!/no/such/interpreter\n",
     "ws/src/main.c": "int main;\n",
     "home/.ssh/id_ed25519": "key\n",
     "home/.npmrc": "token\n",
@@ -192,6 +194,9 @@ ROWS = (
     Row("mode of a directory", "cat {out}/closed/inner", "read", "{out}/closed/inner", ours=False, root="skip"),
     Row("no such program", "no-such-program", "run", "no-such-program", ours=False),
     Row("not executable", "./script", "run", "{ws}/script", ours=False, root="skip"),
+    Row("script without its interpreter", "./orphan", "read", "/no/such/interpreter", ours=False),
+    Row("script with a closed interpreter", "echo '#!{home}/bin/tool' > made; chmod +x made; ./made", "read",
+        "{home}/bin/tool"),
     Row("name that does not exist", "curl -sS https://no-such-name.invalid/", "connect", "no-such-name.invalid:443",
         ours=False, flags=(("allow_host", "no-such-name.invalid"),), only="view itself"),
     Row("nobody listens", "curl -sS http://127.0.0.1:9/", "connect", "127.0.0.1:9", ours=False),
@@ -275,6 +280,7 @@ def _granted(grant: str, flags: dict[str, tuple[str, ...]]) -> dict[str, tuple[s
 
 # Not watched is who only looks (stat); git makes a lock beside the file; and what the table has made is there already.
 UNSEEN = (
+    "script with a closed interpreter",
     "ssh directory",
     "file in the home",
     "git's settings",

@@ -153,8 +153,8 @@ class _Asked:
             return self.private(path)
         if modes.refusal(self.who, path, os.R_OK):
             return self.host("read", path, os.R_OK) if clue.error else None
-        if clue.error == errno.ENOENT:
-            return None  # it is there, and may be read
+        if clue.error == errno.ENOENT:  # it is there, and may be read
+            return self.interpreter(path) if clue.access == "run" else None
         written = self.write(path, clue) if clue.access == "use" else None
         return written or self.execute(path, clue)
 
@@ -175,8 +175,18 @@ class _Asked:
 
     def execute(self, path: str, clue: Clue) -> Found:
         if clue.error in (errno.EACCES, errno.EPERM) and os.path.isfile(path):
-            return self.host("run", path, os.X_OK) if modes.refusal(self.who, path, os.X_OK) else None
-        return None
+            return self.host("run", path, os.X_OK) if modes.refusal(self.who, path, os.X_OK) else self.interpreter(path)
+        return Cause("run", path, "it is a directory") if clue.access == "run" and os.path.isdir(path) else None
+
+    def interpreter(self, path: str) -> Found:
+        """A script is there, and what its first line names is not, or is closed."""
+        fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+        try:
+            first = os.read(fd, 256).split(b"\n")[0]
+        finally:
+            os.close(fd)
+        words = first.removeprefix(b"#!").split()
+        return self.known(Clue("use", os.fsdecode(words[0]), errno.ENOENT)) if first[:2] == b"#!" and words else None
 
     def blame(self, decision: Decision, access: str, path: str, wanted: int, clue: Clue) -> Found:
         """The policy refuses: ours, unless the host would have refused all the same."""

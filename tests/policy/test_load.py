@@ -115,7 +115,7 @@ def test_flags_say_the_last_word_and_relative_paths_start_where_one_stands(world
         (Flags(allow_read=("",)), "--allow-read", "an empty path"),
         (Flags(deny_write=("/a\0",)), "--deny-write", "'/a\\x00' holds a NUL character"),
         (Flags(deny_read=("/a\udcff",)), "--deny-read", "'/a\\udcff' is not valid UTF-8"),
-        (Flags(allow_env=("*",)), "--allow-env", "it is '*'"),
+        (Flags(allow_env=("*",)), "--allow-env", "'*' is no variable's name"),
         (Flags(policy_files=("/nowhere/x.json",)), "/nowhere/x.json", "cannot be read: No such file or directory"),
         (Flags(policy_files=("/dev/null",)), "/dev/null", "is not a regular file"),
         (Flags(policy_files=("/",)), "/", "is not a regular file"),

@@ -50,13 +50,22 @@ def main() -> int:
     keep = sys.modules.get("ringfence.keep")
     if keep is not None:
         keep.forget_all()
+    os._exit(_written(code))
+
+
+def _written(code: int) -> int:
+    """Our exit code, once what is on its way to standard output has arrived."""
     try:
-        for stream in (sys.stdout, sys.stderr):
-            if stream is not None:  # it was closed before we began
-                stream.flush()
-    except OSError:
-        code = code or 125
-    os._exit(code)
+        if sys.stdout is not None:  # it was closed before we began
+            sys.stdout.flush()
+    except BrokenPipeError:
+        return code or 125
+    except OSError as error:
+        from .options import say
+
+        say(f"ringfence: standard output: {error.strerror}")
+        return code or 125
+    return code
 
 
 def call(words: list[str]) -> int:
@@ -75,14 +84,21 @@ def call(words: list[str]) -> int:
         return error.exit_code
     except BrokenPipeError:
         return 125
-    except OSError as error:  # no descriptors left, no current directory, a full disk: ours, and not the command's
-        say(f"ringfence: {error.filename or 'system'}: {error.strerror}")
+    except OSError as error:  # no descriptors left, a full disk: ours, and not the command's
+        say(f"ringfence: {error.filename or _unnamed(error)}: {error.strerror}")
         return 125
     except KeyboardInterrupt:
         return 130
 
 
+def _unnamed(error: OSError) -> str:
+    """What an error is about that names no file; of all that asks so, only the current directory can be missing."""
+    return "the current directory" if isinstance(error, FileNotFoundError) else "system"
+
+
 def _dispatch(words: list[str]) -> int:
+    if words[:1] == ["help"] and len(words) > 1:
+        words = [words[1], "--help"]
     if not words or words[0] in ("--help", "-h", "help"):
         print(usage())
         return 0 if words else 2
@@ -132,6 +148,7 @@ def _dispatch(words: list[str]) -> int:
         from .log import main as act
     else:
         from ..model import UsageError
+        from ..policy.words import nearest
 
-        raise UsageError(verb, "there is no such verb", hint=f"one of: {', '.join(VERBS)}")
+        raise UsageError(verb, "there is no such verb", hint=nearest(verb, tuple(VERBS)))
     return act(rest)

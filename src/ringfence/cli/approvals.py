@@ -45,8 +45,8 @@ def main(words: list[str]) -> int:
     more, tail = parse(rest, TABLE)
     values |= more
     if "--help" in values:
-        usage = "approvals grant OPERATION TARGET | list | show ID | revoke ID... | export | import FILE [options]"
-        print(render_help(usage, "Says yes to one thing more, and takes it back.", TABLE, EXAMPLES))
+        usage = "grant OPERATION TARGET | list | show ID | revoke ID... | export | import FILE | watch [options]"
+        print(render_help(f"approvals {usage}", "Says yes to one thing more, and takes it back.", TABLE, EXAMPLES))
         return 0
     acts = {"grant": _grant, "list": _list, "show": _show, "revoke": _revoke, "export": _export, "import": _import}
     acts["watch"] = _watch

@@ -18,7 +18,11 @@ TABLE = (
     *OUTPUT,
 )
 BACKUP = ".before-ringfence"
-EXAMPLES = ("ringfence install claude", "ringfence install codex --project .", "ringfence status --json")
+EXAMPLES = {
+    "install": ("ringfence install claude", "ringfence install codex --project ."),
+    "uninstall": ("ringfence uninstall claude", "ringfence uninstall codex --project ."),
+    "status": ("ringfence status", "ringfence status --json"),
+}
 ABOUT = {
     "install": "Puts ringfence's hook into an agent's settings, and proves that it denies.",
     "uninstall": "Takes ringfence's hook out of an agent's settings again.",
@@ -33,9 +37,8 @@ def main(verb: str, words: list[str]) -> int:
         more, tail = parse(rest[1:], TABLE)
         values, rest = values | more, rest[:1] + tail
     if "--help" in values:
-        print(
-            render_help(f"{verb} {'[AGENT]' if verb == 'status' else 'AGENT'} [options]", ABOUT[verb], TABLE, EXAMPLES)
-        )
+        agent = "[AGENT]" if verb == "status" else "AGENT"
+        print(render_help(f"{verb} {agent} [options]", ABOUT[verb], TABLE, EXAMPLES[verb]))
         return 0
     if len(rest) > 1 or any(agent not in SITES for agent in rest) or (not rest and verb != "status"):
         raise UsageError(verb, f"needs an agent: {', '.join(SITES)}", hint=f"ringfence {verb} claude")

@@ -69,9 +69,13 @@ def printable(*lines: str) -> str:
 
 
 def say(*lines: str) -> None:
-    """Lines for a person, on standard error."""
-    if sys.stderr is not None:  # it was closed before we began
+    """Lines for a person, on standard error. Where they cannot be written, the exit code has to say it alone."""
+    if sys.stderr is None:  # it was closed before we began
+        return
+    try:
         sys.stderr.write(printable(*lines) + "\n")
+    except OSError:
+        return
 
 
 def parse(words: list[str], table: tuple[Option, ...]) -> tuple[Values, list[str]]:
@@ -91,7 +95,7 @@ def parse(words: list[str], table: tuple[Option, ...]) -> tuple[Values, list[str
             raise UsageError(name, "takes no value")
         taken = [value] if equals else []
         while len(taken) < len(option.value.split()):
-            if not words:
+            if words[:1] in ([], ["--"]):
                 raise UsageError(name, f"needs a value: {name} {option.value}")
             taken.append(words.pop(0))
         if option.name in values and not option.many:

@@ -52,5 +52,5 @@ def _refused(plan: Plan, step: int, kind: int, error: int) -> Refused:
     exit_code = 125
     if kind == StepKind.EXEC:
         exit_code = 127 if error == errno.ENOENT else 126
-        text = f"{what.strings[0].decode('utf-8', 'replace')}: {os.strerror(error)}"
+        text = f"{what.strings[1].decode('utf-8', 'replace')}: {os.strerror(error)}"  # its name as it was given
     return Refused(step, what.kind.word, error, text, exit_code)

@@ -71,6 +71,8 @@ class Refused(msgspec.Struct, frozen=True, tag="refused"):
     exit_code: int = 125
 
     def __str__(self) -> str:
+        if self.exit_code != 125:  # all was in force, and the program was not there or could not be executed
+            return self.text
         return f"refused at step {self.step} ({self.kind}): {self.text}"
 
 

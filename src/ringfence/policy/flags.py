@@ -123,7 +123,8 @@ def _settings(flags: Flags, sockets: tuple[str, ...]) -> tuple[Setting, ...]:
     for name in flags.allow_env:
         stem = name.removesuffix("*")
         if not stem.isidentifier() or not stem.isascii():
-            raise PolicyError("--allow-env", f"it is {found(name)}", "it takes a name like LANG or a pattern like LC_*")
+            hint = "it takes a name like LANG or a pattern like LC_*"
+            raise PolicyError("--allow-env", f"{found(name)} is no variable's name", hint)
     if flags.allow_env:
         settings.append(Setting("environment.allow", flags.allow_env, Origin("--allow-env")))
     for name, value in flags.limits:

@@ -32,11 +32,11 @@ def host_rule(verdict: Verdict, text: str | int, origin: Origin) -> HostRule:
         return HostRule(verdict, "localhost", text, origin, str(text))
     host, port = split_port(text)
     number = port_number(port)
-    if port and not number:
-        raise PolicyError(origin, f"{named(text)} has no port that can be dialled", "a number from 1 to 65535")
-    fault = host_fault(host, any_host=verdict is not Verdict.ALLOW)
+    fault = host_fault(text if "/" in text else host, any_host=verdict is not Verdict.ALLOW)
     if fault:
         raise PolicyError(origin, f"{named(text)}: {fault}", "a host like example.com:443 or *.example.com")
+    if port and not number:
+        raise PolicyError(origin, f"{named(text)} has no port that can be dialled", "a number from 1 to 65535")
     return HostRule(verdict, canonical_pattern(host), number, origin, text)
 
 

@@ -1,0 +1,151 @@
+"""What people get wrong: each mistake is answered by one line with the place, by a hint, and by the right exit code."""
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from .test_command import AS_ROOT, RINGFENCE, Place
+
+FILES = {
+    "word.toml": 'filesystem.alowRead = ["/x"]\n',
+    "type.json": '{\n"filesystem": {"denyRead": 3}}\n',
+    "broken.toml": "filesystem = = 3\n",
+    "broken.json": '{"filesystem": {',
+    "twice.json": '{"filesystem": {},\n "filesystem": {}}',
+    "plain": "no program\n",
+    "orphan": "#!/no/such/interpreter\n",
+}
+ROOM = "start ringfence in the project's directory, or name one with --workspace"
+# What was typed behind `ringfence`, the exit code, what is said behind `ringfence: `, and the hint.
+MISTAKES = [
+    ("rum -- true", 2, "rum: there is no such verb", "did you mean 'run'?"),
+    ("run", 2, "command: there is nothing to run", "ringfence run -- npm test"),
+    ("run --alow-read x -- true", 2, "--alow-read: there is no such option", "did you mean '--allow-read'?"),
+    ("run --workspace -- true", 2, "--workspace: needs a value: --workspace DIR", ""),
+    ("run --inject /a -- true", 2, "--inject: needs a value: --inject SOURCE TARGET", ""),
+    ("run --json=1 -- true", 2, "--json: takes no value", ""),
+    ("run --timeout 1s --timeout 2s -- true", 2, "--timeout: was given twice", ""),
+    ("run --timeout soon -- true", 2, "--timeout: does not understand 'soon'", "60s, 5m, 500ms"),
+    ("run --memory lots -- true", 2, "--memory: does not understand 'lots'", "512M, 2G, 1000000"),
+    ("run --forward web -- true", 2, "--forward: 'web' is no port", "a number from 1 to 65535"),
+    ("run --workspace gone -- true", 2, "{ws}/gone: the workspace is not a directory", "name one with --workspace"),
+    ("run --workspace plain -- true", 2, "{ws}/plain: the workspace is not a directory", "name one with --workspace"),
+    ("run --workspace / -- true", 125, "workspace: / belongs to the whole system", ROOM),
+    ("run --workspace {home} -- true", 125, "workspace: {home} is a home directory", ROOM),
+    ("run --policy gone.toml -- true", 125, "gone.toml: cannot be read: No such file or directory", ""),
+    ("run --policy . -- true", 125, ".: is not a regular file", "a policy is a plain file"),
+    ("policy check --policy word.toml", 125, "{ws}/word.toml:1: unknown key 'alowRead' in filesystem",
+     "did you mean 'allowRead'?"),
+    ("policy check --policy type.json", 125, "{ws}/type.json:2: filesystem.denyRead is the number 3",
+     'it takes a list of paths, each text or {{"path": "…", "literal": true}}'),
+    ("policy check --policy broken.toml", 125, "{ws}/broken.toml:1: not valid TOML: Invalid value", ""),
+    ("policy check --policy broken.json", 125, "{ws}/broken.json:1: not valid JSON: input data was truncated", ""),
+    ("policy check --policy twice.json", 125, "{ws}/twice.json:2: the key 'filesystem' comes twice",
+     "it was set first in line 1"),
+    ("run --allow-host https://x.com/y -- true", 125,
+     "--allow-host: 'https://x.com/y': a host is not a URL, and no network",
+     "a host like example.com:443 or *.example.com"),
+    ("run --allow-host x.com:http -- true", 125, "--allow-host: 'x.com:http' has no port that can be dialled",
+     "a number from 1 to 65535"),
+    ("run --allow-env A=B -- true", 125, "--allow-env: 'A=B' is no variable's name",
+     "it takes a name like LANG or a pattern like LC_*"),
+    ("run --inject /no/such /x -- true", 125,
+     "--inject: /no/such shown at /x: both must exist and be of one kind, for nothing is created on the host",
+     "`ringfence plan` shows all gaps; --best-effort runs without"),
+    ("why eat /x", 2, "why: needs an access and a path or host", "ringfence why read ~/.ssh/id_rsa"),
+    ("policy burn", 2, "policy: needs one of: check, show, schema", "ringfence policy show --origin"),
+    ("judge", 2, "judge: needs a tool and a command or path", "ringfence judge bash 'cp a /etc/b'"),
+    ("session show gone", 125, "{ws}: there is no git repository here", "git init, or go to one"),
+    ("approvals revoke gone", 125, "gone: there is no such grant", "ringfence approvals list"),
+    ("approvals import gone.json", 125, "gone.json: No such file or directory", ""),
+    ("log --since soon", 2, "--since: does not understand 'soon'", "10m, 2h, 3d, or 2026-05-01T12:00"),
+    ("trust", 125, "{ws}/.ringfence: holds no policy.json and no policy.toml", ""),
+    ("learn --to /no/such/x.toml -- true", 125, "/no/such/x.toml: No such file or directory", ""),
+    ("doctor all", 2, "all: is one word too many", "ringfence doctor --help"),
+]  # fmt: skip
+# What cannot be executed, and why: two lines, both ours, and none about a step.
+PROGRAMS = [
+    ("no-such-program", 127, "no-such-program: No such file or directory",
+     "run no-such-program: no directory of PATH has such a program"),
+    ("./plain", 126, "./plain: Permission denied", "run {ws}/plain: {ws}/plain has mode 0644 and belongs to {me}"),
+    ("./orphan", 127, "./orphan: No such file or directory",
+     "read /no/such/interpreter: there is no such file or directory"),
+    ("./", 126, "./: Permission denied", "run {ws}: it is a directory"),
+]  # fmt: skip
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    made = Place(tmp_path)
+    for name, text in FILES.items():
+        (made.workspace / name).write_text(text)
+    (made.workspace / "plain").chmod(0o644)
+    (made.workspace / "orphan").chmod(0o755)
+    return made
+
+
+@pytest.mark.parametrize(("typed", "code", "said", "hint"), MISTAKES, ids=lambda value: str(value)[:40])
+def test_a_mistake_is_answered_by_its_place_and_the_way_out(
+    place: Place, typed: str, code: int, said: str, hint: str
+) -> None:
+    names = {"ws": place.workspace, "home": place.home}
+
+    verb, *words = typed.format(**names).split()
+    done = place.call(verb, *(AS_ROOT if verb in ("run", "learn") else []), *words)
+
+    expected = f"ringfence: {said}\n" + (f"  hint: {hint}\n" if hint else "")
+    assert (done.returncode, done.stdout, done.stderr) == (code, "", expected.format(**names))
+
+
+@pytest.mark.parametrize(("name", "code", "said", "cause"), PROGRAMS, ids=lambda value: str(value)[:20])
+def test_a_program_that_cannot_be_executed_is_named_with_the_cause(
+    place: Place, name: str, code: int, said: str, cause: str
+) -> None:
+    done = place.run(name)
+
+    if name == "./plain" and os.geteuid() == 0:  # outside root would be refused as well, but not by the owner's modes
+        assert (done.returncode, done.stderr.splitlines()[0]) == (code, f"ringfence: {said}")
+        return
+    me = Path(place.workspace / "plain").owner()
+    expected = f"ringfence: {said}\nringfence: not ours: {cause}\n".format(ws=place.workspace, me=me)
+    assert (done.returncode, done.stderr) == (code, expected)
+
+
+def test_a_current_directory_that_is_gone_is_said(place: Place) -> None:
+    (place.workspace / "gone").mkdir()
+    script = 'cd gone && rmdir ../gone && exec "$0" run -- true'
+
+    done = subprocess.run(
+        ["sh", "-c", script, *RINGFENCE], cwd=place.workspace, env=place.environ, capture_output=True, text=True
+    )
+
+    assert (done.returncode, done.stderr) == (
+        125,
+        "ringfence: the current directory: No such file or directory\n",
+    )
+
+
+def test_a_full_disk_behind_standard_output_is_said(place: Place) -> None:
+    words = [*RINGFENCE, "run", *AS_ROOT, "--json", "--", "true"]
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            words, cwd=place.workspace, env=place.environ, stdout=full, stderr=subprocess.PIPE, text=True
+        )
+
+    assert (done.returncode, done.stderr) == (125, "ringfence: standard output: No space left on device\n")
+
+
+def test_the_exit_code_stands_when_nobody_can_be_told(place: Place) -> None:
+    with open("/dev/full", "w") as full:
+        codes = [
+            subprocess.run([*RINGFENCE, *words], cwd=place.workspace, env=place.environ, stderr=full).returncode
+            for words in (("run", "--nothing", "--", "true"), ("run", *AS_ROOT, "--allow-read", "/none", "--", "true"))
+        ]
+
+    assert codes == [2, 0]
+
+
+def test_help_takes_a_verb(place: Place) -> None:
+    assert place.call("help", "why").stdout == place.call("why", "--help").stdout
