@@ -199,6 +199,7 @@ DOCUMENTS = [
     (("plan", *AS_ROOT, "--json", "--", "true"), "ringfence/plan@1", 0),
     (("doctor", "--json"), "ringfence/doctor@1", None),
     (("why", "--json", "read", "/etc/passwd"), "ringfence/decision@1", 0),
+    (("judge", "bash", "ls", "--json"), "ringfence/judgement@1", 0),
     (("policy", "show", "--json"), "ringfence/policy@1", 0),
     (("policy", "check", "--json"), "ringfence/policy-check@1", 0),
     (("run", "--json", "--policy", "/no/such", "--", "true"), "ringfence/error@1", 125),

@@ -63,6 +63,9 @@ MISTAKES = [
     ("log --since soon", 2, "--since: does not understand 'soon'", "10m, 2h, 3d, or 2026-05-01T12:00"),
     ("trust", 125, "{ws}/.ringfence: holds no policy.json and no policy.toml", ""),
     ("learn --to /no/such/x.toml -- true", 125, "/no/such/x.toml: No such file or directory", ""),
+    ("learn --to mine.toml -- true", 2,
+     "mine.toml: a command in this workspace could write it, and no policy is read from there",
+     "a place outside the workspace, or .ringfence/policy.toml"),
     ("doctor all", 2, "all: is one word too many", "ringfence doctor --help"),
 ]  # fmt: skip
 # What cannot be executed, and why: two lines, both ours, and none about a step.

@@ -3,8 +3,10 @@
 import os
 import time
 
+from ..explain import why
+from ..keep import Request
 from ..learn import learnt, remarks, watched
-from ..model import Explain, Observe, Outcome, Screen, UsageError
+from ..model import Explain, Observe, Outcome, Screen, UsageError, Verdict
 from ..policy import Flags
 from ..policy.learnt import rendered
 from ..run import make_request, run
@@ -20,8 +22,8 @@ TABLE = (
     *OUTPUT,
 )
 EXAMPLES = (
-    "ringfence learn --allow-read ~ --to npm.toml --check -- npm test",
-    "ringfence learn --allow-host '*' --allow-write ~/.cache --to ci.toml -- make ci",
+    "ringfence learn --allow-read ~ --to ~/npm.toml --check -- npm test",
+    "ringfence learn --allow-host '*.npmjs.org' --allow-write ~/.cache --to ~/ci.toml -- make ci",
 )
 CLOCK_TICK = 0.01  # files are stamped by a clock that goes in steps
 
@@ -42,6 +44,8 @@ def main(words: list[str]) -> int:
     workspace, as_root = one(values, "--workspace"), "--as-root" in values
     screen = Screen() if as_json else find_screen(False)
     request = watched(make_request(workspace, os.getcwd(), flags, as_root, screen=screen))
+    if path is not None:
+        _refuse_inside(request, path)
     begun = time.time() - CLOCK_TICK
     outcome = _run(argv, values, flags, as_json, screen, Observe.EVERYTHING)
     if not as_json:
@@ -63,6 +67,14 @@ def main(words: list[str]) -> int:
     elif path is None:
         print(text, end="")
     return outcome.exit_code
+
+
+def _refuse_inside(request: Request, path: str) -> None:
+    """A policy that a later command could write is not read."""
+    decision, real = why(request, "write", path)
+    if decision.verdict is Verdict.ALLOW and real.startswith(f"{request.workspace}/"):
+        hint = "a place outside the workspace, or .ringfence/policy.toml"
+        raise UsageError(path, "a command in this workspace could write it, and no policy is read from there", hint)
 
 
 def _run(

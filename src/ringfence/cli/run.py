@@ -117,6 +117,7 @@ def asking_of(values: Values) -> Asking | None:
         except ValueError:
             raise UsageError("--ask-timeout", f"does not understand {text!r}", "a length of time: 30s, 5m") from None
     if number is None and not any(map(os.isatty, range(3))):
+        say("ringfence: there is no terminal to ask at: whatever is asked waits for `ringfence approvals watch`")
         return Asking(seconds)
     if number is None:
         from .prompt import prompter
