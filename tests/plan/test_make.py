@@ -31,7 +31,8 @@ from ringfence.plan.rules import PRIVATE
 WS = "/home/u/ws"
 TRUE = Command(("true",), WS, {"PATH": "/bin", "AWS_SECRET_ACCESS_KEY": "s", "LC_ALL": "C"}, "/bin/true")
 FILES = frozenset({"/etc/shadow", f"{WS}/.git/config", "/home/u/.gitconfig"})
-MISSING = frozenset({f"{WS}/.mcp.json", "/home/u/.aws"})
+BELOW_A_FILE = "/home/u/.gitconfig/keys"
+MISSING = frozenset({f"{WS}/.mcp.json", "/home/u/.aws", BELOW_A_FILE})
 
 
 def rule(access: str, verdict: str, path: str, need: Need = Need.REQUIRED, origin: Origin = BUILT_IN) -> Rule:
@@ -250,6 +251,13 @@ def test_a_protected_name_that_does_not_exist_yet_is_the_wardens_or_a_gap() -> N
     assert not any(".mcp.json" in gap for gap in gaps)
     assert f"{WS}/.mcp.json must not appear (built-in)" in texts(planned(Host.linux()), StepKind.NAME)
     assert f"not to be created: {WS}/.mcp.json" in [gap.what for gap in planned(Host.linux(fresh_proc=False)).gaps]
+
+
+def test_below_a_file_that_may_be_written_no_name_appears() -> None:
+    policy = Policy(WS, (*RULES, rule("write", "allow", "/home/u/.gitconfig"), rule("read", "deny", BELOW_A_FILE)))
+
+    assert not [text for text in texts(planned(Host.linux(), policy), StepKind.PARENT) if ".gitconfig" in text]
+    assert not [gap.what for gap in planned(Host.linux(fresh_proc=False), policy).gaps if BELOW_A_FILE in gap.what]
 
 
 def test_a_denial_somebody_wrote_refuses_when_its_name_does_not_exist_yet() -> None:

@@ -172,13 +172,13 @@ def pins(region: Region, above: Region | None) -> list[str]:
 
 
 def is_creatable(region: Region, above: Region | None) -> bool:
-    """Whether a denied name does not exist yet, inside a tree where the command may create it. In a writable tree that
-    is not there itself it cannot: what is around that is not writable, and nothing is made on the host."""
+    """Whether a denied name does not exist yet, inside a tree where the command may create it. Where a tree
+    was granted that is not there, or is a file, it cannot: what is around that is not writable."""
     return (
         region.place.kind is Kind.MISSING
         and above is not None
         and above.state is State.WRITE
-        and above.place.kind is not Kind.MISSING
+        and above.place.kind is Kind.DIRECTORY
         and region.state is not State.WRITE
     )
 
