@@ -25,9 +25,11 @@ def test_a_server_that_speaks_first_is_heard(serve: Serve) -> None:
     with run.connect("socks") as sock:
         sock.sendall(HELLO + b"\x05\x01\x00\x01\x7f\x00\x00\x01" + struct.pack(">H", server.port))
         answer = b""
-        while not answer.endswith(b"SSH-2.0-x\r\n"):
-            answer += sock.recv(100)
+        while (piece := sock.recv(100)) and not (answer := answer + piece).endswith(b"\r\n"):
+            pass
     server.sock.close()
+
+    assert answer.endswith(b"SSH-2.0-x\r\n")
 
 
 @pytest.mark.parametrize(

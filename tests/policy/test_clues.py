@@ -57,7 +57,7 @@ def test_nothing_takes_long(piece: str) -> None:
     clues((piece * 70_000)[:65_000] + " Permission denied")
     clues((piece * 70_000)[:65_000] + "\nConnection refused")
 
-    assert time.process_time() - begun < 2
+    assert time.process_time() - begun < 20
 
 
 @pytest.mark.parametrize(

@@ -134,10 +134,11 @@ def test_a_reader_without_these_checks_takes_some_of_them(keys: tokens.Keys) -> 
     """The tricks are real: the library alone, told the algorithm and the audience, lets these through."""
     key = keys.current(NOW)
     public = public_pem(key)
-    for trick in ("jku", "typ", "jwk"):
-        jwt.decode(HEADERS[trick](key), public, ["EdDSA"], audience=tokens.AUDIENCE)
-    for trick in ("an audience among others", "one claim more", "a claim twice", "no jti", "too many workspaces"):
-        jwt.decode(signed(key, good(key), WRONG_CLAIMS[trick]), public, ["EdDSA"], audience=tokens.AUDIENCE)
+    claims = ("an audience among others", "one claim more", "a claim twice", "no jti", "too many workspaces")
+    taken = [HEADERS[trick](key) for trick in ("jku", "typ", "jwk")]
+    taken += [signed(key, good(key), WRONG_CLAIMS[trick]) for trick in claims]
+
+    assert all(jwt.decode(token, public, ["EdDSA"], audience=tokens.AUDIENCE)["sub"] for token in taken)
 
 
 def test_keys_are_followed_by_others_and_end(keys: tokens.Keys, tmp_path: Path) -> None:
