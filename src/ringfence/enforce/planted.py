@@ -60,7 +60,7 @@ def scan(workspace: str, since: int, seconds: float) -> tuple[str, ...]:
     until, latest = time.thread_time() + seconds, time.monotonic() + max(seconds, WAIT)
     held = f"{workspace}/.git"
     found = [path for path in _repositories(workspace, until, latest) if _runs_code(path, since, held)]
-    return (*found, f"{held}/{_REBASE}") if _rebase_runs_code(held, since) else tuple(found)
+    return (*found, f"{held}/{_REBASE}") if _has_commands(held, since) else tuple(found)
 
 
 def quarantine(workspace: str, paths: tuple[str, ...]) -> tuple[str, ...]:
@@ -150,9 +150,7 @@ def _runs_code(path: str, since: int, held: str) -> bool:
 def _is_changed(path: str, since: int) -> bool:
     """Whether there is a new configuration beyond the ordinary, or a new hook."""
     files = (f"{path}/config", f"{path}/config.worktree")
-    if any(_is_new(file, since) and not _is_ordinary(content(file)) for file in files) or _rebase_runs_code(
-        path, since
-    ):
+    if any(_is_new(file, since) and not _is_ordinary(content(file)) for file in files) or _has_commands(path, since):
         return True
     was_opened = _is_new(f"{path}/hooks", since)
     try:
@@ -165,17 +163,17 @@ def _is_changed(path: str, since: int) -> bool:
     return any(was_opened or _is_new(f"{path}/hooks/{name}", since) for name in mine)
 
 
-def _rebase_runs_code(path: str, since: int) -> bool:
-    """Whether a rebase that was interrupted there would run commands when somebody goes on with it. In the place of its
-    directory nothing else may have come, and a list of steps that is too long to be read whole is not believed."""
-    held, steps = _facts(f"{path}/{_REBASE}"), f"{path}/{_REBASE}/git-rebase-todo"
-    if held is not None and not stat.S_ISDIR(held.st_mode):
-        return held.st_ctime_ns >= since
-    listed = _facts(steps)
-    if listed is None or listed.st_ctime_ns < since:
+def _has_commands(path: str, since: int) -> bool:
+    """Whether a rebase was left there that would run commands when somebody goes on with it."""
+    facts = _facts(f"{path}/{_REBASE}")
+    if facts is None or not stat.S_ISDIR(facts.st_mode):
+        return facts is not None and facts.st_ctime_ns >= since
+    file = f"{path}/{_REBASE}/git-rebase-todo"
+    todo = _facts(file)
+    if todo is None or todo.st_ctime_ns < since:
         return False
-    text = content(steps)
-    return len(text) != listed.st_size or _EXECUTES.search(text) is not None
+    text = content(file)
+    return len(text) != todo.st_size or _EXECUTES.search(text) is not None
 
 
 def _is_known_pointer(path: str, since: int, held: str) -> bool:

@@ -115,9 +115,6 @@ class Ledger:
     def worktree(self, name: str) -> str:
         return f"{self.place}/worktrees/{name}"
 
-    def trash(self, name: str) -> str:
-        return f"{self.place}/trash/{name}"
-
     def has(self, kind: str, name: str) -> bool:
         """Whether something stands in a place of the ledger."""
         return paths.exists_beneath(self.home, f"{kind}/{name}")

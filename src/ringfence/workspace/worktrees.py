@@ -22,8 +22,6 @@ class Listed(msgspec.Struct, frozen=True):
     path: str
     head: str = ""
     branch: str = ""
-    locked: bool = False
-    prunable: bool = False
 
 
 def parse_list(listing: bytes) -> list[Listed]:
@@ -36,8 +34,7 @@ def parse_list(listing: bytes) -> list[Listed]:
             fields.setdefault(os.fsdecode(word), os.fsdecode(rest))
         if "worktree" in fields:
             branch = fields.get("branch", "").removeprefix("refs/heads/")
-            flags = ("locked" in fields, "prunable" in fields)
-            found.append(Listed(fields["worktree"], fields.get("HEAD", ""), branch, *flags))
+            found.append(Listed(fields["worktree"], fields.get("HEAD", ""), branch))
     return found
 
 
