@@ -1,0 +1,153 @@
+"""In a linked worktree and in a submodule git works, and what would run code later stays out of reach."""
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+from tests.test_run import each_backend as each_backend
+from tests.test_run import run
+
+from ringfence import enforce, plan
+
+GIT = ["git", "-c", "user.name=n", "-c", "user.email=e@example.org"]
+
+
+def linked(base: Path) -> tuple[Path, Path]:
+    """A repository, and a worktree of it elsewhere."""
+    main, tree = base / "main", base / "tree"
+    main.mkdir()
+    for words in (
+        ["init", "-q"],
+        ["commit", "-q", "--allow-empty", "-m", "first"],
+        ["worktree", "add", "-q", str(tree)],
+    ):
+        subprocess.run([*GIT, *words], cwd=main, check=True, capture_output=True)
+    return main, tree
+
+
+COMMIT = " ".join([*GIT, "commit", "-qm", "second"])
+
+
+def test_a_linked_worktree_can_commit_and_cannot_touch_what_runs_code(workspace: Path) -> None:
+    main, tree = linked(workspace.parent)
+    git = main / ".git"
+    outcome = run(
+        tree,
+        f"""echo x > file && git add file && {COMMIT} && echo done
+        echo evil > {git}/hooks/post-commit; echo evil >> {git}/config; echo evil > {main}/planted
+        echo evil > {git}/worktrees/tree/commondir; echo /evil > {git}/objects/info/alternates""",
+    )
+    log = subprocess.run([*GIT, "log", "--format=%s", "tree"], cwd=main, capture_output=True, check=True).stdout
+
+    assert outcome.stdout == b"done\n", outcome
+    assert log == b"second\nfirst\n"
+    assert not (git / "hooks" / "post-commit").exists()
+    assert "evil" not in (git / "config").read_text()
+    assert not (main / "planted").exists()
+    if plan.has_view(enforce.probe()):  # without one these are a stated gap
+        assert (git / "worktrees" / "tree" / "commondir").read_text() == "../..\n"
+
+
+@pytest.mark.parametrize("name", ["refs", "objects", "logs"])
+def test_a_link_planted_in_the_repository_of_a_worktree_leads_nowhere(workspace: Path, name: str) -> None:
+    main, tree = linked(workspace.parent)
+    secret = workspace.parent / "secret"
+    secret.mkdir()
+    (main / ".git" / name).rename(main / ".git" / "aside")
+    (main / ".git" / name).symlink_to(secret)  # as a command in the main workspace could
+
+    run(tree, f"echo evil > {secret}/planted; echo evil > {main}/.git/{name}/planted")
+
+    assert list(secret.iterdir()) == []
+
+
+def test_a_worktree_that_only_says_so_itself_is_not_believed(tmp_path: Path) -> None:
+    main, tree = linked(tmp_path)
+    (tmp_path / "hostile").mkdir()
+    (tmp_path / "hostile" / ".git").write_text((tree / ".git").read_text())
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / ".git").write_text(f"gitdir: {tmp_path}/hostile\n")
+
+    assert enforce.linked_worktree(str(tree)) == (f"{main}/.git/worktrees/tree", f"{main}/.git")
+    assert enforce.linked_worktree(str(tmp_path / "hostile")) is None
+    assert enforce.linked_worktree(str(tmp_path / "elsewhere")) is None
+    assert enforce.linked_worktree(str(main)) is None
+
+
+def superproject(base: Path) -> tuple[Path, Path]:
+    """A project with a submodule, whose git directory lies in the project's."""
+    other, top = base / "other", base / "top"
+    for path in (other, top):
+        path.mkdir()
+        for words in (["init", "-q"], ["commit", "-q", "--allow-empty", "-m", "first"]):
+            subprocess.run([*GIT, *words], cwd=path, check=True, capture_output=True)
+    add = ["-c", "protocol.file.allow=always", "submodule", "add", "-q", str(other), "lib/sub"]
+    for words in (add, ["commit", "-qm", "with a submodule"]):
+        subprocess.run([*GIT, *words], cwd=top, check=True, capture_output=True)
+    return top, top / "lib" / "sub"
+
+
+REBASE = f"""git checkout -qb side && echo y > side && git add side && {COMMIT} && git checkout -q - &&
+echo z > more && git add more && {COMMIT} && {" ".join(GIT)} rebase -q side && git log --format=%s | wc -l"""
+
+
+def test_a_submodule_can_commit_and_rebase_and_cannot_touch_what_runs_code(workspace: Path) -> None:
+    top, sub = superproject(workspace.parent)
+    git = top / ".git" / "modules" / "lib" / "sub"
+    kept = {name: (git / name).read_text() for name in ("config",)}
+    outcome = run(
+        sub,
+        f"""echo x > file && git add file && {COMMIT} && {REBASE} && echo done
+        echo evil > {git}/hooks/post-commit; echo evil >> {git}/config; echo evil > {git}/config.worktree
+        echo evil > {git}/commondir; echo evil > {top}/planted; echo evil > {top}/.git/HEAD; mkdir {git}/modules""",
+    )
+
+    assert (outcome.stdout or b"").endswith(b"done\n"), outcome
+    if plan.has_view(enforce.probe()):  # without one these are a stated gap
+        assert {name: (git / name).read_text() for name in kept} == kept
+        assert not any(os.path.lexists(git / name) for name in ("hooks/post-commit", "config.worktree", "commondir"))
+        assert not (git / "modules").exists()
+    assert not (top / "planted").exists()
+    assert "evil" not in (top / ".git" / "HEAD").read_text()
+
+
+def test_in_the_project_around_a_submodule_both_can_commit(workspace: Path) -> None:
+    top, sub = superproject(workspace.parent)
+    git = top / ".git" / "modules" / "lib" / "sub"
+    outcome = run(
+        top,
+        f"""cd lib/sub && echo x > file && git add file && {COMMIT} && cd ../.. && git add lib && {COMMIT} && echo done
+        echo evil > {git}/hooks/post-commit; echo evil >> {git}/config""",
+    )
+
+    assert outcome.stdout == b"done\n", outcome
+    if plan.has_view(enforce.probe()):
+        assert not (git / "hooks" / "post-commit").exists()
+        assert "evil" not in (git / "config").read_text()
+    assert (sub / "file").exists()
+
+
+def test_a_worktree_is_added_and_the_others_stay_as_they_are(workspace: Path) -> None:
+    main, tree = linked(workspace.parent)
+    outcome = run(
+        main,
+        f"""git worktree add -q inside && cd inside && echo x > f && git add f && {COMMIT} && echo done
+        cd ..; echo evil > .git/worktrees/tree/config.worktree; echo evil > .git/worktrees/tree/commondir""",
+    )
+
+    assert outcome.stdout == b"done\n", outcome
+    if plan.has_view(enforce.probe()):
+        assert (main / ".git/worktrees/tree/commondir").read_text() == "../..\n"
+        assert not (main / ".git/worktrees/tree/config.worktree").exists()
+    assert tree.exists()
+
+
+def test_a_submodule_that_only_says_so_itself_is_not_believed(tmp_path: Path) -> None:
+    top, sub = superproject(tmp_path)
+    (tmp_path / "hostile").mkdir()
+    (tmp_path / "hostile" / ".git").write_text(f"gitdir: {top}/.git/modules/lib/sub\n")
+
+    assert enforce.submodule(str(sub)) == f"{top}/.git/modules/lib/sub"
+    assert [enforce.submodule(str(path)) for path in (tmp_path / "hostile", top, tmp_path)] == ["", "", ""]
+    assert enforce.modules(str(top)) == [f"{top}/.git/modules/lib/sub"]
