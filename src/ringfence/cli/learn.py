@@ -12,6 +12,7 @@ from ..policy.learnt import rendered
 from ..run import make_request, run
 from .options import LIMITS, OUTPUT, POLICY, WORKSPACE, Option, Values, flags_of, one, parse, render_help, say
 from .run import Forwarder, find_screen, tell
+from .shared import Shared
 
 TABLE = (
     Option("--to", "FILE", "where the policy goes; by default standard output, after the command's own"),
@@ -86,19 +87,20 @@ def _run(
     observe: Observe,
     environ: dict[str, str] | None = None,
 ) -> Outcome:
-    return run(
-        argv,
-        workspace=one(values, "--workspace"),
-        cwd=os.getcwd(),
-        env=environ,
-        flags=flags,
-        capture=as_json,
-        as_root="--as-root" in values,
-        screen=screen,
-        on_start=Forwarder().started,
-        explain=Explain.FAILURE,
-        observe=observe,
-    )
+    with Shared(screen):
+        return run(
+            argv,
+            workspace=one(values, "--workspace"),
+            cwd=os.getcwd(),
+            env=environ,
+            flags=flags,
+            capture=as_json,
+            as_root="--as-root" in values,
+            screen=screen,
+            on_start=Forwarder().started,
+            explain=Explain.FAILURE,
+            observe=observe,
+        )
 
 
 def _write(path: str, text: str, workspace: str) -> None:

@@ -1,7 +1,6 @@
 """`ringfence run`: the command inside its workspace, its exit code as ours."""
 
 import _signal as signal  # type: ignore[import-not-found]  # `signal` makes an enum of them all, in half a millisecond
-import fcntl
 import os
 import stat
 from types import FrameType
@@ -12,6 +11,7 @@ from ..enforce import Launch
 from ..model import BUILT_IN, Asking, Denial, Exited, Explain, Need, Outcome, Refused, Screen, UsageError
 from ..run import run
 from .options import ASK, LIMITS, OUTPUT, POLICY, WORKSPACE, Option, Values, flags_of, one, parse, render_help, say
+from .shared import Shared
 
 TABLE = (
     *WORKSPACE,
@@ -59,22 +59,21 @@ def main(words: list[str]) -> int:
         told[denial.target] = None
         say(denial_line(denial))
 
-    before = streams()
-    outcome = run(
-        argv,
-        workspace=one(values, "--workspace"),
-        cwd=os.getcwd(),
-        flags=flags_of(values),
-        capture=as_json,
-        as_root="--as-root" in values,
-        screen=screen,
-        on_start=Forwarder().started,
-        quarantine="--quarantine" in values,
-        explain=explain,
-        on_denial=at_once if explain is Explain.OUTPUT and not as_json else None,
-        ask=asking_of(values),
-    )
-    give_back(before)
+    with Shared(screen):
+        outcome = run(
+            argv,
+            workspace=one(values, "--workspace"),
+            cwd=os.getcwd(),
+            flags=flags_of(values),
+            capture=as_json,
+            as_root="--as-root" in values,
+            screen=screen,
+            on_start=Forwarder().started,
+            quarantine="--quarantine" in values,
+            explain=explain,
+            on_denial=at_once if explain is Explain.OUTPUT and not as_json else None,
+            ask=asking_of(values),
+        )
     if as_json:
         from .render import outcome_document
 
@@ -82,26 +81,6 @@ def main(words: list[str]) -> int:
     elif isinstance(outcome.ending, Refused) or "--quiet" not in values:
         tell(outcome, tuple(told))
     return outcome.exit_code
-
-
-def streams() -> list[int]:
-    """The flags of 0 to 2, which whoever started us shares with the command."""
-    return [fcntl.fcntl(fd, fcntl.F_GETFL) if _is_open(fd) else -1 for fd in range(3)]
-
-
-def give_back(before: list[int]) -> None:
-    """Streams as they were: one that no longer blocks fails the next command that writes to it."""
-    for fd, flags in enumerate(before):
-        if flags >= 0 and _is_open(fd) and fcntl.fcntl(fd, fcntl.F_GETFL) != flags:
-            fcntl.fcntl(fd, fcntl.F_SETFL, flags)
-
-
-def _is_open(fd: int) -> bool:
-    try:
-        os.fstat(fd)
-    except OSError:
-        return False
-    return True
 
 
 def asking_of(values: Values) -> Asking | None:

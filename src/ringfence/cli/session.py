@@ -26,6 +26,7 @@ from .options import (
 )
 from .render import dump
 from .run import Forwarder, find_screen, tell
+from .shared import Shared
 
 TABLE = (
     Option("--repository", "DIR", "the project (default: the one around the current directory)"),
@@ -99,13 +100,15 @@ def _work(verb: str, name: str, values: Values, argv: list[str]) -> int:
         _print(values, _document(session.record), f"{session.name}: {session.branch}\n{session.path}")
         return 0
     as_json = "--json" in values
-    outcome = session.run(
-        argv,
-        below=_below(where, session.record),
-        capture=as_json,
-        screen=Screen() if as_json else find_screen(unfiltered=False),
-        on_start=Forwarder().started,
-    )
+    screen = Screen() if as_json else find_screen(unfiltered=False)
+    with Shared(screen):
+        outcome = session.run(
+            argv,
+            below=_below(where, session.record),
+            capture=as_json,
+            screen=screen,
+            on_start=Forwarder().started,
+        )
     if as_json:
         from .render import outcome_document
 
