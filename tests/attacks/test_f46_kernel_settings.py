@@ -33,3 +33,14 @@ for path in filter(os.path.exists, ("/proc/kcore", "/proc/kmsg")):
     attempt(path, lambda: os.close(os.open(path, os.O_RDONLY | os.O_NONBLOCK)))
 """
     field.repels(program, bare_as_root=True)
+
+
+@pytest.mark.needs_root
+@EVERY_WALL
+def test_what_acts_or_tells_of_everybody_when_it_is_read_is_not_read(field: Field) -> None:
+    """Reading `hot_add` makes a device of the machine's, and a read-only mount does not keep from reading."""
+    program = """
+attempt("device", lambda: os.close(os.open("/sys/class/zram-control/hot_add", os.O_RDONLY)))
+attempt("traces", lambda: os.listdir("/sys/kernel/tracing"))
+"""
+    field.repels(program, bare_as_root=True, unknown=("device", "traces"))

@@ -30,7 +30,7 @@ PRIVATE = ("/tmp", "/var/tmp", view.SHM)
 _WORKTREE = ("commondir", "config.worktree", "gitdir")
 _MODULE = ("config", "config.worktree", "hooks", "commondir", "info/attributes", "objects/info/alternates")
 REPOSITORY = "the repository of this worktree"
-SYSTEM = ("/etc/", "/var/lib/")
+SYSTEM = ("/etc/", "/var/lib/", "/sys/")
 DEVICES = frozenset((*(f"{view.DEV}/{name}" for name in view.NODES), view.SHM, "/dev/ptmx", "/dev/pts"))
 
 

@@ -73,6 +73,10 @@ SYSTEM_SECRETS = rows("""
     /var/lib/bluetooth                   pairing keys
     /var/lib/samba                       password hashes
     /var/lib/sss                         cached passwords
+    /sys/kernel/debug                    what the kernel is asked and told
+    /sys/kernel/tracing                  what every process of the machine does
+    /sys/fs/pstore                       the kernel's last words
+    /sys/class/zram-control/hot_add      to read it makes a device
     /var/lib/tailscale                   VPN keys
     /var/lib/postgresql                  databases
     /var/lib/mysql                       databases
