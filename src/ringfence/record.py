@@ -162,7 +162,12 @@ class Record:
 
     def finish(self, outcome: Outcome, begun: int, moves: bool) -> Outcome:
         """Look for what it left behind since `begun`, and move that if asked to; then keep what became of it."""
-        return self.keep(self.begin().searched(outcome, begun, moves))
+        try:
+            outcome = self.begin().searched(outcome, begun, moves)
+        except BaseException:  # it is known how it ended, whatever stands in its workspace
+            self.keep(outcome)
+            raise
+        return self.keep(outcome)
 
     def keep(self, outcome: Outcome) -> Outcome:
         """Write what became of it; what could not be written is a gap."""

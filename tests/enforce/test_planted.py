@@ -115,6 +115,63 @@ def by_a_section_of_another_name(workspace: Path) -> Path:
     return where
 
 
+def by_a_long_configuration(workspace: Path) -> Path:
+    """What counts comes after more than anybody reads."""
+    where = by_configuration(workspace)
+    text = (where / ".git/config").read_text()
+    (where / ".git/config").write_text("# and so on\n" * 10_000 + text)
+    return where
+
+
+def by_a_linked_configuration(workspace: Path) -> Path:
+    where = by_configuration(workspace)
+    (where / ".git/config").rename(workspace / "settings")
+    (where / ".git/config").symlink_to(workspace / "settings")
+    return where
+
+
+def _split(workspace: Path, common: str) -> Path:
+    """A repository whose head is in one place and the rest in another."""
+    where = by_configuration(workspace)
+    rest = where / ".git" / common
+    (where / ".git").rename(where / "rest")
+    (where / ".git").mkdir()
+    (where / ".git/HEAD").write_text("ref: refs/heads/main\n")
+    (where / "rest").rename(rest)
+    return where
+
+
+def by_a_linked_pointer_to_what_is_shared(workspace: Path) -> Path:
+    where = _split(workspace, "../rest")
+    (workspace / "pointer").write_text("../rest\n")
+    (where / ".git/commondir").symlink_to(workspace / "pointer")
+    return where
+
+
+def by_a_name_that_ends_with_a_space(workspace: Path) -> Path:
+    where = _split(workspace, "../.. ")
+    (where / ".git/commondir").write_text("../.. \n")
+    return where
+
+
+def by_a_name_of_two_lines(workspace: Path) -> Path:
+    """Its first line leads to a part of a repository that has nothing in it."""
+    where = by_configuration(workspace)
+    parts = workspace / "other/.git/worktrees"
+    (parts / "part").mkdir(parents=True)
+    (where / ".git").rename(parts / "part\nother")
+    (where / ".git").write_text(f"gitdir: {parts}/part\nother\n")
+    return where
+
+
+def beside_what_is_no_name(workspace: Path) -> Path:
+    """Who looks for it must not stumble over what is no path at all."""
+    for name in ("a", "z"):
+        (workspace / name).mkdir()
+        (workspace / name / ".git").write_text("gitdir: \0\n")
+    return by_configuration(workspace)
+
+
 PLANTS = [
     by_configuration,
     by_bare_repository,
@@ -126,6 +183,12 @@ PLANTS = [
     by_what_is_shared,
     by_submodule,
     by_a_section_of_another_name,
+    by_a_long_configuration,
+    by_a_linked_configuration,
+    by_a_linked_pointer_to_what_is_shared,
+    by_a_name_that_ends_with_a_space,
+    by_a_name_of_two_lines,
+    beside_what_is_no_name,
 ]
 
 

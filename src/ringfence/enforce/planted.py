@@ -140,8 +140,8 @@ def _runs_code(path: str, since: int, held: str) -> bool:
         return changed is not None and changed.st_ctime_ns >= since and not _is_known_pointer(path, since, held)
     if not os.access(path, os.R_OK | os.X_OK):
         return changed.st_ctime_ns >= since
-    common = content(f"{path}/commondir").strip()
-    if common and common != b"../..":
+    common = _whole(f"{path}/commondir")
+    if common is None or common.rstrip(b"\r\n") not in (b"", b"../.."):
         return _is_new(f"{path}/commondir", since)
     above = os.path.dirname(os.path.dirname(path))
     return _is_changed(path, since) or (bool(common) and above != held and _is_changed(above, since))
@@ -150,7 +150,7 @@ def _runs_code(path: str, since: int, held: str) -> bool:
 def _is_changed(path: str, since: int) -> bool:
     """Whether there is a new configuration beyond the ordinary, or a new hook."""
     files = (f"{path}/config", f"{path}/config.worktree")
-    if any(_is_new(file, since) and not _is_ordinary(content(file)) for file in files) or _has_commands(path, since):
+    if any(_is_new(file, since) and not _is_ordinary(_whole(file)) for file in files) or _has_commands(path, since):
         return True
     was_opened = _is_new(f"{path}/hooks", since)
     try:
@@ -179,8 +179,8 @@ def _has_commands(path: str, since: int) -> bool:
 def _is_known_pointer(path: str, since: int, held: str) -> bool:
     """Whether a `.git` file leads to what looks like a worktree's or submodule's part of a repository, in which nothing
     would be executed."""
-    text = content(path).decode("utf-8", "surrogateescape").partition("\n")[0]
-    if not text.startswith("gitdir: "):
+    text = (_whole(path) or b"").rstrip(b"\r\n").decode("utf-8", "surrogateescape")
+    if not text.startswith("gitdir: ") or {"\n", "\0"} & set(text):  # to git all of it is one path
         return False
     own = os.path.realpath(os.path.join(os.path.dirname(path), text.removeprefix("gitdir: ")))
     is_part = "/.git/worktrees/" in own or "/.git/modules/" in own
@@ -195,12 +195,30 @@ def _facts(path: str) -> os.stat_result | None:
 
 
 def _is_new(path: str, since: int) -> bool:
+    """Whether something has changed, or what a link leads to has."""
     facts = _facts(path)
+    if facts is not None and stat.S_ISLNK(facts.st_mode) and facts.st_ctime_ns < since:
+        try:
+            facts = os.stat(path)
+        except OSError:
+            return False
     return facts is not None and facts.st_ctime_ns >= since
 
 
-def _is_ordinary(text: bytes) -> bool:
+def _whole(path: str) -> bytes | None:
+    """All that a file says, nothing where there is none; None where git may read what we do not: a link, or a long
+    one."""
+    facts = _facts(path)
+    if facts is None:
+        return b""
+    text = content(path)
+    return text if stat.S_ISREG(facts.st_mode) and len(text) == facts.st_size else None
+
+
+def _is_ordinary(text: bytes | None) -> bool:
     """Whether a configuration says only what git itself writes there."""
+    if text is None:
+        return False
     keys: frozenset[str] = frozenset()
     for raw in text.decode("utf-8", "replace").split("\n"):  # as git does, for which others are part of a line
         line = raw.strip()
