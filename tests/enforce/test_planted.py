@@ -265,6 +265,67 @@ def test_and_it_can_be_moved_out_of_the_way(workspace: Path) -> None:
     assert not (workspace.parent / "pwned").exists()
 
 
+def picking(workspace: Path, where: Path, options: str) -> Path:
+    """Picks of which the first waits for somebody to solve a conflict; a program by the name of a strategy."""
+    who = ["-c", "user.name=n", "-c", "user.email=e@example.org", "-c", "core.editor=true"]
+    for name, text in (("f", "one"), ("f", "two"), ("g", "three")):
+        (where / name).write_text(text)
+        git(where, "add", name)
+        git(where, *who, "commit", "-q", "-m", text)
+    git(where, "checkout", "-q", "-b", f"side-{where.name}", "HEAD~2")
+    (where / "f").write_text("other")
+    git(where, *who, "commit", "-q", "-a", "-m", "other")
+    subprocess.run(["git", *who, "cherry-pick", "@{-1}~1", "@{-1}"], cwd=where, env=GIT, capture_output=True)
+    (where / "git-merge-x").mkdir()
+    (where / "evil").write_text(f"#!/bin/sh\ntouch {workspace.parent}/pwned\n")
+    (where / "evil").chmod(0o755)
+    own = subprocess.run(["git", "rev-parse", "--absolute-git-dir"], cwd=where, env=GIT, capture_output=True, text=True)
+    (Path(own.stdout.strip()) / "sequencer/opts").write_text(options)
+    (where / "f").write_text("solved")
+    git(where, "add", "f")
+    return Path(own.stdout.strip())
+
+
+def go_on(where: Path) -> None:
+    words = ["git", "-c", "user.name=n", "-c", "user.email=e@example.org", "-c", "core.editor=true"]
+    subprocess.run([*words, "cherry-pick", "--continue"], cwd=where, env=GIT, capture_output=True, timeout=60)
+
+
+@pytest.mark.parametrize("is_linked", [False, True])
+@pytest.mark.parametrize("options", ["[options]\n\tstrategy = x/../evil\n", '[Options]Strategy="x/../ev"il # ort\n'])
+def test_picks_that_were_left_with_a_program_for_a_strategy_are_reported(
+    workspace: Path, options: str, is_linked: bool
+) -> None:
+    since, where = time.time_ns() - 20_000_000, workspace
+    if is_linked:
+        who = ["-c", "user.name=n", "-c", "user.email=e@example.org"]
+        git(workspace, *who, "commit", "-q", "--allow-empty", "-m", "x")
+        where = workspace.parent / "tree"
+        git(workspace, "worktree", "add", "-q", str(where))
+    own = picking(workspace, where, options)
+    found = scan(workspace=str(where), since=since, seconds=5)
+    go_on(where)
+    assert (workspace.parent / "pwned").exists()
+
+    assert found == (f"{own}/sequencer",)
+
+
+def test_picks_with_a_strategy_of_git_itself_are_not(workspace: Path) -> None:
+    since = time.time_ns() - 20_000_000
+    picking(workspace, workspace, "[options]\n\tstrategy = ort\n\tstrategy-option = ours\n\tsignoff = true\n")
+
+    assert scan(workspace=str(workspace), since=since, seconds=5) == ()
+
+
+def test_and_those_can_be_moved_out_of_the_way_too(workspace: Path) -> None:
+    since = time.time_ns() - 20_000_000
+    picking(workspace, workspace, "[options]\n\tstrategy = x/../evil\n")
+    quarantine(str(workspace), scan(workspace=str(workspace), since=since, seconds=5))
+    go_on(workspace)
+
+    assert not (workspace.parent / "pwned").exists()
+
+
 def test_ordinary_repositories_are_not_reported(workspace: Path) -> None:
     begun = time.time_ns() - 10_000_000
     where = nested(workspace)

@@ -2,8 +2,8 @@
 
 The names at the top of the workspace are held by the kernel; a repository deeper in it is the command's own to make. It
 is reported when something was changed in it during the run that git would execute: a configuration beyond the ordinary,
-a hook, a pointer to another git directory. So is, at the top too, a rebase that was left with commands
-to run. What was changed is told by its time of change, which no command can set.
+a hook, a pointer to another git directory. So is, at the top too, a rebase or a sequence of picks that was left with
+programs to run. What was changed is told by its time of change, which no command can set.
 A look around near the top first, in bounded time of the processor (a busy machine hides nothing) and a bounded wait for
 the disk; it reads small regular files, and follows no link.
 """
@@ -18,15 +18,23 @@ from collections.abc import Iterator
 import msgspec
 
 from ..model import Outcome, Refused
-from .repository import content, modules, worktrees
+from .repository import NOWHERE, content, linked_worktree, modules, submodule, worktrees
 
 MOST_ENTRIES = 500_000
 PATIENT = 5.0  # seconds, for whoever wants it moved out of the way
 WAIT = 1.0  # seconds, at most, for a disk or for our turn
 SUFFIX = ".quarantined"
 _BARE = frozenset(("HEAD", "objects", "refs"))
-_REBASE = "rebase-merge"  # what `git rebase --continue` goes by
-_EXECUTES = re.compile(rb"^\s*(?:exec|x)\s", re.MULTILINE)
+# What `--continue` goes by: where it stands in a git directory, and how what is in a file of it runs a program.
+_UNDER_WAY = ("rebase-merge", "sequencer")
+_STRATEGY = rb"(?:ort|recursive|resolve|octopus|ours|subtree)"  # another one is a program, by a path even
+_RUNS = {
+    "git-rebase-todo": re.compile(rb"^\s*(?:exec|x)\s", re.MULTILINE),
+    "strategy": re.compile(rb"\A(?!" + _STRATEGY + rb"?\s*\Z)"),
+    "opts": re.compile(
+        rb"(?im)^(?!\s*(?:strategy = " + _STRATEGY + rb"|strategy-option = [\w=%-]+)\s*$).*strategy",
+    ),
+}
 _SHARING = frozenset(("HEAD", "commondir"))  # it has the rest elsewhere
 # What git writes by itself into a new repository, a clone, a branch; keys that name no program and no file.
 _ORDINARY = {
@@ -60,14 +68,14 @@ def scan(workspace: str, since: int, seconds: float) -> tuple[str, ...]:
     until, latest = time.thread_time() + seconds, time.monotonic() + max(seconds, WAIT)
     held = f"{workspace}/.git"
     found = [path for path in _repositories(workspace, until, latest) if _runs_code(path, since, held)]
-    return (*found, f"{held}/{_REBASE}") if _has_commands(held, since) else tuple(found)
+    return (*found, *_with_commands(held if os.path.isdir(held) else _elsewhere(workspace), since))
 
 
 def quarantine(workspace: str, paths: tuple[str, ...]) -> tuple[str, ...]:
     """Rename what was found so that git no longer takes it for a repository; the new names."""
     renamed = []
     for path in paths:
-        where, name = os.path.split(path) if os.path.basename(path) in (".git", _REBASE) else (path, "HEAD")
+        where, name = os.path.split(path) if os.path.basename(path) in (".git", *_UNDER_WAY) else (path, "HEAD")
         new = f"{name}{SUFFIX}-{os.urandom(4).hex()}"
         try:
             fd = _directory(workspace, where)
@@ -150,7 +158,7 @@ def _runs_code(path: str, since: int, held: str) -> bool:
 def _is_changed(path: str, since: int) -> bool:
     """Whether there is a new configuration beyond the ordinary, or a new hook."""
     files = (f"{path}/config", f"{path}/config.worktree")
-    if any(_is_new(file, since) and not _is_ordinary(_whole(file)) for file in files) or _has_commands(path, since):
+    if any(_is_new(file, since) and not _is_ordinary(_whole(file)) for file in files) or _with_commands(path, since):
         return True
     was_opened = _is_new(f"{path}/hooks", since)
     try:
@@ -163,17 +171,27 @@ def _is_changed(path: str, since: int) -> bool:
     return any(was_opened or _is_new(f"{path}/hooks/{name}", since) for name in mine)
 
 
-def _has_commands(path: str, since: int) -> bool:
-    """Whether a rebase was left there that would run commands when somebody goes on with it."""
-    facts = _facts(f"{path}/{_REBASE}")
+def _elsewhere(workspace: str) -> str:
+    """The git directory of a linked worktree or a submodule."""
+    linked = linked_worktree(workspace)
+    return linked[0] if linked else submodule(workspace) or NOWHERE
+
+
+def _with_commands(path: str, since: int) -> list[str]:
+    """What was left in a git directory that would run programs when somebody goes on with it."""
+    return [place for name in _UNDER_WAY if _runs_on(place := f"{path}/{name}", since)]
+
+
+def _runs_on(place: str, since: int) -> bool:
+    facts = _facts(place)
     if facts is None or not stat.S_ISDIR(facts.st_mode):
         return facts is not None and facts.st_ctime_ns >= since
-    file = f"{path}/{_REBASE}/git-rebase-todo"
-    todo = _facts(file)
-    if todo is None or todo.st_ctime_ns < since:
-        return False
-    text = content(file)
-    return len(text) != todo.st_size or _EXECUTES.search(text) is not None
+    for name, runs in _RUNS.items():
+        if _is_new(f"{place}/{name}", since):
+            text = _whole(f"{place}/{name}")
+            if text is None or runs.search(text):
+                return True
+    return False
 
 
 def _is_known_pointer(path: str, since: int, held: str) -> bool:
