@@ -8,7 +8,8 @@ from tests.attacks.conftest import Field, with_git
 
 NAMES = (
     ".git/commondir .git/config.worktree .mcp.json .envrc .bashrc .vscode/tasks.json .claude/settings.json"
-    " .cursor/mcp.json .ringfence/policy.json .gitmodules .idea/workspace.xml"
+    " .cursor/mcp.json .ringfence/policy.json .gitmodules .idea/workspace.xml .hg/sharedpath .hg/hgrc-not-shared .vimrc"
+    " .vim/coc-settings.json .helix/languages.toml .clinerules/hooks/PreToolUse"
 ).split()
 
 

@@ -93,7 +93,10 @@ PROTECTED = rows("""
     .gitmodules              says where submodules come from
     .gitconfig               git runs what it names
     .hg/hgrc                 Mercurial runs what it names
+    .hg/hgrc-not-shared      Mercurial runs what it names
+    .hg/sharedpath           says where Mercurial finds its configuration
     .sl/config               Sapling runs what it names
+    .sl/sharedpath           says where Sapling finds its configuration
     .jj/repo/config.toml     Jujutsu runs what it names
     .bashrc                  shells run it
     .bash_profile            shells run it
@@ -116,6 +119,10 @@ PROTECTED = rows("""
     .devcontainer            editors run its commands, on the host too
     .devcontainer.json       editors run its commands, on the host too
     .exrc                    vim runs it
+    .vimrc                   vim runs it
+    .gvimrc                  vim runs it
+    .vim                     vim starts the servers that it names
+    .helix                   editors run its tasks
     .nvim.lua                neovim runs it
     .claude                  agents run its hooks
     .codex                   agents run its hooks
@@ -127,6 +134,8 @@ PROTECTED = rows("""
     .qwen                    agents run its hooks
     .factory                 agents run its hooks
     .github/hooks            agents run its hooks
+    .clinerules/hooks        agents run its hooks
+    .augment                 agents run its hooks
     .amazonq                 agents start the servers it names
     .roo                     agents start the servers it names
     .kilocode                agents start the servers it names
