@@ -83,8 +83,10 @@ def take_option(walk: Walk, call: Call, field: Field, rest: list[Field]) -> bool
         role, full = (known, option) if isinstance(known, str) else known
         taken = Field(value, raw=field.raw) if equals else None
         if role not in ("", "?") and not equals:
-            if not rest:
-                return True  # the program will say so
+            if not rest:  # the program will say so, or it takes none
+                if role == "q":
+                    walk.doubt(f"what the option {option} of {call.name} does is not known")
+                return True
             taken = rest.pop(0)
         call.options.append((full, taken))
         return True
@@ -97,6 +99,8 @@ def take_option(walk: Walk, call: Call, field: Field, rest: list[Field]) -> bool
             elif attached or rest:
                 taken = Field(attached, raw=field.raw) if attached else rest.pop(0)
                 call.options.append((f"-{letter}", taken))
+            elif role == "q":
+                walk.doubt(f"what the option -{letter} of {call.name} does is not known")
             return True
         if letter not in found.flags and not found.tolerant:
             walk.doubt(f"what the option -{letter} of {call.name} does is not known")

@@ -9,9 +9,10 @@ from .patterns import lazy
 from .places import enter, moved
 from .programs import ROWS, row
 from .reach import Walk
+from .settings import kill, options, settings
 from .state import MISSING, Field, Shell, merged
 from .syntax import Word
-from .variables import concern, handed_on
+from .variables import concern, emptied, handed_on
 
 States = tuple[Shell, Shell]
 _NAME = lazy(r"[A-Za-z_][A-Za-z0-9_]*\Z")
@@ -126,7 +127,7 @@ def handler_of(name: str) -> tuple[bool, Callable[[Walk, Call], None]]:
 
 _HOMES = {
     "git": "git",
-    **dict.fromkeys(("xxd", "cache"), "told"),
+    **dict.fromkeys(("xxd", "cache", "clock", "ends", "device"), "told"),
     **dict.fromkeys(("sed", "awk", "sqlite", "find"), "languages"),
     **dict.fromkeys("env xargs shell python interpreter pip unknown after after1 lock watch sudo".split(), "others"),
     **dict.fromkeys("make cmake npm installing pytest cargo go uv coverage".split(), "others"),
@@ -304,6 +305,7 @@ def declaring(options: str, local: bool = False) -> Callable[[Walk, list[Field],
         if walk.locals and (local or "g" in options):  # local, declare and typeset
             odd = odd or [word for word in words if re.match(r"-\w*g", word)]  # what is local hides what is not
             walk.locals[-1].update(names)
+            emptied(walk, [bare for bare in names if bare in words])
             for bare in names:
                 if bare in words:
                     shell.assign(bare, None)
@@ -371,41 +373,13 @@ def printf(walk: Walk, fields: list[Field], shell: Shell, stdin: Word | None) ->
 
 
 def unset(walk: Walk, fields: list[Field], shell: Shell, stdin: Word | None) -> None:
+    emptied(walk, [field.text for field in fields])
     for field in fields:
         if not field.known or "[" in field.text:
             walk.doubt(f"it unsets {field.shown!r}, which is not known")
         shell.assign(field.text, None)
         if field.text in shell.functions:
             shell.functions = {**shell.functions, field.text: (*shell.functions[field.text], MISSING)}
-
-
-def settings(walk: Walk, fields: list[Field], shell: Shell, stdin: Word | None) -> None:
-    words = list(fields)
-    while words and words[0].known and re.match(r"[-+].", words[0].text) and words[0].text != "--":
-        option = words.pop(0).text
-        if option[-1] == "o":
-            option = option[:-1]
-            if words and words.pop(0).text not in SETTINGS:
-                walk.doubt("it changes how the shell reads the line")
-        if not re.fullmatch(r"[-+][euxvECmb]*", option):
-            walk.doubt(f"'set {option}' changes how the shell reads the line")
-    if words and words[0].known and words[0].text == "--":
-        words = words[1:]
-    if len(words) != len(fields) or words:
-        known = not any(field.many for field in words)
-        shell.positional = tuple(words) if known and words else None
-
-
-SETTINGS = frozenset("pipefail errexit nounset xtrace verbose noclobber errtrace monitor".split())
-MATCHING = frozenset("nullglob globstar dotglob failglob nocaseglob nocasematch".split())
-
-
-def options(walk: Walk, fields: list[Field], shell: Shell, stdin: Word | None) -> None:
-    names = {field.text for field in fields}
-    if names & {"-s", "-u", "-o", "-so"} or any(not field.known for field in fields):
-        shell.odd_words = "shopt was used"
-        if not names <= MATCHING | {"-s", "-u", "-q"}:
-            walk.doubt("'shopt' changes how the shell reads the line")
 
 
 def shift(walk: Walk, fields: list[Field], shell: Shell, stdin: Word | None) -> None:
@@ -492,9 +466,10 @@ BUILTINS: dict[str, Handler] = {
     "hash": hashed,
     "wait": wait,
     "jobs": jobs,
+    "kill": kill,
     **dict.fromkeys(("alias", "unalias", "enable", "bind", "complete", "compgen", "compopt", "fc", "history"), odd),
     **dict.fromkeys(
-        ": true false echo pwd type times fg bg disown kill ulimit umask dirs caller suspend logout times help".split(),
+        ": true false echo pwd type times fg bg disown ulimit umask dirs caller suspend logout times help".split(),
         nothing,
     ),
 }

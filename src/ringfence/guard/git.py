@@ -102,6 +102,10 @@ def git(walk: Walk, call: Call) -> None:
     if any(posixpath.basename(path) in _SETS_UP for path in made):
         walk.doubt(f"git {name.text} may go by what this line has written itself")
     common(walk, found, words)
+    if name.text in ("merge", "pull", "rebase", "cherry-pick", "revert"):
+        strategy(walk, found, words)
+    if name.text == "help" and {"-w", "--web"} & {word.text for word in words}:
+        walk.doubt("git help starts a browser")
     special = _SPECIAL.get(name.text)
     if special is not None:
         special(walk, found)
@@ -129,13 +133,15 @@ def common(walk: Walk, call: Call, words: list[Field]) -> None:
             if (
                 word.may_be_option
                 and "--" not in [before.text for before in words[:index]]
-                and not _is_value(words, index)
+                and not _is_value(call.name, words, index)
             ):
                 walk.doubt(f"git {call.name} gets {word.shown!r}, which is not known and may be an option")
             continue
         if word.text == "--":
+            if call.name in _REMOTE and any(_HELPER.match(after.text) for after in words[index:]):
+                walk.doubt(f"git {call.name} runs a program that carries it there")
             break
-        if _is_value(words, index):
+        if _is_value(call.name, words, index):
             continue
         option, equals, value = word.text.partition("=")
         if call.name in _REMOTE and _HELPER.match(word.text):
@@ -165,19 +171,33 @@ _REMOTE = frozenset("clone fetch pull push ls-remote remote archive submodule".s
 _HELPER = re.compile(r"(?:--\w+=)?[A-Za-z0-9+.-]+::")
 
 
-def _is_value(words: list[Field], index: int) -> bool:
+# Options whose value is the next word, by subcommand: to others the same letter is a flag, and the next word counts.
+_VALUES = {
+    **dict.fromkeys("commit merge tag notes stash".split(), frozenset(("-m", "--message", "-am", "--author", "--date"))),
+    **dict.fromkeys(
+        "log show whatchanged reflog rev-list".split(), frozenset(("-n", "--grep", "--author", "-S", "-G"))
+    ),
+    **dict.fromkeys("diff diff-tree shortlog".split(), frozenset(("-S", "-G"))),
+}
+
+
+def _is_value(name: str, words: list[Field], index: int) -> bool:
     """Whether a word is the message, author or such of the option before it."""
-    return index > 0 and words[index - 1].text in (
-        "-m",
-        "--message",
-        "-am",
-        "--author",
-        "--date",
-        "-n",
-        "--grep",
-        "-S",
-        "-G",
-    )
+    return index > 0 and words[index - 1].text in _VALUES.get(name, ())
+
+
+_STRATEGIES = frozenset("ort recursive resolve octopus ours subtree".split())
+
+
+def strategy(walk: Walk, call: Call, words: list[Field]) -> None:
+    """A way to merge that git does not know is a program."""
+    for index, word in enumerate(words):
+        found = re.match(r"(?:-s|--stra(?:t(?:e(?:g(?:y)?)?)?)?(?:=|\Z))(?!-)(.*)", word.text)
+        told = found[1] if found else ""
+        if found and not told and index + 1 < len(words):
+            told = words[index + 1].text
+        if found and told not in _STRATEGIES:
+            walk.doubt(f"git {call.name} is told to merge by {told!r}, which may be a program")
 
 
 def in_repository(walk: Walk, call: Call) -> None:
@@ -245,7 +265,7 @@ def config(walk: Walk, call: Call) -> None:
     asked = [text for text in texts if text.startswith("-") and not text.startswith(("--type=", "--default="))]
     looks = (
         values[:1] in (["get"], ["list"])
-        or len(values) == 1
+        or (len(values) == 1 and values != ["edit"])
         or any(text.startswith(("--get", "--list", "-l")) for text in asked)
     )
     if looks and set(asked) <= _LOOKS and all(field.known for field in call.operands):

@@ -205,7 +205,7 @@ def _filled(field: Field, start: Field) -> Field:
 
 
 _SQL_WRITES = lazy(
-    r"attach|into\s*['\"]|vacuum\b[^;]*\binto|writefile|load_extension|edit\s*\(|readfile|fts\w*_|^\s*\.|\n\s*\.|zipfile"
+    r"attach|into\s*['\"]|vacuum\b[^;]*\binto|writefile|load_extension|\bedit[\"'`\]]?\s*(?:\(|/\*|--)|readfile|fsdir|fts\w*_|^\s*\.|\n\s*\.|zipfile"
     r"|_store_directory",
     re.IGNORECASE,
 )
@@ -227,7 +227,7 @@ def sqlite(walk: Walk, call: Call) -> None:
     for statement in call.operands[1:]:
         if statement.known and _SQL_LOOKS.match(statement.text):
             continue
-        if not statement.known or _SQL_WRITES.search(statement.text):
+        if not statement.known or statement.text.startswith("-") or _SQL_WRITES.search(statement.text):
             walk.doubt("a statement of sqlite3 may write another file or run a command")
 
 

@@ -8,8 +8,9 @@ from .arguments import Call, apply_options, apply_role, nothing_elsewhere, sorte
 from .patterns import lazy
 from .programs import ROWS, Row
 from .reach import Walk
+from .settings import SETTINGS
 from .state import Field, Shell
-from .variables import concern, handed_on
+from .variables import concern, emptied, handed_on
 
 _ASSIGNS = lazy(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)\Z", re.DOTALL)
 
@@ -100,6 +101,7 @@ def env(walk: Walk, call: Call) -> None:
         found.shell.exported = frozenset()
     for value in found.values("-u", "--unset"):
         found.shell.exported -= {value.text} if value.known else found.shell.exported
+        emptied(walk, [value.text])
     operands = list(found.operands)
     while operands:
         if not operands[0].known and "=" in operands[0].text:
@@ -136,7 +138,7 @@ _XARGS = Row(
         "--exit": "",
         "--show-limits": "",
         "--open-tty": "",
-        "--process-slot-var": "n",
+        "--process-slot-var": "q",
     },
     "",
     "",
@@ -150,6 +152,7 @@ def xargs(walk: Walk, call: Call) -> None:
     found = sorted_arguments(walk, "xargs", _XARGS, call.operands, outside(call.shell), None)
     if found is None:
         return
+    apply_options(walk, found)
     command = found.operands or [Field("echo")]
     marks = [value for name, value in found.options if name in ("-I", "--replace", "-i")]
     if marks:
@@ -190,8 +193,8 @@ def shell(walk: Walk, call: Call) -> None:
         if option in ("-o", "+o", "-O", "+O") or not re.fullmatch(r"-[ceuxvlil]+|-e?u?x?o", option):
             walk.doubt(f"what the option {option} of {call.name} does is not known")
             return
-        if option.endswith("o") and words:
-            words.pop(0)
+        if option.endswith("o") and words and words.pop(0).text not in SETTINGS:
+            walk.doubt(f"{call.name} is told to read its line in another way")
         if re.search(r"[li]", option):
             walk.doubt(f"{call.name} {option} runs the start files first")
         text = option if "c" in option else text
@@ -220,6 +223,7 @@ _BASH_ONLY = lazy(
     r"\$['\"\[]|\(\(|\[\[|\w\+?=\(|\w\+=|[<>]\(|<<<|&>|>&[^\d&-]|[|;]&|\{[^{}\s,]*(?:,|\.\.)|\$\{!|\$\{\w+[:/^,@\[]"
     r"|\b(?:function|select|coproc|pushd|popd|dirs|declare|typeset|builtin|let|shopt|mapfile|readarray|enable|source"
     r"|disown|compgen|complete|caller|bind|logout|suspend|help|history)\b|\bread\s+-[^r]|\b(?:printf|wait)\s+-|\{\w+\}[<>]"
+    r"|\b(?:export|readonly|local)\s+\w+=[^\s\x22\x27;&|]*[$`]"
 )
 
 
@@ -253,7 +257,7 @@ _MODULES = frozenset(
     "bandit pyright sphinx mkdocs pre_commit behave hypothesis twine poetry hatch pdm tabnanny".split()
 )
 _PLAIN_MODULES = frozenset(
-    "platform site sysconfig calendar this antigravity timeit http.server tokenize ast dis".split()
+    "platform site sysconfig calendar this timeit http.server tokenize ast dis".split()
 )
 
 
@@ -324,7 +328,8 @@ def interpreter(walk: Walk, call: Call) -> None:
     texts = [field.text for field in call.operands if field.known]
     if texts and len(texts) == len(call.operands) and set(texts) <= {"-v", "-V", "--version", "version"}:
         return
-    if call.name == "node" and texts[:1] == ["--check"] and len(call.operands) == 2:
+    if call.name == "node" and texts[:1] == ["--check"] and len(texts) == 2 and texts[1][:1] not in ("-", ""):
+        walk.reads(call.operands[1], call.shell)
         return
     what = repr(call.operands[0].shown) if call.operands else "what it reads from its input"
     walk.doubt(f"{call.name} runs {what}, and what that does is not known")
@@ -412,7 +417,8 @@ _PIP_READS = frozenset("list show freeze check help debug index inspect".split()
 
 def pip(walk: Walk, call: Call) -> None:
     words = [field for field in call.operands if not (field.known and field.text.startswith("-"))]
-    if not words or not (words[0].known and words[0].text in _PIP_READS):
+    told = any(field.text.startswith("--py") for field in call.operands)  # which interpreter to start
+    if told or not words or not (words[0].known and words[0].text in _PIP_READS):
         walk.doubt(f"{call.name} changes what is installed, and where that lies is not known")
     nothing_elsewhere(walk, call, call.operands)
 
@@ -430,9 +436,20 @@ def uv(walk: Walk, call: Call) -> None:
 
 
 def coverage(walk: Walk, call: Call) -> None:
-    modules = [value.text for value in call.values("-m") if value.known]
-    if [field.text for field in call.operands[:1]] == ["run"] and not set(modules) & _MODULES:
-        walk.doubt("coverage runs a file or a module, and what that does is not known")
+    """`coverage run`: its options end where the program begins, whatever follows that."""
+    name, *words = [field.text for field in call.operands] or [""]
+    if name != "run":
+        return
+    while words and words[0].startswith("-"):
+        word = words.pop(0)
+        if word[:2] == "-m" and (word[2:] or words[:1] or [""])[0] and (word[2:] or words[0]) in _MODULES:
+            return
+        if word in _COVERAGE_VALUES and words:
+            words.pop(0)
+    walk.doubt("coverage runs a file or a module, and what that does is not known")
+
+
+_COVERAGE_VALUES = frozenset("--source --source-pkg --omit --include --context --concurrency --rcfile --data-file".split())
 
 
 def unknown(walk: Walk, call: Call) -> None:

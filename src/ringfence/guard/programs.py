@@ -70,7 +70,7 @@ ROWS: dict[str, str] = {
     "unlink": "@x",
     "shred": "-fuvxz -n:n -s:n --iterations=n --size=n --random-source=r --remove? --force --verbose --zero --exact @w",
     "mkfifo": "-Z -m:n --mode=n @w",
-    "mknod": "-Z -m:n --mode=n @wn",
+    "mknod": "-Z -m:n --mode=n @wn !device",
     "chmod": "-cfvRrwxXstugoa --reference=r --recursive --verbose --changes --silent --quiet @mw",
     "chown": "-cfhvRP --reference=r --from=n --recursive --verbose --no-dereference --changes @nw !owned",
     "chgrp": "-cfhvRP --reference=r --recursive --verbose --no-dereference --changes @nw !owned",
@@ -105,14 +105,15 @@ ROWS: dict[str, str] = {
     "shuf": "-erz -i:n -n:n -o:w --output=w --echo --input-range=n --head-count=n --random-source=r --repeat @r",
     "xxd": "!xxd",
     "lsof": "-D:q + @r",
-    "date": "-s:q --set=q + @n",
+    "date": "-s:q --set=q -f:r --file=r -r:r --reference=r -d:n --date=n + !clock",
+    **dict.fromkeys(("pkill", "killall"), "-F:r --pidfile=r -s:n --signal=n -n:n -o:n -y:n + !ends"),
     "arch": "+ @q",  # macOS runs what follows
     "hostname": "-F:q --file=q -b:q + @q",
     "tree": "-o:w -R:q + @r",
     "base64": "-o:w + @r",  # as macOS has it
-    "less": "-o:w -O:w --log-file=w --LOG-FILE=w -k:q -t:q -T:q --lesskey-file=q --lesskey-src=q --tag=q --cmd=q + @r "
+    "less": "-o:w -O:w --log-file=w --LOG-FILE=w -k:q -t:q -T:q --lesskey-file=q --lesskey-src=q --lesskey-content=q --tag=q --cmd=q + @r "
     "!less",
-    "bat": "--pager=q --config-file=q --target=q + @r !cache",
+    "bat": "--pager=q --config-file=q --generate-config-file=q --target=q + @r !cache",
     "file": "-bcdDehiIkLlNnpPrsSvzZ0 -f:r -F:n -m:r -e:n -P:n --brief --mime --mime-type --mime-encoding @r",
     "nm": "-aABCDgnoprSsuPVz --plugin=q -f:n -t:n --demangle? --dynamic --extern-only --defined-only @r",
     "sed": "-nErsuz -e:n -f:q -i? -l:n --expression=n --file=q --in-place? --quiet --silent --regexp-extended "
@@ -146,7 +147,7 @@ ROWS: dict[str, str] = {
     "--only-write-batch=w --partial-dir=w --files-from=q --exclude=n --include=n --exclude-from=r --include-from=r "
     "--filter=n -f:n -B:n --bwlimit=n --timeout=n --chmod=n --chown=n --max-size=n --suffix=n --link-dest=x "
     "--copy-dest=r "
-    "--compare-dest=r --daemon=q --early-input=r -M:q --remote-option=q --remove-source-files=q + !rsync",
+    "--compare-dest=r --daemon=q --early-input=r -M:q --remote-option=q --remove-source-files=q --copy-as=q --password-file=r + !rsync",
     # the network
     "curl": "-o:w --output=w -O -J --output-dir=w -D:w --dump-header=w -c:w --cookie-jar=w --trace=w --trace-ascii=w "
     "--stderr=w -K:q --config=q --libcurl=w --etag-save=w --etag-compare=r --hsts=w --alt-svc=w -w:W --write-out=W "
@@ -160,7 +161,8 @@ ROWS: dict[str, str] = {
     "--input-file=r -e:q --execute=q --config=q --save-cookies=w --load-cookies=r --warc-file=w --warc-tempdir=w "
     "--warc-cdx --post-file=r --post-data=n --body-file=r --use-askpass=q --rejected-log=w --hsts-file=w -t:n -T:n "
     "-w:n "
-    "-U:n -Q:n -l:n -A:n -R:n -D:n -B:n -I:n -X:n --header=n --tries=n --timeout=n --user-agent=n --unlink=q + @n",
+    "-U:n -Q:n -l:n -A:n -R:n -D:n -B:n -I:n -X:n --header=n --tries=n --timeout=n --user-agent=n --unlink=q "
+    "--default-page=w --input-metalink=q --certificate=r --private-key=r --ca-certificate=r + @n",
     # what runs other programs
     "env": "!env",
     "xargs": "!xargs",
@@ -209,7 +211,7 @@ ROWS: dict[str, str] = {
     "-overlay:q !go",
     "npx": "^ ~ -y --yes --no --no-install --quiet -q -p:q --package=q -c:q --call=q !after",
     **dict.fromkeys(("poetry", "pipenv", "hatch", "pdm", "rye"), "~ -C:d --directory=d --project=d !uv"),
-    "coverage": "~ --rcfile=r --data-file=w -o:w -d:w -m:n !coverage",
+    "coverage": "^ ~ !coverage",
     **dict.fromkeys(("nyc", "c8"), "^ ~ !after"),
     **dict.fromkeys(("pip", "pip3", "pipx"), "!pip"),
     "uv": "~ --directory=d --project=d --cache-dir=w -o:w --output-file=w --target=w --prefix=w !uv",

@@ -40,7 +40,7 @@ from .syntax import (
     Word,
 )
 from .touches import Touches
-from .variables import concern, handed_on
+from .variables import assigned_elsewhere, concern, handed_on
 from .words import Unreadable
 
 MOST_STEPS = 1500  # a line that takes more is a program, and is asked about
@@ -190,6 +190,7 @@ class Walk(Touches):
             fields = list(shell.positional) if shell.positional is not None else [Field("", False, "$@", many=True)]
         else:
             fields = [field for word in node.words for field in self.expander(shell).fields(word)]
+        concern(self, node.name, None, shell)
         if node.chosen or not all(field.known for field in fields) or len(fields) > 24 or not self.holds(node.name):
             inner = shell.copy()
             inner.assign(node.name, None)
@@ -228,10 +229,13 @@ class Walk(Touches):
     def function(self, node: Function, shell: Shell) -> tuple[Shell, Shell]:
         shell.functions = {**shell.functions, node.name: (node.body,)}
         self.functions[node.name] = (*self.functions.get(node.name, ()), node.body)
+        if node.name.startswith("command_not_found_handle"):  # and zsh has it with an r
+            self.doubt("it says itself what runs in place of a program that is not there")
         return shell, shell
 
     def coprocess(self, node: Coprocess, shell: Shell) -> tuple[Shell, Shell]:
         self.aside(node.body, shell)
+        concern(self, node.name, None, shell)
         shell.assign(node.name, None)
         return shell, shell
 
@@ -287,6 +291,7 @@ class Walk(Touches):
             if rest.startswith("!") or "@P" in rest:
                 self.doubt(f"${{{rest}}} takes its name or its commands from a value")
             if re.match(r"(\[.*\])?:?=", rest):
+                concern(self, name, None, shell)
                 shell.assign(name, None)
             if re.match(r"(\[.*\])?:(?![-=+?])", rest) or re.match(r"[!#]?\[", rest):
                 self.arithmetic(rest, (), shell)
@@ -308,6 +313,7 @@ class Walk(Touches):
             self.piece(piece, shell)
         self.evaluated(re.sub(r"\$\(.*\)|`.*`", "", text), text, shell)
         for name in _NAMES.findall(text):
+            assigned_elsewhere(self, name, text, shell)
             if name in shell.variables or name == "IFS":
                 shell.assign(name, None, shell.is_number(name))
 
@@ -391,6 +397,7 @@ class Walk(Touches):
         for redirect in redirects:
             fails = fails or self.may_fail(redirect)
             if redirect.descriptor.startswith("{"):
+                concern(self, redirect.descriptor[1:-1], None, shell)
                 shell.assign(redirect.descriptor[1:-1], None)
             if redirect.operator in ("<<", "<<-", "<<<"):
                 self.expander(shell).text(redirect.target)
@@ -420,6 +427,8 @@ class Walk(Touches):
             self.reads(field, shell)
             self.opens(field, shell)
             return
+        if redirect.target.raw.startswith("!"):
+            self.doubt(f"{redirect.operator + redirect.target.raw!r} writes another file in zsh")
         self.writes(field, shell)
 
     def opens(self, field: Field, shell: Shell) -> None:

@@ -116,5 +116,38 @@ def xxd(walk: Walk, call: Call) -> None:
         apply_role(walk, "r" if index == 0 else "w", file, call)
 
 
-HANDLERS = {"cache": cache}
+def clock(walk: Walk, call: Call) -> None:
+    """date: a word that is no format sets the clock."""
+    if any(not field.text.startswith("+") for field in call.operands):
+        walk.doubt("date is told a time, and sets the clock by it")
+
+
+def device(walk: Walk, call: Call) -> None:
+    """mknod: all but a pipe is a way to what lies below the files."""
+    if [field.text for field in call.operands[1:2]] != ["p"]:
+        walk.doubt("mknod makes a device")
+
+
+_OURS = "ringfence systemd init sshd bash sh dash zsh claude codex gemini copilot cursor opencode".split()
+
+
+def ends(walk: Walk, call: Call) -> None:
+    """pkill and killall: by name what a project runs, and neither whole users nor who watches over this line."""
+    letters = "".join(name[1:] for name, _ in call.options if len(name) == 2)
+    signal = len([letter for letter in letters if letter.isupper()]) > 1  # -HUP, and so on
+    if set("ugtvr") & set(letters) or (not signal and set("PUGF") & set(letters)):
+        walk.doubt(f"{call.name} is told whom to end in another way than by name")
+    for field in call.operands:
+        if not field.known or any(_fits(field.text, name, call.name == "killall") for name in _OURS):
+            walk.doubt(f"{call.name} {field.shown} may end what this line has not started")
+
+
+def _fits(pattern: str, name: str, exact: bool) -> bool:
+    try:
+        return pattern == name if exact else re.search(pattern, name) is not None
+    except re.error:
+        return True
+
+
+HANDLERS = {"cache": cache, "clock": clock, "ends": ends, "device": device}
 RAW = {"xxd": xxd}

@@ -10,6 +10,12 @@ from .state import Field, Shell
 
 _STREAMS = lazy(r"/dev/(?:null|stdout|stderr|fd/\d+)\Z")
 _WILD = frozenset("*?[")
+# What agents run, or let others run, outside of any sandbox.
+_AGENTS_OWN = lazy(
+    r"(?i)/(?:\.ringfence|\.(?:claude|codex|gemini|cursor|pi|opencode)/(?:hooks?|plugins?|extensions|agents|commands)"
+    r"|\.(?:claude|gemini)/settings[^/]*\.json|\.(?:codex|cursor)/(?:hooks|mcp)\.json|\.codex/config\.toml|\.mcp\.json"
+    r"|\.github/hooks|\.envrc)(?:/|\Z)"
+)
 _BACK = lazy(r"(?:^|/)(?!\.\.?(?:/|\Z))[^/]+/(?:.*/)?\.\.(?:/|\Z)")  # `..` after a name
 _RELATIVE = lazy(r"\bsqlite(?:\+\w+)?:///(?!/)")  # so begins an address whose path is none of the root's
 _PARTS = lazy(r"[\s=:,;|@\"'(){}]+")
@@ -84,8 +90,11 @@ class Touches:
         paths = self.absolute(field.text, shell, what, follow or posixpath.basename(field.text) in (".", ".."))
         before, self.findings = self.findings, {}
         for path in paths:
-            if "/.git/" in posixpath.normpath(path) + "/":
+            plain = posixpath.normpath(path)
+            if "/.git/" in plain.lower() + "/":
                 self.doubt(f"{what}, which is git's own: it says what git will run")
+            elif "/." in plain and _AGENTS_OWN.search(plain):
+                self.doubt(f"{what}, which says what an agent will run")
             self.written(path, what, follow)
         found, self.findings = self.findings.values(), before
         # From one place it may be written and from another not, and where the shell will stand is not known: a doubt.

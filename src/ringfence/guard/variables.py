@@ -63,6 +63,18 @@ def concern(walk: "Walk", name: str, value: str | None, shell: Shell) -> None:
         walk.doubt(f"it sets {name}, which steers what other programs do")
 
 
+def assigned_elsewhere(walk: "Walk", name: str, text: str, shell: Shell) -> None:
+    """A name in an expression that may assign it."""
+    if _STEERS.match(name) and re.search(r"=(?!=)|\+\+|--", text):
+        concern(walk, name, None, shell)
+
+
+def emptied(walk: "Walk", names: list[str]) -> None:
+    """Names that hold nothing from here on. Without PATH bash looks for every program where it stands."""
+    if "PATH" in names:
+        walk.doubt("it takes PATH away, and then programs are looked for in the current directory")
+
+
 def handed_on(walk: "Walk", name: str, value: str | None, shell: Shell) -> None:
     """A program gets this variable: whatever it is called, it may say where something is written."""
     if value and name not in _READ | _PLACES and walk.points_elsewhere(value, shell):
