@@ -20,7 +20,10 @@ _RULES = lazy(
     r"|[^/]*\.(?:cs|fs|vb)proj|directory\.build\.\w+|project\.clj|conf\.py|main\.(?:go|rs)|configure\.ac|[^/]*\.(?:m4|rake))\Z"
 )
 # Options that name a program to run, or are one.
-_CODE = lazy(r"--?(?:python-executable|init-hook|node-options|lua-filter|fplugin|vettool|eval|script-shell)\b")
+_CODE = lazy(
+    r"--?(?:python-executable|init-hook|node-(?:options|arg(?:ument)?s?)|lua-filter|fplugin|vettool|eval|script-shell"
+    r"|[\w.]*exec-?[aA]rgv)\b"
+)
 _MODE = lazy(r"[0-7]{1,5}|[ugoa]*[-+=][rwxXstugo]*(?:,?[ugoa]*[-+=][rwxXstugo]*)*")
 
 
@@ -33,6 +36,7 @@ class Call(msgspec.Struct):
     operands: list[Field]
     shell: Shell
     stdin: Word | None
+    words: list[Field] = []  # all of them, as they came
 
     def has(self, *names: str) -> bool:
         return any(name in names for name, _ in self.options)
@@ -45,7 +49,7 @@ def sorted_arguments(
     walk: Walk, name: str, found: Row, fields: list[Field], shell: Shell, stdin: Word | None
 ) -> Call | None:
     """Options and operands told apart as getopt does it; None after a doubt about which is which."""
-    call = Call(name, found, [], [], shell, stdin)
+    call = Call(name, found, [], [], shell, stdin, fields)
     rest = list(fields)
     while rest:
         field = rest.pop(0)
@@ -73,7 +77,9 @@ def take_option(walk: Walk, call: Call, field: Field, rest: list[Field]) -> bool
     text, found = field.text, call.row
     if text.startswith("--") or (text[1:].partition("=")[0] in found.short and len(text) > 2):
         option, equals, value = text.partition("=")
-        known = found.short.get(option[1:]) if not text.startswith("--") else _long(found, option)
+        if option[2:] in found.short and len(option) > 3:  # a word with one stroke that may have two, as in Go
+            option = option[1:]
+        known = found.short.get(option[1:]) if not option.startswith("--") else _long(found, option)
         if known is None:
             if found.tolerant and not any(name.startswith(option) for name in found.long):
                 call.options.append((option, Field(value, raw=field.raw) if equals else None))
@@ -124,8 +130,13 @@ def apply_options(walk: Walk, call: Call) -> None:
             apply_role(walk, role, value, call)
 
 
+_RESPONDS = frozenset("nm objdump size strings readelf".split())  # to them @name is a file of arguments
+
+
 def apply_role(walk: Walk, role: str, field: Field, call: Call) -> None:
     if role == "r":
+        if field.text.startswith("@") and call.name in _RESPONDS:
+            walk.doubt(f"{call.name} takes its arguments from {field.shown!r}")
         if field.text != "-":
             walk.reads(field, call.shell)
     elif role == "w":

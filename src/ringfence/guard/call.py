@@ -89,6 +89,8 @@ def program(walk: Walk, fields: list[Field], shell: Shell, stdin: Word | None) -
     if len(fields) == 2 and fields[1].known and fields[1].text in _VERSION:
         return
     found = row(name)
+    if not walk.bounds.reads_free:
+        walk.told(name, fields[1:], shell)
     raw, handler = handler_of(found.handler)
     if raw:
         handler(walk, Call(name, found, [], fields[1:], shell, stdin))
@@ -120,6 +122,8 @@ def handler_of(name: str) -> tuple[bool, Callable[[Walk, Call], None]]:
         from . import others as room  # type: ignore[no-redef]
     elif home == "told":
         from . import told as room  # type: ignore[no-redef]
+    elif home == "projects":
+        from . import projects as room  # type: ignore[no-redef]
     else:
         from . import acts as room  # type: ignore[no-redef]
     return name in room.RAW, (room.RAW if name in room.RAW else room.HANDLERS)[name]
@@ -130,7 +134,7 @@ _HOMES = {
     **dict.fromkeys(("xxd", "cache", "clock", "ends", "device"), "told"),
     **dict.fromkeys(("sed", "awk", "sqlite", "find"), "languages"),
     **dict.fromkeys("env xargs shell python interpreter pip unknown after after1 lock watch sudo".split(), "others"),
-    **dict.fromkeys("make cmake npm installing pytest cargo go uv coverage".split(), "others"),
+    **dict.fromkeys("make cmake npm installing pytest cargo go uv coverage".split(), "projects"),
 }
 
 

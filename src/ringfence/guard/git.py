@@ -173,7 +173,9 @@ _HELPER = re.compile(r"(?:--\w+=)?[A-Za-z0-9+.-]+::")
 
 # Options whose value is the next word, by subcommand: to others the same letter is a flag, and the next word counts.
 _VALUES = {
-    **dict.fromkeys("commit merge tag notes stash".split(), frozenset(("-m", "--message", "-am", "--author", "--date"))),
+    **dict.fromkeys(
+        "commit merge tag notes stash".split(), frozenset(("-m", "--message", "-am", "--author", "--date"))
+    ),
     **dict.fromkeys(
         "log show whatchanged reflog rev-list".split(), frozenset(("-n", "--grep", "--author", "-S", "-G"))
     ),
@@ -248,7 +250,7 @@ def operands(call: Call, values: list[str]) -> list[Field]:
 def worktree(walk: Walk, call: Call) -> None:
     words = operands(call, "-b -B --reason --orphan".split())
     if words and words[0].text in ("add", "move", "remove", "repair") and words[0].known:
-        for field in words[1:]:
+        for field in words[1:2] if words[0].text == "add" else words[1:]:  # what follows is a commit
             walk.writes(field, call.shell)
 
 

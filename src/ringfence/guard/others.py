@@ -251,14 +251,12 @@ def script(walk: Walk, call: Call, words: list[Field]) -> None:
         walk.line(text, inner)
 
 
-_MODULES = frozenset(
+MODULES = frozenset(
     "pytest unittest mypy ruff black isort flake8 pylint tox nox build coverage doctest compileall pyflakes "
     "pycodestyle "
     "bandit pyright sphinx mkdocs pre_commit behave hypothesis twine poetry hatch pdm tabnanny".split()
 )
-_PLAIN_MODULES = frozenset(
-    "platform site sysconfig calendar this timeit http.server tokenize ast dis".split()
-)
+_PLAIN_MODULES = frozenset("platform site sysconfig calendar this timeit http.server tokenize ast dis".split())
 
 
 _PYTHON_VALUES = lazy(
@@ -287,7 +285,7 @@ def module(walk: Walk, call: Call, name: str, words: list[Field]) -> None:
     made = {posixpath.basename(one.path) for one in walk.findings.values() if one.access == "write"}
     if any(text.removesuffix(".py") in (*sys.stdlib_module_names, name.partition(".")[0]) for text in made):
         walk.doubt(f"the module {name} may import what this line has written itself")
-    if name in ("pip", "uv") or (name in _MODULES and name.replace("_", "-") in ROWS):
+    if name in ("pip", "uv") or (name in MODULES and name.replace("_", "-") in ROWS):
         walk.call([Field(name.replace("_", "-")), *words], outside(call.shell))
     elif name in ("venv", "virtualenv"):
         for field in words:
@@ -315,7 +313,7 @@ def module(walk: Walk, call: Call, name: str, words: list[Field]) -> None:
         for field in words:
             beside = posixpath.join(posixpath.dirname(field.text), "__pycache__")
             walk.writes(Field(beside, field.known, raw=field.raw), call.shell)
-    elif name in _MODULES:
+    elif name in MODULES:
         call.name = name
         told_by_the_line(walk, call, words)
         nothing_elsewhere(walk, call, words)
@@ -335,83 +333,6 @@ def interpreter(walk: Walk, call: Call) -> None:
     walk.doubt(f"{call.name} runs {what}, and what that does is not known")
 
 
-# --- tools of a project ------------------------------------------------------------------------------------------
-
-
-def make(walk: Walk, call: Call) -> None:
-    for field in call.operands:
-        name, equals, value = field.text.partition("=")
-        odd = re.match(r"\.?SHELL|MAKE", name) or name.rstrip().endswith("!")
-        if equals and field.known and (odd or re.search(r"[$`;|&<>\n]", value)):
-            walk.doubt(f"make is told {field.shown!r}, which may run a command")
-        if equals and field.known:
-            concern(walk, name.rstrip(":+?"), value, call.shell)  # its rules have it in their environment
-        if name in ("install", "uninstall") and not equals:
-            walk.doubt("make install writes where the project says")
-    rules = call.values("-f", "--file", "--makefile")
-    if call.stdin is not None or any(re.match(r"-|/dev/|/proc/", field.text) for field in rules):
-        walk.doubt("make takes its rules from its input")
-
-
-def cmake(walk: Walk, call: Call) -> None:
-    if call.has("-E", "--install"):
-        walk.doubt("cmake acts on files, or installs")
-    walk.generated.update(field.text for field in call.values("-B") if field.known)
-
-
-_NPM_OUTSIDE = frozenset(
-    "config c ln setup env login adduser logout link unlink publish unpublish deprecate "
-    "dist-tag access team token owner set completion global self-update".split()
-)
-
-
-def npm(walk: Walk, call: Call) -> None:
-    words = [field.text for field in call.operands if field.known]
-    if call.has("-g", "--global", "--location") or (words and words[0] in _NPM_OUTSIDE):
-        walk.doubt(f"{call.name} changes what lies outside the project")
-    runs = {"exec", "x", "dlx", "node", "create", "init", "explore"}
-    if words and (words[0] in runs or (words[0].startswith("workspace") and runs.intersection(words))):
-        walk.doubt(f"{call.name} {words[0]} runs what it is told")
-    if words[:1] == ["pkg"] and words[1:2] != ["get"]:
-        walk.doubt(f"{call.name} pkg changes what the project runs")
-
-
-_OUTSIDE = {
-    "cabal": ("install",),
-    "dotnet": ("tool", "nuget", "workload"),
-    "gradle": ("publishToMavenLocal", "publish"),
-    "mix": ("archive.install", "escript.install", "local.hex", "local.rebar", "hex.publish"),
-}
-
-
-def installing(walk: Walk, call: Call) -> None:
-    """A tool of the project, some of whose words are for the whole account."""
-    if any(not field.known or field.text in _OUTSIDE[call.name] for field in call.operands):
-        walk.doubt(f"{call.name} changes what lies outside the project")
-
-
-def pytest(walk: Walk, call: Call) -> None:
-    for value in call.values("-o", "--override-ini"):
-        if not value.known or re.match(r"(?:cache_dir|log_file|junit|tmp)", value.text):
-            walk.doubt(f"pytest is told {value.shown!r}")
-
-
-def cargo(walk: Walk, call: Call) -> None:
-    words = [field.text for field in call.operands if field.known and not field.text.startswith("+")]
-    if words and words[0] in ("install", "uninstall", "login", "logout", "publish", "owner", "yank"):
-        walk.doubt("cargo changes what lies outside the project")
-
-
-def go(walk: Walk, call: Call) -> None:
-    words = [field.text for field in call.operands if field.known]
-    if words and (words[0] in ("install", "get", "telemetry") or (words[0] in ("env", "clean") and call.options)):
-        walk.doubt("go changes what lies outside the project")
-    if words[:1] == ["run"] and any("@" in word for word in words[1:]):
-        walk.doubt("go runs what it fetches")
-    if words[:1] == ["tool"] and words[1:2] not in (["cover"], ["nm"], ["objdump"], ["vet"], ["test2json"], ["pprof"]):
-        walk.doubt("what a tool of go does is not known")
-
-
 _PIP_READS = frozenset("list show freeze check help debug index inspect".split())
 
 
@@ -421,35 +342,6 @@ def pip(walk: Walk, call: Call) -> None:
     if told or not words or not (words[0].known and words[0].text in _PIP_READS):
         walk.doubt(f"{call.name} changes what is installed, and where that lies is not known")
     nothing_elsewhere(walk, call, call.operands)
-
-
-def uv(walk: Walk, call: Call) -> None:
-    """uv and its kin: `run` and `exec` start what follows them."""
-    words = [field.text for field in call.operands if field.known]
-    if words[:1] in (["run"], ["exec"], ["shell"]):
-        if len(call.operands) > 1:
-            walk.call(call.operands[1:], outside(call.shell))
-        if any(option != "-q" for option, _ in call.options):
-            walk.doubt(f"{call.name} {words[0]} has options of its own")
-    elif call.has("--system") or words[:1] in (["tool"], ["python"], ["self"], ["publish"], ["cache"], ["config"]):
-        walk.doubt(f"{call.name} changes what lies outside the project")
-
-
-def coverage(walk: Walk, call: Call) -> None:
-    """`coverage run`: its options end where the program begins, whatever follows that."""
-    name, *words = [field.text for field in call.operands] or [""]
-    if name != "run":
-        return
-    while words and words[0].startswith("-"):
-        word = words.pop(0)
-        if word[:2] == "-m" and (word[2:] or words[:1] or [""])[0] and (word[2:] or words[0]) in _MODULES:
-            return
-        if word in _COVERAGE_VALUES and words:
-            words.pop(0)
-    walk.doubt("coverage runs a file or a module, and what that does is not known")
-
-
-_COVERAGE_VALUES = frozenset("--source --source-pkg --omit --include --context --concurrency --rcfile --data-file".split())
 
 
 def unknown(walk: Walk, call: Call) -> None:
@@ -462,15 +354,6 @@ HANDLERS = {
     "lock": lock,
     "watch": watch,
     "sudo": sudo,
-    "make": make,
-    "cmake": cmake,
-    "npm": npm,
-    "pytest": pytest,
-    "cargo": cargo,
-    "installing": installing,
-    "go": go,
-    "uv": uv,
-    "coverage": coverage,
 }
 RAW = {
     "env": env,

@@ -111,7 +111,8 @@ ROWS: dict[str, str] = {
     "hostname": "-F:q --file=q -b:q + @q",
     "tree": "-o:w -R:q + @r",
     "base64": "-o:w + @r",  # as macOS has it
-    "less": "-o:w -O:w --log-file=w --LOG-FILE=w -k:q -t:q -T:q --lesskey-file=q --lesskey-src=q --lesskey-content=q --tag=q --cmd=q + @r "
+    "less": "-o:w -O:w --log-file=w --LOG-FILE=w -k:q -t:q -T:q --lesskey-file=q --lesskey-src=q --lesskey-content=q "
+    "--tag=q --cmd=q + @r "
     "!less",
     "bat": "--pager=q --config-file=q --generate-config-file=q --target=q + @r !cache",
     "file": "-bcdDehiIkLlNnpPrsSvzZ0 -f:r -F:n -m:r -e:n -P:n --brief --mime --mime-type --mime-encoding @r",
@@ -147,7 +148,8 @@ ROWS: dict[str, str] = {
     "--only-write-batch=w --partial-dir=w --files-from=q --exclude=n --include=n --exclude-from=r --include-from=r "
     "--filter=n -f:n -B:n --bwlimit=n --timeout=n --chmod=n --chown=n --max-size=n --suffix=n --link-dest=x "
     "--copy-dest=r "
-    "--compare-dest=r --daemon=q --early-input=r -M:q --remote-option=q --remove-source-files=q --copy-as=q --password-file=r + !rsync",
+    "--compare-dest=r --daemon=q --early-input=r -M:q --remote-option=q --remove-source-files=q "
+    "--copy-as=q --password-file=r + !rsync",
     # the network
     "curl": "-o:w --output=w -O -J --output-dir=w -D:w --dump-header=w -c:w --cookie-jar=w --trace=w --trace-ascii=w "
     "--stderr=w -K:q --config=q --libcurl=w --etag-save=w --etag-compare=r --hsts=w --alt-svc=w -w:W --write-out=W "
@@ -199,9 +201,12 @@ ROWS: dict[str, str] = {
     ),
     "cmake": "~ -B:w -S:r -P:q -C:r -D:n -G:n -U:n -T:n -A:n -E:n --build=d --install=w --prefix=w --preset=n !cmake",
     "meson": "~ -C:d --wrap-mode=n",
-    "npm": "~ -C:d --prefix=d --cache=w --userconfig=q --globalconfig=q --script-shell=q -c:q --call=q -w:n !npm",
-    "yarn": "~ --cwd=d --cache-folder=w --modules-folder=w --use-yarnrc=q !npm",
-    "pnpm": "~ -C:d --dir=d --store-dir=w --global-dir=w --shell-mode=q -c:q -F:n --filter=n !npm",
+    "npm": "~ -C:d --prefix=d --cache=w --userconfig=q --globalconfig=q --script-shell=q -c:q --call=q -w:n "
+    "--workspace=n --loglevel=n --registry=q --git=q --shell=q !npm",
+    "yarn": "~ --cwd=d --cache-folder=w --modules-folder=w --use-yarnrc=q --registry=q "
+    "--mutex=n --network-timeout=n !npm",
+    "pnpm": "~ -C:d --dir=d --store-dir=w --global-dir=w --shell-mode=q -c:q -F:n --filter=n --registry=q "
+    "--loglevel=n --reporter=n !npm",
     "pytest": "~ --rootdir=r --basetemp=w --junitxml=w --junit-xml=w --log-file=w --html=w --json-report-file=w -k:n "
     "-m:n -c:r "
     "-p:n -o:n -W:n -n:n -r:n --override-ini=n --confcutdir=r --cov=r --cov-config=r --durations=n --maxfail=n !pytest",
@@ -209,9 +214,9 @@ ROWS: dict[str, str] = {
     "!cargo",
     "go": "~ -C:d -o:w -toolexec:q -exec:q -coverprofile:w -cpuprofile:w -memprofile:w -outputdir:w -modfile:w "
     "-overlay:q !go",
-    "npx": "^ ~ -y --yes --no --no-install --quiet -q -p:q --package=q -c:q --call=q !after",
+    "npx": "^ ~ -y --yes --no --no-install --quiet -q -p:q --package=q -c:q --call=q --registry=q --shell=q !after",
     **dict.fromkeys(("poetry", "pipenv", "hatch", "pdm", "rye"), "~ -C:d --directory=d --project=d !uv"),
-    "coverage": "^ ~ !coverage",
+    "coverage": "~ --rcfile=r --data-file=w -o:w -d:w -m:n !coverage",
     **dict.fromkeys(("nyc", "c8"), "^ ~ !after"),
     **dict.fromkeys(("pip", "pip3", "pipx"), "!pip"),
     "uv": "~ --directory=d --project=d --cache-dir=w -o:w --output-file=w --target=w --prefix=w !uv",

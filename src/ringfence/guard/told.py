@@ -4,70 +4,180 @@ What the project itself says is the tool's business. What the line says is the l
 behind a word, a setting that names a program. One row a tool: options, words, and a pattern for anything else.
 """
 
+import itertools
 import re
 
 from .arguments import Call, apply_role
 from .patterns import lazy
 from .reach import Walk
 from .state import Field
+from .variables import LOADS
 
-_JAVA = ("-J", "", "")
+_JAVA = ("-J", "", r"-(?:script|e|expression|toolcp)\Z")
 _MAKE = ("", "install uninstall", "")
+_FETCHED = r"(?:git\+|git:|https?:|ssh:|git@|(?:github|gitlab|bitbucket|gist):)"
+_COMPILER = ("", "", r".*,@|--config(?:=|\Z)")
 _ROWS: dict[str, tuple[str, str, str]] = {
-    "ant": ("", "", r"-D(?:build\.compiler|ant\.executor\.class)="),
-    "ar": ("-M", "", ""),
-    "bazel": ("--run_under --workspace_status_command --shell_executable --host_jvm_args --server_javabase", "", ""),
-    "cabal": ("", "install exec repl", ""),
+    "ant": ("", "", r"-D(?:build\.compiler|ant\.executor\.class)=|-(?:lib|logger|listener|inputhandler|main|cp)\Z"),
+    "ar": ("-M", "", r"-?[a-zA-Z]{0,6}M[a-zA-Z]{0,6}\Z"),
+    "bazel": (
+        (
+            "--run_under --workspace_status_command --shell_executable --host_jvm_args --server_javabase "
+            "--credential_helper "
+            "--remote_executor --remote_cache --bes_backend --experimental_remote_downloader --python_path "
+            "--java_launcher "
+            "--plugin --adb --coverage_report_generator --crosstool_top"
+        ),
+        "",
+        r"--(?:host_)?(?:action|repo|test)_env=(?:PATH|LD_\w+|BASH_ENV)\b",
+    ),
+    "bison": ("-S --skeleton", "", ""),
+    "flex": ("-S --skel", "", ""),
+    "buf": ("", "push login registry curl", r"(?:--(?:template|config)=)?\s*\{"),
+    "cabal": (
+        "-w --test-wrapper",
+        "install exec repl user-config upload",
+        r"(?:v[12]|new)-(?:install|exec|repl|upload)\Z|--with-\w+|--(?:\w+-)*options?\b.*-(?:F\b|pgm|fplugin)",
+    ),
     "cargo": ("", "watch generate binstall script", ""),
     "clang-tidy": ("--load", "", r"-load\b"),
     "cmake": (
-        "",
+        "--open",
         "install",
-        r"(?:-D\s*)?CMAKE_\w*(?:_LAUNCHER|_COMPILER|_LINKER|MAKE_PROGRAM|_EMULATOR)(?::\w+)?=(?![\w+.-]+\Z)",
+        (
+            r"(?:-D\s*)?(?:(?:CMAKE_)?RULE_LAUNCH_\w+(?::\w+)?=|CMAKE_\w*_LAUNCHER(?::\w+)?=(?!(?:ccache|sccache|distcc|icecc)\Z)"
+            r"|CMAKE_\w*(?:_COMPILE_OBJECT|_LINK_\w+|_CREATE_\w+|_ARCHIVE_\w+|COMMAND)(?::\w+)?="
+            r"|(?:CMAKE_\w*(?:_COMPILER|_LINKER|MAKE_PROGRAM|_EMULATOR|_TIDY|_CPPCHECK|_CPPLINT|_WHAT_YOU_USE|AR|RANLIB|STRIP|NM|OBJCOPY)"
+            r"|\w+_EXECUTABLE)(?::\w+)?=(?![\w+.-]+\Z))|-t\s*install\b|--target=install\b"
+        ),
     ),
     "composer": ("", "create-project", ""),
-    "ctest": ("-S --script --test-command --build-and-test --build-makeprogram", "", ""),
-    "dotnet": (
+    "cppcheck": (
         "",
-        "exec fsi msbuild tool nuget workload",
+        "",
+        r"--addon(?:=(?!(?:misra|cert|y2038|threadsafety|naming|findcasts)\Z)|-python|\Z)|--clang(?:-tidy)?=",
+    ),
+    "ctest": (
+        "-S --script --test-command --build-and-test --build-makeprogram --overwrite --launch",
+        "Submit Nightly Experimental Continuous NightlySubmit ExperimentalSubmit ContinuousSubmit",
+        "",
+    ),
+    "cypress": ("", "install cache open", r"(?:--config=)?\s*\{"),
+    "dotnet": (
+        "-i --install",
+        "exec fsi msbuild tool nuget workload install uninstall dev-certs user-secrets script vstest dnx",
         (
             r"(?i)[-/]{1,2}p(?:roperty)?(?:[:=]|\Z)(?!(?:Configuration|Platform|\w*Version\w*|TargetFrameworks?|Nullable"
             r"|RuntimeIdentifiers?|Publish(?:SingleFile|Trimmed|ReadyToRun|Aot|Profile)|SelfContained|UseAppHost|NoWarn"
             r"|CollectCoverage|CoverletOutputFormat|Threshold\w*|TreatWarningsAsErrors|WarningLevel|Debug(?:Type|Symbols)"
-            r"|Optimize|ContinuousIntegrationBuild|Deterministic|RestoreLockedMode|IsPackable)=[^;$]*\Z)"
+            r"|Optimize|ContinuousIntegrationBuild|Deterministic|RestoreLockedMode|IsPackable)=[^;$]*\Z)|.*\.(?:dll|csx|rsp)\b"
         ),
     ),
-    "dune": ("", "exec install uninstall utop", ""),
-    "flutter": ("", "config upgrade downgrade channel", ""),
-    "go": ("", "", r".*\s-extld|-ldflags=.*-extld|-?-?extld"),
-    "gradle": ("", "publishToMavenLocal publish", ""),
+    "dune": ("", "exec install uninstall utop top cache tools", ""),
+    "eslint": ("--init", "", ""),
+    "flutter": ("", "config upgrade downgrade channel global publish cache precache custom-devices", ""),
+    "go": ("", "bug", r"(?:.*\s|-?-ldflags=.*)-?-extld|-?-?extld|-?-http\b"),
+    "gradle": (
+        "-I --init-script",
+        "publishToMavenLocal publish",
+        r"publish|upload|-Dorg\.gradle\.|--gradle-distribution",
+    ),
     "hatch": ("", "env", ""),
-    **dict.fromkeys("javac jar kotlinc scalac".split(), _JAVA),
-    "lein": ("-e --eval", "update-in exec repl deploy install clojure.main", ""),
-    "lerna": ("", "exec create", ""),
+    "hugo": ("--editor", "deploy", ""),
+    "jar": (*_JAVA[:2], r"-?[a-zA-Z0]*(?:x[a-zA-Z0]*P|P[a-zA-Z0]*x)[a-zA-Z0]*\Z|-P\Z"),
+    "jest": ("--init", "", r"(?:--(?:config|transform|globals)=)?\s*\{"),
+    **dict.fromkeys("javac kotlinc scalac".split(), _JAVA),
+    "lcov": (
+        "--gcov-tool --version-script --criteria-script --annotate-script --simplify-script --callback",
+        "",
+        r"(?:--rc=)?\w+_(?:tool|script|command|callback)\w*\s*=",
+    ),
+    "lein": ("-e --eval", "update-in exec repl deploy install clojure.main new upgrade self-install plugin", ""),
+    "lerna": ("--npm-client --npmClient", "exec create publish version import add", ""),
     "make": _MAKE,
     "gmake": _MAKE,
-    "meson": ("--wrapper --gdb --gdb-path", "install devenv", ""),
-    "mix": ("-e --eval", "cmd eval archive.install escript.install local.hex local.rebar hex.publish", r".*\bcmd\b"),
+    "meson": ("--wrapper --gdb --gdb-path", "install devenv runpython foreach wrap", ""),
+    "mix": (
+        "-e --eval",
+        "cmd eval archive.install escript.install local.hex local.rebar hex.publish",
+        r".*\bcmd\b|local\.|.*\.install\Z|hex\.(?:user|organization)",
+    ),
     "mkdocs": ("", "gh-deploy", ""),
-    "mocha": ("-n --node-option --eval --print", "", ""),
-    "mvn": ("", "deploy", r".*(?:\bexec:|exec-maven|antrun|groovy|:get\b|-Dexec\.|-Dmaven\.ext)"),
+    "mocha": ("-n --node-option --eval --print", "", r"--inspect\S*=(?!127\.|localhost)"),
+    "mvn": (
+        "",
+        "deploy site-deploy",
+        (
+            r".*(?:\bexec:|exec-maven|antrun|groovy|:get\b|-Dexec\.|-Dmaven\.ext)|-D(?:jvm|[\w.]*executable)="
+            r"|(?!(?:org\.(?:apache\.maven|codehaus\.mojo|springframework|jacoco|owasp|cyclonedx)[\w.]*"
+            r"|com\.(?:diffplug|github\.spotbugs)[\w.]*|dependency|versions|help|compiler|surefire|failsafe|spotless"
+            r"|checkstyle|pmd|spotbugs|jacoco|enforcer|clean|resources|jar|war|ear|site|javadoc|source|spring-boot|quarkus"
+            r"|fmt|license|wrapper|jetty|test|duplicate-finder|formatter|impsort|jib|assembly|shade|flatten):)"
+            r"[A-Za-z][\w.-]*:[\w.-]+"
+        ),
+    ),
     "mypy": ("--install-types --python-executable", "", ""),
+    "next": ("", "telemetry upgrade", ""),
+    "ng": ("-g --global", "add update new completion analytics deploy", ""),
     "ninja": ("", "install uninstall", ""),
-    "npm": ("--editor --viewer --git --browser --shell --init-module --onload-script", "", ""),
-    "nx": ("", "exec run-commands", ".*run-commands"),
-    "pandoc": ("--pdf-engine -L", "", ""),
-    "pre-commit": ("", "install uninstall init-templatedir try-repo", ""),
+    "npm": ("--editor --viewer --git --browser --shell --init-module --onload-script", "", _FETCHED),
+    "nx": ("", "exec run-commands add migrate init connect import publish", ".*run-commands"),
+    "pandoc": ("--pdf-engine --pdf-engine-opt --lua-filter --filter -L", "lua server", r".*\.lua\Z"),
+    "phpunit": ("", "", r".*(?:auto_(?:prepend|append)_file|extension=)"),
+    "playwright": ("--with-deps", "uninstall open codegen run-server launch-server cr ff wk", ""),
+    "pnpm": ("", "", _FETCHED),
+    "pre-commit": ("", "install uninstall init-templatedir try-repo clean gc", ""),
+    "protoc": ("--plugin", "", ""),
     "pylint": ("--init-hook", "", ""),
-    "rake": ("-e -E -p --execute --execute-print --execute-continue", "install release", ""),
-    "rebar3": ("--eval", "", ""),
-    "rollup": ("-p --plugin --configPlugin", "", ""),
-    "sbt": ("", "", r"(?:.*;)?\s*(?:eval|set|apply|alias|console\w*|onFailure|publish\w*|<)(?:\s|\Z)"),
-    "tox": ("-x --override", "exec e devenv d", ""),
-    "yarn": ("", "plugin", ""),
+    "pytest": ("--pdb --pdbcls --pastebin --tx --rsyncdir --trace", "", ""),
+    "rake": ("-e -E -p --execute --execute-print --execute-continue -g --system", "install release", ""),
+    "rebar3": ("--eval --script --script_file", "shell local hex plugins", ""),
+    "rollup": ("-p --plugin --configPlugin", "", r"--watch\.on"),
+    "sbt": (
+        "",
+        "",
+        (
+            r"(?:.*[\s;~+{(-])?(?:eval|set|apply|alias|console\w*|onFailure|publish\w*|iflast|shell|new)(?=[\s});]|\Z)|.*<"
+            r"|.*(?:addCommandAlias|addPluginSbtFile)|-?-(?:sbt-jar|java-home|J)"
+        ),
+    ),
+    "sphinx-build": (
+        "",
+        "",
+        r"(?:-D\s*|--define=)?(?:extensions|graphviz_dot|plantuml|imgmath_\w+|mscgen\w*|\w+diag\w*|image_converter\w*|latex_engine)=",
+    ),
+    "swiftc": ("", "", r"-(?:frontend|interpret|repl|load-\w|plugin-path|driver-|Xfrontend|external-plugin)"),
+    "terraform": (
+        "",
+        "apply destroy console login logout import taint untaint push rm mv force-unlock refresh",
+        r"-{1,2}(?:from-module|plugin-dir)\b",
+    ),
+    "tox": ("-x --override --force-dep --runner --discover", "exec e devenv d", ""),
+    "turbo": ("--api", "login logout link unlink exec", ""),
+    "twine": ("", "upload register", ""),
+    "uv": ("--keyring-provider", "", ""),
+    "webpack": ("", "init loader plugin", ""),
+    "yarn": ("", "plugin", _FETCHED),
+    **dict.fromkeys("gcc g++ cc c++ clang clang++ ld".split(), _COMPILER),
 }
-# Whichever tool it is: a module that is its own text, a linker of the line's choice, a variable left to another shell.
-_ANYWHERE = lazy(r".*data:[a-z]+/|(?:-C|--codegen=)?linker=|.*\$(?:\w*[A-Za-z_]|\{|\()", re.DOTALL)
+_COMPILERS = frozenset(
+    "gcc g++ cc c++ clang clang++ ld as ar ranlib strip rustc cargo swiftc javac kotlinc scalac clang-tidy".split()
+)
+# Whichever tool it is: a module that is its own text, a linker of the line's choice, a variable left to another shell,
+# an agent in a virtual machine, code for a compiler, and letters that are spelled by numbers.
+_ANYWHERE = lazy(
+    r".*data:[a-z]+/|(?:-C|--codegen=)?linker=|.*\$(?:\w*[A-Za-z_]|\{|\()|.*-(?:javaagent|agentpath|agentlib)\b"
+    r"|.*(?:codegen-backend|llvm-plugins|llvm-args=.*-load|link-args?=.*-(?:fuse-ld|B|plugin|wrapper|specs))"
+    r"|.*\\(?:u[0-9a-fA-F]{4}|x[0-9a-fA-F]{2}|U[0-9a-fA-F]{8})",
+    re.DOTALL,
+)
+# An option that by its name takes a program, and the place from which others are fetched.
+_PROGRAM = lazy(
+    r"--?(?:[\w.-]*[._-])?(?:exec|executable|binary|interpreter|pythons?|pythonpath|java-?[hH]ome|jvm|npm-?[cC]lient|browser"
+    r"|editor|shell|wrapper|launcher|runner|tool|command|cmd|helper|engine|adb|app-name|backend|adapter-path)\Z"
+)
+_SHORT = {"uv": "-p", "nox": "-P -fb", "pytype": "-V", "cypress": "-b", "pdm": "--with"}
+_PLACE = lazy(r"--(?:(?:default-|extra-)?index(?:-url)?|source|repository-url|find-links)\Z")
 
 
 def told(walk: Walk, call: Call, fields: list[Field]) -> None:
@@ -76,10 +186,27 @@ def told(walk: Walk, call: Call, fields: list[Field]) -> None:
     codes, others = options.split(), words.split()
     texts = [field.text for field in fields if field.known]
     found = [name for name, _ in call.options if name in codes or (len(name) > 3 and _begins(name, codes))]
-    found += [text for text in texts if text in others or (text[:1] == "-" and text.partition("=")[2] in others)]
+    found += [text for text in texts if text.partition("=")[0] in codes]
+    found += [
+        text for text in texts if text.rstrip(",") in others or (text[:1] == "-" and text.partition("=")[2] in others)
+    ]
     found += [text for text in texts if _ANYWHERE.match(text) or (pattern and re.match(pattern, text, re.DOTALL))]
+    if call.name in _COMPILERS:
+        found += [text for text in texts if LOADS.match(text)]
+    found += [text for text, next_one in itertools.pairwise((*texts, "")) if _names_program(call, text, next_one)]
+    if call.name in ("sbt", "kotlinc") and not call.operands:
+        found.append("nothing, and so reads it")
     if found:
         walk.doubt(f"{call.name} is told {found[0]!r}: it may run that, or change what is not the project's")
+
+
+def _names_program(call: Call, text: str, next_one: str) -> bool:
+    """Whether an option has a program for its value, or a place on the network that others are fetched from."""
+    option, equals, value = text.partition("=")
+    value = value if equals else next_one
+    if _PLACE.match(option) or option in ("-s", "-i"):
+        return value.startswith(("http:", "https:", "git+"))
+    return "/" in value and bool(_PROGRAM.match(option) or option in _SHORT.get(call.name, "").split())
 
 
 def _begins(option: str, names: list[str]) -> bool:

@@ -10,6 +10,8 @@ from .state import Field, Shell
 
 _STREAMS = lazy(r"/dev/(?:null|stdout|stderr|fd/\d+)\Z")
 _WILD = frozenset("*?[")
+_LOCAL = lazy(r"(?i)file:(?://[^/]*)?/")
+_BEHIND = lazy(r"/proc/[^/]+/(?:task/[^/]+/)?(?:root|cwd)/")  # whose links nobody can follow beforehand
 # What agents run, or let others run, outside of any sandbox.
 _AGENTS_OWN = lazy(
     r"(?i)/(?:\.ringfence|\.(?:claude|codex|gemini|cursor|pi|opencode)/(?:hooks?|plugins?|extensions|agents|commands)"
@@ -67,6 +69,24 @@ class Touches:
             return
         for path in self.absolute(field.text, shell, f"it reads {field.shown!r}"):
             self.ask(Access.READ, self.bounds.resolve(path), f"it reads {field.shown!r}")
+
+    def told(self, name: str, fields: list[Field], shell: Shell) -> None:
+        """A path that may not be read, anywhere among a program's words: many are read by an option, or an address."""
+        for index, field in enumerate(fields):
+            message = index and fields[index - 1].text in ("-m", "--message", "-am")
+            if not field.known or message or ("/" not in field.text and field.text != ".."):
+                continue
+            text = _LOCAL.sub("file:/", field.text)
+            found = dict.fromkeys(part for path in self.paths_in(text) for part in (path, _PARTS.split(path)[0]))
+            for path in found:
+                if path[:1] in ("~", ""):
+                    continue
+                once = "/" + path.lstrip("/") if path[:1] == "/" else path  # two strokes at the beginning are one
+                for place in ("/",) if path[:1] == "/" else shell.places:
+                    real = self.bounds.resolve(posixpath.join(self.stand(place), once))
+                    decision = self.bounds.decide(Access.READ, real)
+                    if decision.verdict is not Verdict.ALLOW or _BEHIND.match(path):
+                        self.doubt(f"{name} is told {path!r}, which may not be read: {decision.reason}")
 
     def writes(self, field: Field, shell: Shell, replaces: bool = False) -> None:
         """A path opened for writing; or with `replaces` a name made, removed or put in another's place."""

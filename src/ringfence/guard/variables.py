@@ -25,7 +25,21 @@ _STEERS = lazy(
     r"|CGO_(?!ENABLED\Z)\w+|GCCGO|PKG_CONFIG\w*|(?:UV|TOX|POETRY|PIPENV|PDM|HATCH|NOX|FZF|CTEST|CMAKE|BISON|LUA|JULIA"
     r"|PUPPETEER|PLAYWRIGHT|CYPRESS|TS_NODE|MAVEN|GRADLE|ELIXIR|OPENSSL|R|NYC)_\w+|ERL_\w+|GLIBC_TUNABLES|HOSTALIASES"
     r"|MAKE|M4|AUTO\w+|ACLOCAL\w*|M2_HOME|ANT_ARGS|CHROME_\w+|PROTOC|LIBCLANG_PATH|PHPRC|PHP_INI_SCAN_DIR"
-    r"|AWK\w+|GAWK\w+|CC|CXX|LDSHARED|RANLIB|STRIP|AR|AS|LD|CPP|RUST(?:C\w*|FLAGS|DOCFLAGS)|TMP|TEMP|PREFIX|DESTDIR)\Z"
+    r"|AWK\w*|GAWK\w+|CC|CXX|LDSHARED|RANLIB|STRIP|AR|AS|LD|CPP|RUST(?:C\w*|DOC|FMT|FLAGS|DOCFLAGS)|TMP|TEMP|PREFIX|DESTDIR"
+    r"|(?:CC|CXX|AR|LD|RANLIB)_\w+|\w+_(?:CC|CXX|AR|LD|RANLIB)|HOSTCC|HOSTCXX|CROSS_COMPILE|FC|F77|F90|NM|OBJCOPY|OBJDUMP|RM|SED"
+    r"|LEX|YACC|INSTALL|NINJA|NODE|RUBY|CARGO|JAVACMD|MAKESHELL|DISTCC\w*|SCCACHE_\w+|ICECC\w*|CCC_\w+|DEVELOPER_DIR|SDKROOT"
+    r"|PS\d|VIM\w*|EXINIT|NVIM_\w+|EMACS\w*|GNUPGHOME|GPG_(?!TTY\Z)\w+|KRB5\w*|SPHINX\w+|PYLINTRC|npm_\w+|HEX_\w+|REBAR_\w+|PUB_\w+"
+    r"|TF_(?!VAR_|LOG\Z|IN_AUTOMATION\Z|INPUT\Z)\w+|COMPOSER_(?!NO_\w+\Z|ALLOW_SUPERUSER\Z|MEMORY_LIMIT\Z)\w+"
+    r"|MIX_(?!ENV\Z|TARGET\Z)\w+|CAML_\w+|\w*BAZEL\w*|FLUTTER_ROOT|NX_TASKS\w*|GO(?:PROXY|NOSUMDB|SUMDB|INSECURE|WORK)|\w+_HOME"
+    # By its name, a program that somebody will start.
+    r"|\w+_(?:BIN|BINARY(?:_PATH)?|CMD|COMMAND|EXE|EXECUTABLE|EXECPATH|LAUNCHER|WRAPPER|RUNNER|INTERPRETER|COMPILER|LINKER"
+    r"|SHELL|EDITOR|PAGER|BROWSER|PRELOAD|HOOK|PLUGINS?))\Z"
+)
+# Options of a compiler or linker that name a program to run, or code to load.
+LOADS = lazy(
+    r".*(?:^|[\s=,])-{1,2}(?:f(?:pass-)?plugin\b|plugin\b|load(?:-pass-plugin)?\b|wrapper\b|specs?\b|B(?=[\s./\w])|fuse-ld=\.?/|pgm[A-Z]"
+    r"|ld-path|use-ld|javaagent|agentpath|agentlib|Xplugin|tools-directory|ccc-install-dir)",
+    re.DOTALL,
 )
 _HARMLESS = lazy(
     r"(?:(?:PAGER|GIT_PAGER|MANPAGER)=(?:cat|less|more)?|GIT_(?:AUTHOR|COMMITTER)_(?:NAME|EMAIL|DATE)=.*"
@@ -33,7 +47,8 @@ _HARMLESS = lazy(
     r"|GIT_MERGE_AUTOEDIT=no|CC=(?:gcc|clang|cc)(?:-\d+)?|CXX=(?:g\+\+|clang\+\+|c\+\+)(?:-\d+)?"
     r"|NODE_OPTIONS=--(?:max-old-space-size=\d+|experimental-vm-modules|no-warnings)"
     r"|LESS=-?[A-Za-z]*|CARGO_TERM_\w+=\w+|PIP_(?:NO_INPUT|DISABLE_PIP_VERSION_CHECK|NO_CACHE_DIR|QUIET)=\w*"
-    r"|RUSTFLAGS=[^/]*|MAVEN_OPTS=-Xmx\w+|\w+_OPTS=|GOFLAGS=-mod=\w+)\Z",
+    r"|RUSTFLAGS=(?!.*linker)[^/]*|MAVEN_OPTS=-Xmx\w+|\w+_OPTS=|GOFLAGS=-mod=\w+|GOWORK=off|GOPROXY=(?:off|direct)"
+    r"|KRB5_TRACE=/dev/std\w+|PS\d=[^$`]*)\Z",
     re.DOTALL,
 )
 _PLACES = frozenset(
@@ -77,5 +92,7 @@ def emptied(walk: "Walk", names: list[str]) -> None:
 
 def handed_on(walk: "Walk", name: str, value: str | None, shell: Shell) -> None:
     """A program gets this variable: whatever it is called, it may say where something is written."""
+    if value and name.endswith("FLAGS") and LOADS.match(value):
+        walk.doubt(f"it hands on {name}, which tells a compiler what to run or to load")
     if value and name not in _READ | _PLACES and walk.points_elsewhere(value, shell):
         walk.doubt(f"it hands on {name}, which points out of the worktree")

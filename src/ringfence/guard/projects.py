@@ -1,0 +1,225 @@
+"""Tools of a project whose words need more than a row."""
+
+import re
+
+from .arguments import Call
+from .others import MODULES, child, outside
+from .programs import ROWS, row
+from .reach import Walk
+from .state import Field
+from .variables import LOADS, concern
+
+
+def make(walk: Walk, call: Call) -> None:
+    rules_told(walk, call, call.operands)
+    rules = call.values("-f", "--file", "--makefile")
+    if call.stdin is not None or any(re.match(r"-|/dev/|/proc/", field.text) for field in rules):
+        walk.doubt("make takes its rules from its input")
+
+
+def rules_told(walk: Walk, call: Call, fields: list[Field]) -> None:
+    """Words of make: its variables are what its rules run, and a rule may be called install."""
+    for field in fields:
+        name, equals, value = field.text.partition("=")
+        name = name.strip()
+        odd = re.match(r"\.?SHELL|MAKE", name) or name.endswith("!") or (name == ".DEFAULT_GOAL" and "install" in value)
+        if not equals or not field.known:
+            if name in ("install", "uninstall"):
+                walk.doubt("make install writes where the project says")
+            continue
+        if odd or re.search(r"[$`;|&<>\n]", value) or LOADS.match(value):
+            walk.doubt(f"make is told {field.shown!r}, which may run a command")
+        elif len(value.split()) > 1 and value.split()[0] in ROWS:
+            walk.line(value, child(call.shell))  # in place of a program of its rules
+        concern(walk, name.rstrip(":+?"), value, call.shell)  # its rules have it in their environment
+
+
+def cmake(walk: Walk, call: Call) -> None:
+    if call.has("-E", "--install"):
+        walk.doubt("cmake acts on files, or installs")
+    if any(LOADS.match(field.text.partition("=")[2]) for field in call.words if field.known):
+        walk.doubt("cmake is told options by which a compiler runs or loads something")
+    texts = [field.text for field in call.words]
+    if "--" in texts:  # what follows is for make, or ninja
+        rules_told(walk, call, call.words[texts.index("--") + 1 :])
+    walk.generated.update(field.text for field in call.values("-B") if field.known)
+
+
+# Words of npm that do no more than the project says. Any beginning of a word stands for it, so the others are asked.
+_NPM = frozenset(
+    "run run-script rum urn test t tst start stop restart install i in ins inst insta instal isntall add ci "
+    "clean-install ic install-test it install-ci-test cit ls list ll la outdated audit view info show v explain why "
+    "fund doctor ping root prefix bin version pack prune dedupe ddp rebuild rb search s se find help help-search "
+    "query diff shrinkwrap update up upgrade udpate uninstall un remove rm r sbom whoami stars pkg".split()
+)
+_NPM_OUTSIDE = frozenset(
+    "config c ln setup env login adduser logout link unlink publish unpublish deprecate npm policies store server "
+    "dist-tag access team token owner set completion global self-update".split()
+)
+_COMPOSER_OUTSIDE = (
+    "exec",
+    "global",
+    "config",
+    "create-project",
+    "self-update",
+    "selfupdate",
+    "init",
+    "home",
+    "browse",
+)
+_RUNS = frozenset("exec x dlx node create init explore".split())
+# Programs in node_modules that run what they are told.
+_RUNNERS = frozenset(
+    "tsx ts-node zx concurrently nodemon shx cross-env env-cmd dotenv babel-node vite-node esno jiti electron degit "
+    "onchange chokidar npm-run-all wsrun tsc-watch node sh bash".split()
+)
+_MANY = frozenset("workspace workspaces recursive multi m foreach".split())
+
+
+def npm(walk: Walk, call: Call) -> None:
+    """npm, yarn, pnpm and composer."""
+    words = [field.text for field in call.operands if field.known]
+    first = words[0] if words else ""
+    if call.has("-g", "--global", "--location") or first in _NPM_OUTSIDE:
+        walk.doubt(f"{call.name} changes what lies outside the project")
+    if call.name == "npm" and words and first not in _NPM:
+        walk.doubt(f"npm {first} is not known to do only what the project says")
+    if call.name == "composer" and words and any(name.startswith(first) for name in _COMPOSER_OUTSIDE):
+        walk.doubt(f"composer {first} runs what it is told, or changes what lies outside the project")
+    early = bool(call.words) and call.words[0].text.startswith("-")  # whose value may be the first word
+    if first in _RUNS or ((first in _MANY or early) and _RUNS.intersection(words)):
+        walk.doubt(f"{call.name} {first} runs what it is told")
+    if first == "pkg" and words[1:2] != ["get"]:
+        walk.doubt(f"{call.name} pkg changes what the project runs")
+    if call.name in ("yarn", "pnpm"):
+        installed(walk, call)
+
+
+def installed(walk: Walk, call: Call) -> None:
+    """yarn and pnpm take a word that is none of theirs, nor of the project's, for a program of node_modules."""
+    for index, field in enumerate(call.words):
+        name = field.text
+        if name in _RUNNERS:
+            walk.doubt(f"{call.name} {name} runs what it is told")
+        elif name in ROWS and name not in _MANY and row(name).tool and name != "npm":
+            walk.call(call.words[index:], outside(call.shell))
+        elif name == "run" or name in _MANY or name.startswith("-") or call.words[index - 1].text == "workspace":
+            continue
+        return
+
+
+_OUTSIDE = {
+    "cabal": ("install",),
+    "dotnet": ("tool", "nuget", "workload"),
+    "gradle": ("publishToMavenLocal", "publish"),
+    "mix": ("archive.install", "escript.install", "local.hex", "local.rebar", "hex.publish"),
+}
+_DOTNET = frozenset(
+    "build run test restore publish pack clean new add remove list sln solution watch format ef build-server sdk help "
+    "store package reference".split()
+)
+
+
+def installing(walk: Walk, call: Call) -> None:
+    """A tool of the project, some of whose words are for the whole account."""
+    if any(not field.known or field.text in _OUTSIDE[call.name] for field in call.operands):
+        walk.doubt(f"{call.name} changes what lies outside the project")
+    if call.name == "dotnet" and call.operands and call.operands[0].text not in _DOTNET:
+        walk.doubt(f"dotnet {call.operands[0].shown} is a program of its own")
+
+
+def pytest(walk: Walk, call: Call) -> None:
+    for value in call.values("-o", "--override-ini"):
+        if not value.known or re.match(r"(?:cache_dir|log_file|junit|tmp)", value.text):
+            walk.doubt(f"pytest is told {value.shown!r}")
+
+
+# Words of cargo's own, and of its kin that only look. A word that is none of these is another program.
+_CARGO = frozenset(
+    "build b check c clean doc d new init add remove rm run r test t bench update search fix fmt clippy metadata tree "
+    "vendor verify-project version rustc rustdoc package read-manifest locate-project pkgid fetch generate-lockfile "
+    "report info help config nextest llvm-cov audit deny udeps expand outdated machete hack miri sort tarpaulin insta "
+    "criterion bloat msrv semver-checks geiger xtask sqlx mutants public-api readme ndk component llvm-lines asm "
+    "set-version upgrade".split()
+)
+
+
+def cargo(walk: Walk, call: Call) -> None:
+    words = [field.text for field in call.operands if field.known and not field.text.startswith("+")]
+    if words and words[0] in ("install", "uninstall", "login", "logout", "publish", "owner", "yank"):
+        walk.doubt("cargo changes what lies outside the project")
+    elif words and words[0] not in _CARGO:
+        walk.doubt(f"cargo {words[0]} is a program of its own")
+    if any(field.text.startswith("+") and "/" in field.text for field in call.operands):
+        walk.doubt("cargo is told to run by other tools")
+
+
+def go(walk: Walk, call: Call) -> None:
+    words = [field.text for field in call.operands if field.known]
+    if words and (words[0] in ("install", "get", "telemetry") or (words[0] in ("env", "clean") and call.options)):
+        walk.doubt("go changes what lies outside the project")
+    if words[:1] == ["run"] and any("@" in word for word in words[1:]):
+        walk.doubt("go runs what it fetches")
+    if words[:1] == ["tool"] and words[1:2] not in (["cover"], ["nm"], ["objdump"], ["vet"], ["test2json"], ["pprof"]):
+        walk.doubt("what a tool of go does is not known")
+
+
+# What changes the account, the interpreters that are there, or what others fetch.
+_UV_OUTSIDE = frozenset("tool tools python py self publish cache config plugin open console auth use toolchain".split())
+_UV_RUNS = frozenset("run exec shell e ex exe".split())
+
+
+def uv(walk: Walk, call: Call) -> None:
+    """uv and its kin: `run` and `exec` start what follows them, and a shell what it reads."""
+    words = [field.text for field in call.operands if field.known]
+    first = words[0] if words else ""
+    early = bool(call.words) and call.words[0].text.startswith("-")  # whose value may be the first word
+    if first in _UV_RUNS:
+        if len(call.operands) > 1:
+            walk.call(call.operands[1:], outside(call.shell))
+        if first == "shell" or any(option != "-q" for option, _ in call.options):
+            walk.doubt(f"{call.name} {first} has options of its own, or runs what it reads")
+    elif early and _UV_RUNS.intersection(words):
+        walk.doubt(f"{call.name} runs what it is told")
+    elif call.has("--system", "--rm") or first in _UV_OUTSIDE:
+        walk.doubt(f"{call.name} changes what lies outside the project")
+    elif first == "env" and words[1:2] not in (["info"], ["list"]):
+        walk.doubt(f"{call.name} env changes which interpreter there is")
+    elif call.name == "rye" and first == "install":
+        walk.doubt("rye installs for the whole account")
+
+
+def coverage(walk: Walk, call: Call) -> None:
+    """`coverage run`: its options end where the program begins, whatever follows that."""
+    name, *words = [field.text for field in call.words] or [""]
+    if name != "run":
+        return
+    while words and words[0].startswith("-"):
+        word = words.pop(0)
+        if word[:2] == "-m":
+            module = word[2:] or (words[0] if words else "")
+            if module in MODULES:
+                return
+            break
+        if word in _COVERAGE_VALUES and words:
+            words.pop(0)
+    walk.doubt("coverage runs a file or a module, and what that does is not known")
+
+
+_COVERAGE_VALUES = frozenset(
+    "--source --source-pkg --omit --include --context --concurrency --rcfile --data-file".split()
+)
+
+
+HANDLERS = {
+    "make": make,
+    "cmake": cmake,
+    "npm": npm,
+    "pytest": pytest,
+    "cargo": cargo,
+    "installing": installing,
+    "go": go,
+    "uv": uv,
+    "coverage": coverage,
+}
+RAW: dict[str, object] = {}
