@@ -6,10 +6,9 @@ from collections.abc import Callable
 
 from .arguments import Call, apply_options, apply_role, nothing_elsewhere, sorted_arguments, told_by_the_line
 from .patterns import lazy
-from .places import enter, moved
+from .places import enter, kill, moved, options, settings
 from .programs import ROWS, row
 from .reach import Walk
-from .settings import kill, options, settings
 from .state import MISSING, Field, Shell, merged
 from .syntax import Word
 from .variables import concern, emptied, handed_on

@@ -177,7 +177,7 @@ _VALUES = {
         "commit merge tag notes stash".split(), frozenset(("-m", "--message", "-am", "--author", "--date"))
     ),
     **dict.fromkeys(
-        "log show whatchanged reflog rev-list".split(), frozenset(("-n", "--grep", "--author", "-S", "-G"))
+        "log show whatchanged reflog rev-list".split(), frozenset(("-n", "--grep", "--author", "--date", "-S", "-G"))
     ),
     **dict.fromkeys("diff diff-tree shortlog".split(), frozenset(("-S", "-G"))),
 }

@@ -6,9 +6,9 @@ import sys
 
 from .arguments import Call, apply_options, apply_role, nothing_elsewhere, sorted_arguments, told_by_the_line
 from .patterns import lazy
+from .places import SETTINGS
 from .programs import ROWS, Row
 from .reach import Walk
-from .settings import SETTINGS
 from .state import Field, Shell
 from .variables import concern, emptied, handed_on
 
@@ -324,7 +324,7 @@ def module(walk: Walk, call: Call, name: str, words: list[Field]) -> None:
 
 def interpreter(walk: Walk, call: Call) -> None:
     texts = [field.text for field in call.operands if field.known]
-    if texts and len(texts) == len(call.operands) and set(texts) <= {"-v", "-V", "--version", "version"}:
+    if texts and len(texts) == len(call.operands) and set(texts) <= {"-v", "-V", "-version", "--version", "version"}:
         return
     if call.name == "node" and texts[:1] == ["--check"] and len(texts) == 2 and texts[1][:1] not in ("-", ""):
         walk.reads(call.operands[1], call.shell)

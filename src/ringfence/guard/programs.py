@@ -34,7 +34,7 @@ jest vitest mocha ava webpack vite rollup esbuild next ng turbo nx lerna playwri
 biome swc stylelint ld as ar ranlib strip javac jar kotlinc scalac dotnet swiftc phpunit mix rebar3 cabal dune flutter
 protoc buf sphinx-build mkdocs hugo shfmt autoconf automake aclocal libtoolize autoreconf flex bison yacc pandoc tap
 xo standard tslint babel parcel gulp grunt pre-commit clang-format clang-tidy cppcheck gcov lcov cargo-clippy deadcode
-knip depcheck pyre pytype ty basedpyright djlint
+knip depcheck pyre pytype ty basedpyright djlint rubocop
 """
 _C = "-o:w -MF:w -MT:n -MQ:n -I:n -L:n -l:n -D:n -U:n -x:n -include:r -isystem:n -Xlinker:n -B:q -wrapper:q -specs:q"
 
