@@ -302,48 +302,7 @@ static long mount_each(const uint64_t *numbers, const char *directory, struct re
 	return answer;
 }
 
-/* Mask many names of one directory, whatever objects have them. A name that became a link meanwhile is a swap: what stands
- * at each must be the mask. */
-static long mask_each(struct reader reader)
-{
-	const int directories = reader.numbers[1] & DIRECTORIES ? 1 : 0;
-	const char *mask = directories ? "/dev/d" : "/dev/f";
-	struct facts wanted, found;
-	long answer, view = open_shown(string(&reader, NULL));
-
-	if (view < 0)
-		return view;
-	answer = CALL(statx, AT_FDCWD, P(mask), AT_SYMLINK_NOFOLLOW, STATX_INO_, P(&wanted));
-	if (!answer)
-		answer = CALL(fchdir, view, 0, 0, 0, 0);
-	for (uint32_t left = reader.step->strings - 1; !answer && left; left--) {
-		const char *name = string(&reader, NULL);
-
-		answer = CALL(mount, P(mask), P(name), 0, MS_BIND_, 0);
-		if (!answer)
-			answer = CALL(statx, AT_FDCWD, P(name), AT_SYMLINK_NOFOLLOW, STATX_INO_, P(&found));
-		if (!answer && (found.inode != wanted.inode || found.dev_major != wanted.dev_major || found.dev_minor != wanted.dev_minor))
-			answer = -E_STALE;
-	}
-	close_fd(view);
-	return answer;
-}
-
-/* The masks of many names, in the attached view: there one call makes a mount, in half the time. What they are copies of
- * stands on /dev meanwhile, which every view has. */
-static long mask_many(void)
-{
-	long answer = state.empty < 0 ? make_empty() : 0;
-
-	if (!answer)
-		answer = place(state.empty, "/dev");
-	for (const struct step *step = state.masks; !answer && step->kind == MOUNT; step = step_after(step))
-		if (read_step(step).numbers[0] == MASK_EACH)
-			answer = mask_each(read_step(step));
-	if (!answer)
-		answer = CALL(umount2, P("/dev"), MNT_DETACH_, 0, 0, 0);
-	return answer;
-}
+#include "masks.h"
 
 /* A directory of the host below a private one. The kernel's workplace is ours alone, for each mount empties it: it is
  * named by our pid, and swept by whoever starts the next run. Volatile: at its end the disk is not waited for. */
