@@ -66,16 +66,16 @@ def _seen(
     path = place.path
     try:
         with os.scandir(path) as entries:
-            listed = {entry.name: entry for entry in itertools.islice(entries, MOST_ENTRIES + 1)}
+            listed = list(itertools.islice(entries, MOST_ENTRIES + 1))
         # Where names are folded, one that is not listed may be there in another spelling.
-        if len(listed) > MOST_ENTRIES or folds_there(path, kinds.get(place.device, ""), listed.keys()):
+        if len(listed) > MOST_ENTRIES or folds_there(path, kinds.get(place.device, "")):
             return None
-        there = [name for name in crowd.rules if name in listed]
-        odd = points.intersection(there)
-        others = [name for name in there if not listed[name].is_file(follow_symlinks=False)]
-        odd.update([name for name in others if listed[name].is_symlink()])
-        present = {name: listed[name].inode() for name in there if name not in odd}
-        directories = [name for name in others if name in present and listed[name].is_dir(follow_symlinks=False)]
+        there = [entry for entry in listed if entry.name in crowd.rules]
+        others = [entry for entry in there if not entry.is_file(follow_symlinks=False)]
+        odd = {entry.name for entry in others if entry.is_symlink()}
+        odd.update([entry.name for entry in there if entry.name in points] if points else ())
+        present = {entry.name: entry.inode() for entry in there if entry.name not in odd}
+        directories = [entry.name for entry in others if entry.name in present and entry.is_dir(follow_symlinks=False)]
     except OSError:
         return None
     made = Crowd(place, crowd.access, crowd.rules, present, frozenset(directories), stamp)

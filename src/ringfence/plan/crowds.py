@@ -55,18 +55,17 @@ def fold(policy: Policy) -> tuple[Policy, tuple[Crowd, ...]]:
     writes: dict[str, dict[str, Rule]] = {}
     others: list[Rule] = []
     read, deny, built_in = Access.READ, Verdict.DENY, BUILT_IN  # an enumeration is slow to ask, and there are thousands
+    last, about, named = "", None, {}  # most rules lie beside the one before
     for rule in policy.rules:
-        if rule.verdict is deny and rule.origin is not built_in and not rule.glob:
-            directory, _, name = rule.path.rpartition("/")
-            group = reads if rule.access is read else writes
-            named = group.get(directory)
-            if named is None:
-                group[directory] = {name: rule}
-            elif name not in named:
-                named[name] = rule
-            elif named[name] != rule:  # another line says it otherwise
-                others.append(rule)
-        else:
+        if rule.verdict is not deny or rule.origin is built_in or rule.glob:
+            others.append(rule)
+            continue
+        directory, _, name = rule.path.rpartition("/")
+        if directory != last or rule.access is not about:
+            last, about = directory, rule.access
+            named = (reads if about is read else writes).setdefault(directory, {})
+        known = named.setdefault(name, rule)
+        if known is not rule and known != rule:  # another line says it otherwise
             others.append(rule)
     large: list[tuple[str, Access, dict[str, Rule]]] = []
     for access, found in ((Access.READ, reads), (Access.WRITE, writes)):
@@ -210,8 +209,9 @@ def _mounts(crowd: Crowd) -> list[Step]:
     hides = crowd.access is Access.READ
     operation, word = (view.MASK_EACH, "hidden") if hides else (view.BIND_EACH, "read-only")
     steps = []
-    for flag in (0, view.DIRECTORIES):
-        names = [name for name in crowd.present if (name in crowd.directories) is bool(flag)]
+    directories = [name for name in crowd.present if name in crowd.directories] if crowd.directories else []
+    files = [name for name in crowd.present if name not in crowd.directories] if directories else list(crowd.present)
+    for flag, names in ((0, files), (view.DIRECTORIES, directories)):
         if names:
             text = f"{len(names)} names in {crowd.directory} {word} ({crowd.said})"
             steps.append(view.mount(operation, text, crowd.directory, *names, flags=flag, place=crowd.place))
