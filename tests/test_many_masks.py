@@ -57,7 +57,7 @@ def place(tmp_path: Path, settled: None, unhurried: None) -> Iterator[Place]:
 def launched(plan: ringfence.Plan) -> tuple[Ending, list[bytes]]:
     with enforce.start(plan, enforce.encode(plan.steps), capture=True, feed=True) as found:
         ending, out, _ = found.wait()
-    return ending, out.split(b"\n")[:-1]
+    return ending, (out or b"").splitlines()
 
 
 def test_each_is_hidden_and_links_beside_them_lead_where_they_led(place: Place) -> None:

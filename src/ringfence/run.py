@@ -389,7 +389,7 @@ class Living:
     def _with_told(self, found: Outcome) -> Outcome:
         """The outcome with what the warden and the gate have told."""
         made = self._made
-        denials = [_denial(made, made.walls.watched[row]) for row in self.launch.denied]
+        denials = [_denial(made, path) for path in made.walls.named(self.launch.denied)]
         seen, lost = self.launch.observed() if made.walls.observe else ([], 0)
         denials += [_refused(made, one) for one in seen if one.verdict == "refused"]
         refused, signed = self._passage.told() if self._passage else ((), ())

@@ -85,6 +85,7 @@ def random_step(rng: random.Random, kind: int) -> bytes:
         numbers = [rng.randrange(2)]
     if kind == StepKind.NAME:
         numbers, strings = [rng.randrange(9), rng.randrange(1, 5)], [b"n" * rng.choice((1, 2, 255))]
+        strings = [b"/".join(strings * (1 if numbers[1] == 2 else rng.randrange(1, 4)))]
     if kind == StepKind.OBSERVE:
         numbers = [rng.randrange(1, 8)]
     if kind == StepKind.PATTERN:
@@ -256,7 +257,11 @@ def valid_steps(draw: st.DrawFn) -> tuple[Step, ...]:
         elif kind is StepKind.WARDEN:
             numbers = (1 if any(one.kind is StepKind.BUBBLEWRAP for one in steps) else numbers[0] % 2,)
         elif kind is StepKind.NAME:
-            numbers, strings = (numbers[0], 1 + numbers[1] % 4), (strings[0] or b"n",)
+            numbers, strings = (
+                (numbers[0], 1 + numbers[1] % 4),
+                (b"/".join(filter(None, strings[0].split(b"/"))) or b"n",),
+            )
+            strings = (strings[0].replace(b"/", b"n"),) if numbers[1] == 2 else strings
         elif kind is StepKind.OBSERVE:
             numbers = (draw(st.integers(1, 7)),)
         elif kind is StepKind.PATTERN:
@@ -422,6 +427,21 @@ ROWS: list[tuple[str, Callable[[], bytes], int]] = [
     (
         "a name too long",
         lambda: whole(step(StepKind.WARDEN, 0), PARENT, step(StepKind.NAME, 0, 1, strings=(b"n" * 256,)), COMMAND),
+        2,
+    ),
+    (
+        "names",
+        lambda: whole(step(StepKind.WARDEN, 0), PARENT, step(StepKind.NAME, 0, 1, strings=(b"n/m",)), COMMAND),
+        -1,
+    ),
+    (
+        "no name behind another",
+        lambda: whole(step(StepKind.WARDEN, 0), PARENT, step(StepKind.NAME, 0, 1, strings=(b"n/",)), COMMAND),
+        2,
+    ),
+    (
+        "two names waited for as one",
+        lambda: whole(step(StepKind.WARDEN, 0), PARENT, step(StepKind.NAME, 0, 2, strings=(b"n/m",)), COMMAND),
         2,
     ),
     (

@@ -71,7 +71,7 @@ def mounted(step: Step) -> list[str]:
         return []
     target = os.fsdecode(step.strings[0])
     each = step.kind is StepKind.MOUNT and step.numbers[0] in (view.MASK_EACH, view.BIND_EACH)
-    return [f"{target}/{os.fsdecode(one)}" for one in step.strings[1:]] if each else [target]
+    return [f"{target}/{os.fsdecode(one)}" for one in step.strings[1].split(b"/")] if each else [target]
 
 
 def verdicts(made: Prepared) -> list[int]:
@@ -80,7 +80,7 @@ def verdicts(made: Prepared) -> list[int]:
         step.numbers[1] if step.kind is StepKind.NAME else 0
         for step in made.walls.head
         if step.kind in (StepKind.PARENT, StepKind.NAME)
-        for _ in step.strings
+        for _ in (step.strings[0].split(b"/") if step.kind is StepKind.NAME else step.strings)
     ]
 
 

@@ -32,7 +32,7 @@ SHAPES = {
     40: (1, 0, 0, False, 20), 41: (6, 1, 65535, True, 40), 50: (0, 0, 0, False, 40), 60: (1, 0, 0, False, 0),
     65: (3, 1, 1, True, 15), 70: (1, 0, 0, False, 60), 80: (0, 0, 0, False, 0), 90: (3, 0, 0, False, 0),
     91: (3, 1, 1, True, 90), 92: (2, 0, 0, True, 90), 93: (1, 0, 0, False, 90), 94: (0, 0, 0, False, 90),
-    95: (1, 0, 0, False, 60), 96: (2, 1, 1, True, 60), 97: (2, 1, 65535, True, 96), 98: (3, 0, 63, True, 60),
+    95: (1, 0, 0, False, 60), 96: (2, 1, 1, True, 60), 97: (2, 1, 1, True, 96), 98: (3, 0, 63, True, 60),
     99: (0, 0, 0, False, 60), 100: (0, 0, 0, False, 60), 110: (0, 0, 0, False, 0), 111: (1, 0, 0, False, 110),
     120: (3, 0, 0, True, 0), 130: (5, 1, 1, True, 0), 131: (0, 0, 0, False, 0), 132: (2, 1, 1, False, 0),
     140: (2, 0, 0, False, 100), 150: (0, 0, 0, False, 0), 160: (1, 1, 1, False, 0), 165: (2, 0, 0, False, 160),
@@ -40,14 +40,13 @@ SHAPES = {
 }
 # fmt: on
 NURSERY, JOIN, BUBBLEWRAP, NAMESPACES, LOOPBACK, LISTEN = 2, 5, 15, 20, 30, 31
-STREAM, SECCOMP, AWAIT, EXEC = 130, 160, 165, 170
-VIEW, ATTACH, WARDEN, COMMAND, TERMINAL = 40, 50, 60, 100, 111
+STREAM, SECCOMP, AWAIT, EXEC, VIEW, ATTACH, WARDEN, COMMAND, TERMINAL = 130, 160, 165, 170, 40, 50, 60, 100, 111
 RULESET, RESTRICT, OBSERVE, NAME, PATTERN = 90, 94, 95, 97, 98
 LAST = (EXEC, AWAIT)  # a plan ends by becoming the command, or by waiting for the plan that does
 NEEDS = {WARDEN: NAMESPACES, SECCOMP: COMMAND}  # when their number is not 0
 HALVES = ((VIEW, ATTACH), (WARDEN, COMMAND), (RULESET, RESTRICT))  # one without the other would hold nobody
 OWN_MOUNTS = 0x10000000 | 0x00020000  # CLONE_NEWUSER and CLONE_NEWNS
-
+NAMES = re.compile(rb"[^/]{1,255}(?:/[^/]{1,255})*")
 # A part of a pattern: every set is closed, a `]` that comes first in it is a member, and no slash is anywhere.
 PART = re.compile(rb"(?:[^\[/]|\[(?:[!^][^/]|[^/!^])[^\]/]*\])+")
 Parsed = tuple[int, tuple[int, ...], list[bytes]]
@@ -97,7 +96,8 @@ def detail_fits(kind: int, numbers: tuple[int, ...], strings: list[bytes]) -> bo
     if kind == WARDEN:
         return numbers[0] <= 1
     if kind == NAME:
-        return 1 <= numbers[1] <= 4 and all(0 < len(name) <= 255 for name in strings)
+        are_names = NAMES.fullmatch(strings[0]) is not None and (numbers[1] != 2 or b"/" not in strings[0])
+        return 1 <= numbers[1] <= 4 and are_names
     if kind == PATTERN:
         return numbers[0] <= 1 and numbers[1] <= 2 and numbers[2] <= 255 and all(map(PART.fullmatch, strings))
     if kind == LISTEN:

@@ -47,7 +47,7 @@ enum kind {
 	EXEC = 170,
 };
 
-enum { MOST_VECTOR = 262144, MOST_STEPS = 65536, FILTER_MOST = 4096, MOST_LAYERS = 16, MOST_MESSAGE = 65536 };
+enum { MOST_NAME = 255, MOST_VECTOR = 262144, MOST_STEPS = 65536, FILTER_MOST = 4096, MOST_LAYERS = 16, MOST_MESSAGE = 65536 };
 enum { OWN_MOUNTS = CLONE_NEWUSER | CLONE_NEWNS }; /* what mounts and interfaces of our own need, even as root */
 
 struct header {
@@ -97,7 +97,7 @@ static const struct shape {
 	{RESTRICT, 0, 0, 0, 0, RULESET},
 	{OBSERVE, 1, 0, 0, 0, WARDEN},
 	{PARENT, 2, 1, 1, 1, WARDEN},
-	{NAME, 2, 1, 65535, 1, PARENT},
+	{NAME, 2, 1, 1, 1, PARENT},
 	{PATTERN, 3, 0, MOST_PARTS, 1, WARDEN},
 	{PAUSE, 0, 0, 0, 0, WARDEN},
 	{COMMAND, 0, 0, 0, 0, WARDEN},
@@ -142,6 +142,19 @@ static const char *string(struct reader *reader, uint32_t *length)
 	if (length)
 		*length = size;
 	return text;
+}
+
+/* The next of the names that stand in one string with slashes between, as long as it says; NULL behind the last. */
+static const char *next_name(const char **rest, uint32_t *length)
+{
+	const char *name = *rest;
+
+	if (!name)
+		return NULL;
+	for (*length = 0; name[*length] && name[*length] != '/';)
+		(*length)++;
+	*rest = name[*length] ? name + *length + 1 : NULL;
+	return name;
 }
 
 static const struct shape *shape_of(uint16_t kind)
@@ -194,6 +207,17 @@ static int pattern_fits(const struct step *step)
 	return 1;
 }
 
+/* Whether names are names; one alone, where a directory is waited for. */
+static int names_fit(const char *names, int is_single)
+{
+	uint32_t length;
+
+	while (next_name(&names, &length))
+		if (!length || length > MOST_NAME || (is_single && names))
+			return 0;
+	return 1;
+}
+
 /* What only one kind must keep. */
 static int detail_fits(const struct step *step)
 {
@@ -217,14 +241,8 @@ static int detail_fits(const struct step *step)
 		return reader.numbers[0] > 2 && reader.numbers[0] < 1 << 24 && reader.numbers[1] < 1 << 24;
 	if (step->kind == WARDEN)
 		return reader.numbers[0] <= 1;
-	if (step->kind == NAME) {
-		for (uint32_t left = step->strings; left; left--) {
-			string(&reader, &length);
-			if (!length || length > 255)
-				return 0;
-		}
-		return reader.numbers[1] >= DENY && reader.numbers[1] <= KEEP;
-	}
+	if (step->kind == NAME)
+		return reader.numbers[1] >= DENY && reader.numbers[1] <= KEEP && names_fit(string(&reader, NULL), reader.numbers[1] == WATCH);
 	if (step->kind == PATTERN)
 		return pattern_fits(step);
 	if (step->kind == OBSERVE)

@@ -24,6 +24,20 @@ static int is_masks(const struct step *step)
 	return step->kind == MOUNT && read_step(step).numbers[0] == MASK_EACH;
 }
 
+/* How many names a step masks. */
+static uint32_t count_names(const struct step *step)
+{
+	struct reader reader = read_step(step);
+	const char *names;
+	uint32_t length, count = 0;
+
+	string(&reader, NULL);
+	names = string(&reader, NULL);
+	while (next_name(&names, &length))
+		count++;
+	return count;
+}
+
 /* Whether no link is followed in a directory. */
 static int is_without_links(long directory)
 {
@@ -75,11 +89,12 @@ static long mask_name(const char *mask, const char *name, const struct facts *wa
 /* Mask those names of one directory that we have taken, or take now: from `mine` on, the first here being `at`. */
 static long mask_each(struct reader reader, struct share *share, uint32_t at, uint32_t *mine)
 {
-	const char *mask = reader.numbers[1] & DIRECTORIES ? "/dev/d" : "/dev/f";
-	const uint32_t end = at + reader.step->strings - 1;
+	const char *mask = reader.numbers[1] & DIRECTORIES ? "/dev/d" : "/dev/f", *directory = string(&reader, NULL);
+	const char *names = string(&reader, NULL);
+	char name[MOST_NAME + 1];
 	struct facts facts;
 	const struct facts *wanted;
-	long answer, view = open_shown(string(&reader, NULL));
+	long answer, view = open_shown(directory);
 
 	if (view < 0)
 		return view;
@@ -88,13 +103,10 @@ static long mask_each(struct reader reader, struct share *share, uint32_t at, ui
 	if (!answer)
 		answer = CALL(fchdir, view, 0, 0, 0, 0);
 	close_fd(view);
-	for (; !answer && at < end; at++) {
-		const char *name = string(&reader, NULL);
-
+	for (; !answer && (answer = take_name(&names, name)) > 0; at++) {
 		if (at == *mine + CHUNK)
 			*mine = __atomic_fetch_add(&share->next, CHUNK, __ATOMIC_RELAXED);
-		if (at >= *mine)
-			answer = mask_name(mask, name, wanted);
+		answer = at >= *mine ? mask_name(mask, name, wanted) : 0;
 	}
 	return answer;
 }
@@ -106,11 +118,11 @@ static long mask_chunks(struct share *share)
 	long answer = 0;
 
 	for (const struct step *step = state.masks; !answer && step->kind == MOUNT; step = step_after(step)) {
-		if (!is_masks(step))
-			continue;
-		if (at + step->strings - 1 > mine)
+		const uint32_t count = is_masks(step) ? count_names(step) : 0;
+
+		if (count && at + count > mine)
 			answer = mask_each(read_step(step), share, at, &mine);
-		at += step->strings - 1;
+		at += count;
 	}
 	if (answer)
 		__atomic_store_n(&share->next, NO_MORE, __ATOMIC_RELAXED);
@@ -125,7 +137,7 @@ static long mask_all(void)
 	long answer, page, helper = -1;
 
 	for (const struct step *step = state.masks; step->kind == MOUNT; step = step_after(step))
-		count += is_masks(step) ? step->strings - 1 : 0;
+		count += is_masks(step) ? count_names(step) : 0;
 	page = count < MANY_MASKS ? -1 : call6(__NR_mmap, 0, sizeof(*share), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (page > 0 || page < -4095) {
 		share = (struct share *)page;

@@ -112,16 +112,19 @@ static const struct row *find_kept(const char *path)
 static long do_name(struct reader reader)
 {
 	const uint64_t *numbers = reader.numbers;
+	const char *name, *rest = string(&reader, NULL);
+	uint32_t length;
 
 	if (numbers[0] >= table.count || (numbers[1] == KEEP && table.rows[numbers[0]].name))
 		return -E_PROTO;
-	for (uint32_t left = reader.step->strings; left; left--) {
+	while ((name = next_name(&rest, &length))) {
 		struct row *row = &table.rows[table.count];
 		uint32_t *bucket;
 
 		if (table.count == MOST_ROWS)
 			return -ENOSPC_;
-		row->name = string(&reader, &row->length);
+		row->name = name; /* only the last ends by a NUL */
+		row->length = length;
 		row->parent = (uint32_t)numbers[0];
 		row->verdict = (uint8_t)numbers[1];
 		bucket = row->verdict == KEEP ? kept_bucket(row) : &table.buckets[hash_of(row->name, row->length)];

@@ -257,6 +257,22 @@ static long mount_bind(const uint64_t *numbers, const char *source)
 	return answer;
 }
 
+/* The next of many names as a text of its own: 1, or 0 behind the last. */
+static long take_name(const char **rest, char *into)
+{
+	uint32_t length;
+	const char *name = next_name(rest, &length);
+
+	if (!name)
+		return 0;
+	if (!length || length > MOST_NAME)
+		return -E_PROTO;
+	for (uint32_t i = 0; i < length; i++)
+		into[i] = name[i];
+	into[length] = 0;
+	return 1;
+}
+
 /* A name in a directory, bound over itself, read-only. */
 static long bind_name(long host, long view, const char *name)
 {
@@ -284,8 +300,10 @@ static long open_shown(const char *directory)
 }
 
 /* Many names of one directory, each bound over itself; or masked, which is done when the view is attached. */
-static long mount_each(const uint64_t *numbers, const char *directory, struct reader *reader, uint32_t names)
+static long mount_each(const uint64_t *numbers, const char *directory, struct reader *reader)
 {
+	const char *names = string(reader, NULL);
+	char name[MOST_NAME + 1];
 	long view, answer, host = open_planned(AT_FDCWD, directory, O_PATH | O_DIRECTORY, numbers[4], numbers[5]);
 
 	if (host < 0)
@@ -294,8 +312,8 @@ static long mount_each(const uint64_t *numbers, const char *directory, struct re
 	answer = view < 0 ? view : 0;
 	if (numbers[0] == MASK_EACH && !state.masks)
 		state.masks = reader->step;
-	while (!answer && numbers[0] == BIND_EACH && names--)
-		answer = bind_name(host, view, string(reader, NULL));
+	while (!answer && numbers[0] == BIND_EACH && (answer = take_name(&names, name)) > 0)
+		answer = bind_name(host, view, name);
 	close_fd(host);
 	if (view >= 0)
 		close_fd(view);
@@ -345,7 +363,7 @@ static long do_mount(struct reader reader)
 	long answer, mount = -E_PROTO;
 
 	if (numbers[0] == MASK_EACH || numbers[0] == BIND_EACH)
-		return mount_each(numbers, target, &reader, rest);
+		return rest == 1 ? mount_each(numbers, target, &reader) : -E_PROTO;
 	if (numbers[0] == BIND && rest == 1)
 		mount = mount_bind(numbers, string(&reader, NULL));
 	else if (numbers[0] == TMPFS)

@@ -27,11 +27,14 @@ def read_records(data: bytes) -> tuple[list[tuple[int, int, int, int]], str]:
     return records, data[at:].decode("utf-8", "replace").strip()
 
 
+_NUMBERS = tuple(struct.Struct(f"<{count}Q") for count in range(7))
 _SIZES = tuple(size.to_bytes(4, "little") for size in range(256))
 
 
 def encode_texts(texts: Sequence[bytes]) -> bytes:
     """Strings of a step, as they are in it: each with its size before it, and a NUL after it."""
+    if len(texts) == 1:  # as of most steps
+        return b"%b%b\0" % (len(texts[0]).to_bytes(4, "little"), texts[0])
     sizes = [len(text) for text in texts]
     pieces = [b"\0"] * (3 * len(texts))
     if max(sizes, default=0) < len(_SIZES):
@@ -44,7 +47,7 @@ def encode_texts(texts: Sequence[bytes]) -> bytes:
 
 def encode_step(step: Step) -> bytes:
     """One step, padded to eight bytes."""
-    body = struct.pack(f"<{len(step.numbers)}Q", *step.numbers) + encode_texts(step.strings)
+    body = _NUMBERS[len(step.numbers)].pack(*step.numbers) + encode_texts(step.strings)
     padding = -len(body) % 8
     size = STEP.size + len(body) + padding
     return STEP.pack(step.kind, len(step.numbers), len(step.strings), size, 0) + body + bytes(padding)

@@ -214,23 +214,21 @@ def _mounts(crowd: Crowd) -> list[Step]:
     for flag, names in ((0, files), (view.DIRECTORIES, directories)):
         if names:
             text = f"{len(names)} names in {crowd.directory} {word} ({crowd.said})"
-            steps.append(view.mount(operation, text, crowd.directory, *names, flags=flag, place=crowd.place))
+            steps.append(view.mount(operation, text, crowd.directory, "/".join(names), flags=flag, place=crowd.place))
     return steps
 
 
-def rows(found: Homed, numbers: dict[str, int]) -> tuple[list[Step], list[str]]:
+def rows(found: Homed, numbers: dict[str, int]) -> list[Step]:
     """The names that must not appear, as rows of the warden's table; `numbers` are those of their directories."""
     steps: list[Step] = []
-    paths: list[str] = []
     for held in found:
-        path, rules = held.crowd.directory, held.crowd.rules
+        path = held.crowd.directory
         present = tuple(held.crowd.present) if held.kept else ()
         for names, verdict, what in ((held.missing, DENY, "must not appear"), (present, KEEP, "are not to be changed")):
             if names:
                 text = f"{len(names)} names in {path} {what} ({held.crowd.said})"
-                steps.append(Step(StepKind.NAME, text, (numbers[path], verdict), view.encoded(names)))
-                paths += [rules[name].path for name in names]
-    return steps, paths
+                steps.append(Step(StepKind.NAME, text, (numbers[path], verdict), view.encoded(("/".join(names),))))
+    return steps
 
 
 def gaps(found: Homed) -> list[Gap]:

@@ -4,6 +4,8 @@ Pure. `make_plan` is the narrative; each paragraph gives steps, or gaps, or both
 machine and the disk alone and can be kept from run to run; the command's own steps are put between them.
 """
 
+from collections.abc import Sequence
+
 import msgspec
 
 from ..model import (
@@ -60,7 +62,6 @@ class Walls(msgspec.Struct, frozen=True):
     in_force: tuple[str, ...]
     detached: bool = False
     has_warden: bool = False
-    watched: tuple[str, ...] = ()  # the path or pattern of each row of the warden's table
     controllers: tuple[str, ...] = ()  # what a control group of the run's own holds
     variables: dict[str, str] = {}  # what leads tools to caches of the workspace's own
     layered: tuple[str, ...] = ()  # caches of the host below a private layer: written, and nobody else ever sees it
@@ -68,6 +69,16 @@ class Walls(msgspec.Struct, frozen=True):
     observe: Observe = Observe.NOTHING
     asks: bool = False  # what is refused waits for a person
     shows_asked: bool = False  # and what may be asked for is in sight: the warden itself opens it for reading
+
+    @property
+    def watched(self) -> tuple[str, ...]:
+        """The path or pattern of each row of the warden's table."""
+        return table.watched(self.head)
+
+    def named(self, rows: Sequence[int]) -> list[str]:
+        """What some of these rows are about."""
+        watched = self.watched if rows else ()
+        return [watched[row] for row in rows]
 
 
 NO_WALLS = Walls((), (), (), ("nothing: enforcement is off",))
@@ -172,7 +183,7 @@ def make_walls(
         whole = found
         head, grants, gaps = without_view(policy, host, disk, command, found, handled)
     closed = not policy.network.open
-    names, watched, judged, observe = warden_steps(policy, host, disk, command, found, many)
+    names, judged, observe = warden_steps(policy, host, disk, command, found, many)
     head.append(Step(StepKind.NO_NEW_PRIVS, "no program can give more rights (no_new_privs)"))
     head += ruleset(host, handled, grants, closed)
     if has_warden(host):
@@ -210,7 +221,6 @@ def make_walls(
         sentences,
         command.detached,
         has_warden(host),
-        watched,
         limits.controllers(policy, host),
         caches.variables(command.shelf, disk, layered, "/tmp" if has_view(host) else command.temporary),
         tuple(place.path for _, place in layered),
@@ -233,13 +243,12 @@ def _anywhere(command: Command) -> list[Gap]:
 
 def warden_steps(
     policy: Policy, host: Host, disk: Disk, command: Command, found: list[Region], many: crowds.Homed
-) -> tuple[list[Step], tuple[str, ...], Judged, Observe]:
-    """What the warden is to know: its table and its patterns, what each of their rows stands for, which calls are
-    judged for them, and what is told."""
+) -> tuple[list[Step], Judged, Observe]:
+    """What the warden is to know: its table and its patterns, which calls are judged for them, and what is told."""
     if not has_broker(policy, host):
-        return [], (), Judged.NOTHING, Observe.NOTHING
+        return [], Judged.NOTHING, Observe.NOTHING
     links = table.held_links(policy, disk, changes(found)) if has_view(host) else {}
-    names, watched = table.rows(changes(found), disk, many, links) if has_view(host) else ([], ())
+    names = table.rows(changes(found), disk, many, links) if has_view(host) else []
     late, judged = patterns.lower(policy, disk)
     kept = bool(links) or any(held.kept for held in many)
     if kept:
@@ -247,22 +256,16 @@ def warden_steps(
     if not has_view(host):
         more = patterns.in_place_of_mounts(policy, disk, found)
         late, judged = late + more, judged | (Judged.WRITES if more else Judged.NOTHING)
-    watched = (*watched, *map(_watched, late))
     observe = command.observe | (Observe.REFUSALS if late or kept else Observe.NOTHING)
     pause: list[Step] = []
     if is_asking(policy, host):
         if _shown(policy, host, disk) is not policy:
-            more = patterns.asked(policy, disk)
-            late, watched = late + more, (*watched, *map(_watched, more))
+            late = late + patterns.asked(policy, disk)
         pause.append(Step(StepKind.PAUSE, "what is refused waits for a person's answer"))
     if observe & ~Observe.REFUSALS or pause:
         judged |= Judged.READS | Judged.WRITES
     told = [Step(StepKind.OBSERVE, f"what is told: {observe.name}".lower(), (int(observe),))] * bool(observe)
-    return [*told, *names, *late, *pause], watched, judged, observe
-
-
-def _watched(step: Step) -> str:
-    return "/" + b"/".join(step.strings).decode("utf-8", "surrogateescape")
+    return [*told, *names, *late, *pause], judged, observe
 
 
 def with_profile(policy: Policy, host: Host, disk: Disk, command: Command, found: list[Region]) -> Walls:

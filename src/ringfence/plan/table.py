@@ -6,6 +6,8 @@ does not exist yet is watched, so that the names inside it are known when it com
 over either: on the way to something denied it is a row too, and is not to be changed.
 """
 
+from collections.abc import Iterable
+
 from ..model import Disk, Kind, Policy, Step, StepKind, Verdict
 from . import crowds
 from .regions import Region, State, between
@@ -13,6 +15,8 @@ from .rules import links_to
 from .view import is_creatable
 
 DENY, WATCH, PIN, KEEP = crowds.DENY, 2, 3, crowds.KEEP  # format.h
+
+_ROWS = frozenset((StepKind.PARENT, StepKind.NAME, StepKind.PATTERN))
 
 Changed = list[tuple[Region, Region | None]]
 
@@ -80,10 +84,23 @@ class _Table:
         return here
 
 
-def rows(
-    changed: Changed, disk: Disk, many: crowds.Homed = (), kept: Links | None = None
-) -> tuple[list[Step], tuple[str, ...]]:
-    """The table, first the directories that exist, then the names in them; and the path that each row is about."""
+def watched(steps: Iterable[Step]) -> tuple[str, ...]:
+    """The path or pattern that each row is about."""
+    found: list[str] = []
+    for step in steps:
+        texts = [text.decode("utf-8", "surrogateescape") for text in step.strings] if step.kind in _ROWS else []
+        if step.kind is StepKind.NAME:
+            above = found[step.numbers[0]].rstrip("/")
+            found += [f"{above}/{name}" for name in texts[0].split("/")]
+        elif step.kind is StepKind.PATTERN:
+            found.append("/" + "/".join(texts))
+        else:
+            found += texts
+    return tuple(found)
+
+
+def rows(changed: Changed, disk: Disk, many: crowds.Homed = (), kept: Links | None = None) -> list[Step]:
+    """The table, first the directories that exist, then the names in them."""
     table = _Table(disk)
     for region, above in changed:
         if above is not None and is_creatable(region, above):
@@ -102,8 +119,7 @@ def rows(
         name = path.rpartition("/")[2].encode("utf-8", "surrogateescape")
         steps.append(Step(StepKind.NAME, text, (numbers[inside], verdict), (name,)))
         numbers.setdefault(path, len(steps) - 1)
-    more, paths = crowds.rows(many, numbers)
-    return steps + more, (*table.parents, *(path for path, _ in ordered), *paths)
+    return steps + crowds.rows(many, numbers)
 
 
 def _parent(path: str, device: int, inode: int) -> Step:

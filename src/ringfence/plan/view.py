@@ -35,9 +35,9 @@ def mount(
     return Step(StepKind.MOUNT, text, (operation, flags, mode, size, *identity), encoded((target, *strings)))
 
 
-def encoded(names: tuple[str, ...]) -> tuple[bytes, ...]:
-    """Names as the kernel has them, all at once, for there may be thousands; none of them has a NUL."""
-    return tuple("\0".join(names).encode("utf-8", "surrogateescape").split(b"\0"))
+def encoded(texts: Iterable[str]) -> tuple[bytes, ...]:
+    """Paths and names as the kernel has them."""
+    return tuple([text.encode("utf-8", "surrogateescape") for text in texts])
 
 
 def bind(place: Place, read_only: bool, text: str) -> Step:
