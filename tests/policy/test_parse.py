@@ -115,6 +115,23 @@ def test_a_toml_file_says_the_same_things() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("value", "lines"),
+    [('["/a", "/b",\n"/c"\n,"/d"]', [1, 1, 2, 3]), ('"/a\\n/b\\n\\n/c\\n/d"', [1, 1, 1, 1])],
+    ids=["list", "text"],
+)
+@pytest.mark.parametrize("more", ["", "relative"])
+def test_each_of_many_paths_is_a_rule_at_its_line(value: str, lines: list[int], more: str) -> None:
+    # One that does not stand for itself has each of them read by itself.
+    value = value.replace('/d"', f'/d", "{more}"' if value.startswith("[") else f'/d\\n{more}"') if more else value
+    rules = read(f'{{"filesystem": {{"denyRead": {value}}}}}').rules
+
+    assert [(rule.path, rule.origin.line) for rule in rules[:4]] == list(
+        zip(("/a", "/b", "/c", "/d"), lines, strict=True)
+    )
+    assert [rule.path for rule in rules[4:]] == [f"/ws/{more}"] * bool(more)
+
+
 def test_a_credential_file_to_be_denied_is_a_read_denial_and_one_to_be_masked_is_asked_for() -> None:
     layer = read('{"credentials": {"files": [\n{"path": "/k", "mode": "deny"},\n{"path": "/m", "mode": "mask"}]}}')
 

@@ -1,8 +1,7 @@
 """What somebody said on the command line, or in a call, as a layer."""
 
 import enum
-from collections.abc import Iterable, Sequence
-from itertools import repeat
+from collections.abc import Sequence
 
 import msgspec
 
@@ -53,8 +52,7 @@ def flags_layer(flags: Flags, base: Base) -> Layer:
         ("--deny-write", flags.deny_write, Access.WRITE, Verdict.DENY),
     ):
         if are_plain(paths):
-            origin = Origin(flag)
-            rules += plain_rules(paths, repeat(origin), access, verdict)
+            rules += plain_rules(paths, [Origin(flag)] * len(paths), access, verdict)
             continue
         for text in paths:
             try:
@@ -70,10 +68,10 @@ def flags_layer(flags: Flags, base: Base) -> Layer:
 
 
 def plain_rules(
-    paths: Sequence[str], origins: Iterable[Origin], access: Access, verdict: Verdict, always: bool = False
+    paths: Sequence[str], origins: Sequence[Origin], access: Access, verdict: Verdict, always: bool = False
 ) -> list[Rule]:
     """The rules of paths that stand for themselves."""
-    rules = [Rule(access, verdict, path, origin, always) for path, origin in zip(paths, origins, strict=False)]
+    rules = [Rule(access, verdict, path, origin, always) for path, origin in zip(paths, origins, strict=True)]
     if access is Access.WRITE and verdict is Verdict.ALLOW:
         rules += [Rule(Access.READ, verdict, rule.path, rule.origin, implied=True) for rule in rules]
     return rules

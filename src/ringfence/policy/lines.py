@@ -44,21 +44,33 @@ class Places:
         self._newlines: list[int] | None = None
         self._origins: dict[int, Origin] = {}
 
-    def line(self, offset: int) -> int:
-        """The number of the line that holds an offset."""
+    @property
+    def newlines(self) -> list[int]:
         if self._newlines is None:
             self._newlines = [match.start() for match in re.finditer("\n", self.text)]
-        return bisect_left(self._newlines, offset) + 1
+        return self._newlines
+
+    def line(self, offset: int) -> int:
+        """The number of the line that holds an offset."""
+        return bisect_left(self.newlines, offset) + 1
 
     def origin(self, path: Path) -> Origin:
         """The place of a value, or of the nearest thing around it that has one."""
         while path not in self.offsets:
             path = path[:-1]
-        line = self.line(self.offsets[path])
-        found = self._origins.get(line)
-        if found is None:
-            found = self._origins[line] = Origin(self.name, line)
-        return found
+        return self._at(self.line(self.offsets[path]))
+
+    def origins(self, path: Path, count: int) -> list[Origin]:
+        """The places of so many entries of a list, all at once, for there may be thousands."""
+        offsets = [self.offsets.get((*path, index)) for index in range(count)]
+        if None in offsets:
+            return [self.origin((*path, index)) for index in range(count)]
+        newlines, known = self.newlines, self._origins
+        lines = [bisect_left(newlines, offset) + 1 for offset in offsets if offset is not None]
+        return [known.get(line) or self._at(line) for line in lines]
+
+    def _at(self, line: int) -> Origin:
+        return self._origins.setdefault(line, Origin(self.name, line))
 
     def error(self, offset: int, what: str, hint: str = "") -> PolicyError:
         return PolicyError(Origin(self.name, self.line(offset)), what, hint)

@@ -4,6 +4,8 @@ Pure. Hosts are accepted and refused as srt does it (SRT 0.0.83): strict subdoma
 IPv6 in brackets.
 """
 
+from itertools import count, repeat
+
 from .hosts import HostError, canonical_host, port_number, split_port
 from .kinds import Kind, Schema, Spot
 from .words import named
@@ -82,7 +84,7 @@ def _is_address(text: str) -> bool:
 class Paths(Kind):
     """A list of paths, each text or {path, literal: true}; or one text with a path on each line.
 
-    Read as pairs (text, literal) with their places, so that each keeps its own line.
+    Read as pairs (text, literal), each with its index in the list, so that it keeps its own line; a text has none.
     """
 
     wants = 'a list of paths, each text or {"path": "…", "literal": true}'
@@ -93,19 +95,21 @@ class Paths(Kind):
             kept = [line for line in lines if line]
             if not kept:
                 raise at.error(f"{at.name} is an empty path", "name a path, or use an empty list")
-            return tuple((line, False, at) for line in kept)
+            return tuple((line, False, None) for line in kept)
         if not isinstance(value, list):
             raise at.wrong(value, self.wants)
-        return tuple(self._entry(entry, at[index]) for index, entry in enumerate(value))
+        if set(map(type, value)) == {str}:  # most often, and there may be thousands
+            return tuple(zip(value, repeat(False), count()))
+        return tuple((*self._entry(entry, at, index), index) for index, entry in enumerate(value))
 
-    def _entry(self, entry: object, at: Spot) -> tuple[str, bool, Spot]:
+    def _entry(self, entry: object, at: Spot, index: int) -> tuple[str, bool]:
         if isinstance(entry, str):
-            return entry, False, at
+            return entry, False
         if isinstance(entry, dict) and set(entry) == {"path", "literal"} and entry["literal"] is True:
             path = entry["path"]
             if isinstance(path, str):
-                return path, True, at
-        raise at.wrong(entry, 'text or {"path": "…", "literal": true}')
+                return path, True
+        raise at[index].wrong(entry, 'text or {"path": "…", "literal": true}')
 
     def schema(self) -> Schema:
         text: Schema = {"type": "string", "minLength": 1}

@@ -120,7 +120,7 @@ class _Reader:
     def layer(self, values: list[tuple[str, object, Spot]], empty: Layer) -> Layer:
         for key, value, at in values:
             if key in _RULES:
-                self.read_paths(value, *_RULES[key])
+                self.read_paths(value, at, *_RULES[key])
             elif key == "filesystem.inject":
                 self.read_injections(value, at)
             elif key == "network.allowUnixSockets" and isinstance(value, tuple):
@@ -141,14 +141,16 @@ class _Reader:
         if not entries:
             self.settings.append(Setting(key, (), at.origin))
 
-    def read_paths(self, entries: object, access: Access, verdict: Verdict, always: bool) -> None:
+    def read_paths(self, entries: object, at: Spot, access: Access, verdict: Verdict, always: bool) -> None:
         assert isinstance(entries, tuple)
         texts = tuple([text for text, _, _ in entries])
         if len(entries) <= MAX_RULES and are_plain(texts):
-            self.rules += plain_rules(texts, [at.origin for _, _, at in entries], access, verdict, always)
+            is_text = entries[0][2] is None
+            origins = [at.origin] * len(entries) if is_text else at.places.origins(at.path, len(entries))
+            self.rules += plain_rules(texts, origins, access, verdict, always)
             return
-        for text, literal, at in entries:
-            self.add(text, at, access, verdict, always=always, literal=literal)
+        for text, literal, index in entries:
+            self.add(text, at if index is None else at[index], access, verdict, always=always, literal=literal)
 
     def add(
         self, text: str, at: Spot, access: Access, verdict: Verdict, *, always: bool = False, literal: bool = False
