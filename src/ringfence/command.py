@@ -16,8 +16,16 @@ from .where import find_program
 class Own:
     """What a run has of its own, beside the walls it shares with others."""
 
-    def __init__(self, made: Prepared, argv: Sequence[str], environ: Mapping[str, str], streams: tuple[Stream, ...]):
-        self._made, self._argv, self._streams = made, argv, streams
+    def __init__(
+        self,
+        made: Prepared,
+        argv: Sequence[str],
+        environ: Mapping[str, str],
+        streams: tuple[Stream, ...],
+        begin: tuple[Step, ...] = (),
+    ):
+        """`begin` comes before all the others, and a standby has none."""
+        self._made, self._argv, self._streams, self._begin = made, argv, streams, begin
         self._program = argv[0]
         if self._program[0] != "/":
             self._program = find_program(argv[0], environ.get("PATH", os.defpath), made.request.cwd)
@@ -39,8 +47,9 @@ class Own:
     def whole(self) -> tuple[Plan, bytes]:
         """Everything, for an enactor that begins with nothing."""
         made, (between, end), (*first, last) = self._made, self._pieces, self.steps()
-        steps = (*made.walls.head, *first, *made.walls.tail, last)
-        data = enforce.whole(len(steps), (made.head, between, made.tail, end))
+        steps = (*self._begin, *made.walls.head, *first, *made.walls.tail, last)
+        begin = map(enforce.encode_step, self._begin)
+        data = enforce.whole(len(steps), (*begin, made.head, between, made.tail, end))
         return made.outline(steps, self._argv), data
 
 

@@ -34,17 +34,40 @@ def denial_of(decision: Decision, access: str, target: str, observed: bool = Fal
     return Denial(access, target, decision.reason, decision.grant, observed, origin)
 
 
+def told(made: Prepared, watched: Sequence[str], seen: Sequence[Observed]) -> list[Denial]:
+    """What the warden refused, as the judge explains it: names that were asked for, and what it told of."""
+    found = [_told(made, path, Access.WRITE) for path in watched]
+    for one in seen:
+        if one.verdict == "refused":
+            denial = _told(made, os.fsdecode(one.path), Access.READ if one.access == "read" else Access.WRITE)
+            found.append(msgspec.structs.replace(denial, pid=one.pid, exe=os.fsdecode(one.exe)))
+    return found
+
+
+def _told(made: Prepared, path: str, access: Access) -> Denial:
+    decision = policy.decide(made.judged(), access, path)
+    if decision.verdict is Verdict.ALLOW:
+        return Denial(access.value, path, f"{path} stays where it is: what it leads to is denied", observed=True)
+    return denial_of(decision, access.value, path, observed=True)
+
+
 def explained(
-    made: Prepared, argv: Sequence[str], environ: Mapping[str, str], outcome: Outcome, heard: bytes = b""
+    made: Prepared,
+    argv: Sequence[str],
+    environ: Mapping[str, str],
+    outcome: Outcome,
+    heard: bytes = b"",
+    logged: Sequence[Observed] = (),
 ) -> Outcome:
     """The outcome of a command that failed, with what it says of it and its own words explained. `heard` is what of
-    its output passed us, where it was not captured."""
+    its output passed us, where it was not captured; `logged` what Landlock refused, where that can be read."""
     said = (outcome.stderr or b"")[-MOST_TEXT:] + b"\n" + (outcome.stdout or b"")[-MOST_TEXT:] + heard[-MOST_TEXT:]
     asked = _Asked(made, tuple(argv), environ)
     if isinstance(outcome.ending, Refused):
         found = [asked.cause(Clue("run", argv[0], outcome.ending.errno))] if outcome.ending.kind == "exec" else []
         return _with(outcome, found)
     found = [asked.seen(one) for one in outcome.accesses if one.verdict == "failed"]
+    found += [asked.logged(one) for one in logged]
     found += [asked.cause(clue) for clue in clues(said.decode("utf-8", "replace"), asked.argv)]
     if not any(isinstance(one, Denial) for one in (*found, *outcome.denials)):
         found += [one for clue in asked.words() if isinstance(one := asked.cause(clue), Denial)]
@@ -110,6 +133,24 @@ class _Asked:
         if access is None or one.errno not in HIDDEN or (access == "read" and not os.path.lexists(one.path)):
             return None
         found = self.cause(Clue(access, os.fsdecode(one.path), one.errno))
+        if not isinstance(found, Denial):
+            return None
+        return msgspec.structs.replace(found, observed=True, pid=one.pid, exe=os.fsdecode(one.exe))
+
+    def logged(self, one: Observed) -> Found:
+        """What Landlock refused. Of what was to be made or removed it names the directory, and nobody is told to open
+        a whole home for that; its pids are the host's."""
+        if plan.has_view(self.made.host):
+            one = msgspec.structs.replace(one, pid=0)
+        target, found = os.fsdecode(one.path), self.seen(one)
+        if one.access == "signal":
+            found = Denial("signal", target, "a command reaches the processes of its own run alone", origin=BUILT_IN)
+        elif one.access == "connect":
+            found = self.abstract(target) if target.startswith("@") else self.cause(Clue("connect", target, one.errno))
+        elif one.access == "bind":
+            found = self.listening(target)
+        elif isinstance(found, Denial) and one.access == "make" and is_wide(target, self.request.home):
+            found = msgspec.structs.replace(found, grant="")
         if not isinstance(found, Denial):
             return None
         return msgspec.structs.replace(found, observed=True, pid=one.pid, exe=os.fsdecode(one.exe))
@@ -282,6 +323,17 @@ class _Asked:
         if self.who.uid != 0:
             return Cause("bind", str(port), f"only root may listen at ports below {modes.lowest_free_port()}")
         return Denial("bind", str(port), "the command has no capabilities, though it is root", origin=BUILT_IN)
+
+    def abstract(self, target: str) -> Found:
+        return Denial("connect", target, "whoever listens there is outside the run", origin=BUILT_IN)
+
+    def listening(self, port: str) -> Found:
+        """At a port of the host's, which is Landlock's alone to refuse."""
+        if self.judged.network.open or not port.isdigit():
+            return None
+        return self.bind(int(port)) or Denial(
+            "bind", port, "the network is closed, and here it is the host's own", OPEN, origin=BUILT_IN
+        )
 
     def variable(self, clue: Clue) -> Found:
         name = clue.target

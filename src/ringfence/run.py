@@ -33,7 +33,6 @@ from .model import (
     Enforcement,
     Explain,
     Observe,
-    Observed,
     Outcome,
     Plan,
     PlanError,
@@ -49,6 +48,7 @@ from .where import NOWHERE, find_workspace
 
 if TYPE_CHECKING:
     from .asking import Asker
+    from .enforce.logged import Log
     from .gates import Passage
 
 
@@ -305,6 +305,7 @@ class Living:
     """A launched job beside what was prepared for it. A context manager; leaving it ends the tree."""
 
     opened: contextlib.ExitStack | None = None  # where more than the launch is to be left
+    log: "Log | None" = None  # what Landlock refuses, where that can be read
 
     def __init__(
         self,
@@ -334,6 +335,8 @@ class Living:
             else:
                 self.opened.__exit__(kind, error, trace)
         finally:
+            if self.log is not None:
+                self.log.close()
             release(self._made)
 
     def timeout(self, asked: float | None) -> float | None:
@@ -384,14 +387,18 @@ class Living:
             return found
         from .explain import explained
 
-        return explained(made, self._job.argv, self._job.environ, found, bytes(self.launch.heard))
+        logged = self.log.finish() if self.log else ()
+        return explained(made, self._job.argv, self._job.environ, found, bytes(self.launch.heard), logged)
 
     def _with_told(self, found: Outcome) -> Outcome:
         """The outcome with what the warden and the gate have told."""
         made = self._made
-        denials = [_denial(made, path) for path in made.walls.named(self.launch.denied)]
         seen, lost = self.launch.observed() if made.walls.observe else ([], 0)
-        denials += [_refused(made, one) for one in seen if one.verdict == "refused"]
+        denials: list[Denial] = []
+        if self.launch.denied or seen:
+            from .explain import told
+
+            denials = told(made, made.walls.named(self.launch.denied), seen)
         refused, signed = self._passage.told() if self._passage else ((), ())
         return msgspec.structs.replace(
             found,
@@ -405,17 +412,21 @@ class Living:
 
 def launch(job: Job) -> Living:
     """One launch, from the prepared walls on."""
-    made = acquire(job.request, 0 in job.pumped, job.at_hand)
+    made, log = acquire(job.request, 0 in job.pumped, job.at_hand), None
     try:
         made.runs += 1
         if made.required:
             check(made)
         streams, pumped = _shown(made, job)
-        own = Own(made, job.argv, job.environ, streams)
+        if job.explain is Explain.OUTPUT:
+            from .enforce.logged import listen
+
+            log = listen(made.host.landlock_abi)
+        own = Own(made, job.argv, job.environ, streams, (log.step,) if log else ())
         # A terminal must be known when the walls are built, so it never meets a standby; and what we have read of our
         # own input for one that was gone would be lost. Most callers run one command. A file must be opened by a call
         # that the filter of a standby has closed.
-        alone = job.is_at_terminal or 0 in pumped or made.runs < 3 or bool(streams) or not made.can_stand_by
+        alone = job.is_at_terminal or 0 in pumped or made.runs < 3 or bool(streams or log) or not made.can_stand_by
         inherited = () if alone else enforce.inheritance()
         whole, data = made.outline(), b"" if alone else own.for_standby()
         standby = None if alone or len(data) > enforce.Standby.LONGEST else made.take_standby(inherited)
@@ -423,11 +434,16 @@ def launch(job: Job) -> Living:
             whole, data = own.whole()
         given = whole, data, pumped, job.capture, job.data is not None, standby, enforce.make_group(whole)
         if whole.asks or made.has_passage:
-            return _launch_with_others(job, made, inherited, whole.asks, lambda: enforce.start(*given))
-        launched = enforce.start(*given)
-        launched.own_steps = own.steps
-        return Living(made, launched, inherited, None, job)
+            living = _launch_with_others(job, made, inherited, whole.asks, lambda: enforce.start(*given))
+        else:
+            launched = enforce.start(*given)
+            launched.own_steps = own.steps
+            living = Living(made, launched, inherited, None, job)
+        living.log = log
+        return living
     except BaseException:
+        if log:
+            log.close()
         release(made)
         raise
 
@@ -465,22 +481,6 @@ def _shown(made: Prepared, job: Job) -> tuple[tuple[Stream, ...], tuple[int, ...
     if made.output is not None and not job.capture:  # what does not pass us cannot be counted
         counted = [fd for fd in (1, 2) if not job.request.screen.mask >> fd & 1]
     return streams, tuple(sorted({*job.pumped, *hidden, *counted}))
-
-
-def _denial(made: Prepared, path: str, access: Access = Access.WRITE) -> Denial:
-    """What the warden refused, as the judge explains it."""
-    decision = policy.decide(made.judged(), access, path)
-    origin = str(decision.rule.origin) if decision.rule else ""
-    if decision.verdict is Verdict.ALLOW:
-        return Denial(access.value, path, f"{path} stays where it is: what it leads to is denied", observed=True)
-    return Denial(access.value, path, decision.reason, decision.grant, True, origin)
-
-
-def _refused(made: Prepared, one: Observed) -> Denial:
-    """What the warden refused and told of: with who asked."""
-    access = Access.READ if one.access == "read" else Access.WRITE
-    found = _denial(made, os.fsdecode(one.path), access)
-    return msgspec.structs.replace(found, pid=one.pid, exe=os.fsdecode(one.exe))
 
 
 def _passage(made: Prepared, environ: Mapping[str, str], asker: "Asker | None") -> "Passage | None":

@@ -117,6 +117,7 @@ def explain(outcome: Outcome) -> list[str]:
 def denial_line(denial: Denial) -> str:
     """One refusal."""
     how = "OBSERVED" if denial.observed else "INFERRED"
-    who = f" by {denial.exe or 'a process'}[{denial.pid}]" if denial.pid else ""
+    who = f" by {denial.exe or 'a process'}" if denial.exe or denial.pid else ""
+    who += f"[{denial.pid}]" if denial.pid else ""
     out = f"; allow it: ringfence run {denial.grant} …" if denial.grant else ""
     return f"ringfence: refused ({how}): {denial.access} {denial.target}{who}: {denial.reason}{out}"

@@ -14,6 +14,7 @@
 #include "mail.h"
 
 static long ruleset = -1; /* Landlock's, while it is being filled */
+static long log_flags;	  /* of its domains: 0, or LOG_NEW_EXEC_ON */
 static const char *vector[MOST_VECTOR + 2]; /* arguments, then environment; more than the kernel would take */
 
 /* What a nursery has made for all its runs: the filter, in force already, and rulesets: the plan's, which is `ruleset`, and
@@ -396,9 +397,16 @@ static long close_rest(long status)
 	return answer;
 }
 
+/* LOG: the kernel's audit is told what our domains refuse after exec too, and that their maker was called this. */
+static long do_log(struct reader reader)
+{
+	log_flags = 2; /* LANDLOCK_RESTRICT_SELF_LOG_NEW_EXEC_ON */
+	return CALL(prctl, PR_SET_NAME, P(string(&reader, NULL)), 0, 0, 0);
+}
+
 static long do_restrict(void)
 {
-	long answer = CALL(landlock_restrict_self, ruleset, 0, 0, 0, 0);
+	long answer = CALL(landlock_restrict_self, ruleset, log_flags, 0, 0, 0);
 
 	close_fd(ruleset);
 	return answer;
@@ -460,6 +468,7 @@ static long do_step(const struct step *step, long status, uint32_t number, uint3
 	switch ((enum kind)step->kind) {
 	case NURSERY: return do_nursery(step, status);
 	case JOIN: return handed.is_inside ? 0 : do_join(numbers[0]); /* bubblewrap has been joined with us */
+	case LOG: return do_log(reader);
 	case BUBBLEWRAP: return do_bubblewrap(step, status);
 	case NAMESPACES: return is_copied() ? enter_namespaces(step) : do_namespaces(numbers[0]);
 	case ID_MAP: return is_copied() ? do_inner_id_map(numbers) : do_id_map(numbers);

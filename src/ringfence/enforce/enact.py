@@ -27,16 +27,16 @@ READY, FAILED, PROBED, LENT = 1, 2, 3, 6
 # kind: (numbers, least strings, most strings, may repeat, what must have come before)
 # fmt: off
 SHAPES = {
-    2: (1, 0, 0, False, 0), 5: (1, 0, 0, True, 0), 15: (0, 1, 65535, True, 0), 20: (1, 0, 0, False, 0),
-    21: (4, 0, 0, False, 20), 30: (0, 0, 0, False, 20), 31: (3, 0, 0, True, 30), 32: (0, 0, 0, False, 30),
-    40: (1, 0, 0, False, 20), 41: (6, 1, 65535, True, 40), 50: (0, 0, 0, False, 40), 60: (1, 0, 0, False, 0),
-    65: (3, 1, 1, True, 15), 70: (1, 0, 0, False, 60), 80: (0, 0, 0, False, 0), 90: (3, 0, 0, False, 0),
-    91: (3, 1, 1, True, 90), 92: (2, 0, 0, True, 90), 93: (1, 0, 0, False, 90), 94: (0, 0, 0, False, 90),
-    95: (1, 0, 0, False, 60), 96: (2, 1, 1, True, 60), 97: (2, 1, 1, True, 96), 98: (3, 0, 63, True, 60),
-    99: (0, 0, 0, False, 60), 100: (0, 0, 0, False, 60), 110: (0, 0, 0, False, 0), 111: (1, 0, 0, False, 110),
-    120: (3, 0, 0, True, 0), 130: (5, 1, 1, True, 0), 131: (0, 0, 0, False, 0), 132: (2, 1, 1, False, 0),
-    140: (2, 0, 0, False, 100), 150: (0, 0, 0, False, 0), 160: (1, 1, 1, False, 0), 165: (2, 0, 0, False, 160),
-    170: (1, 2, MOST_VECTOR, False, 131),
+    2: (1, 0, 0, False, 0), 5: (1, 0, 0, True, 0), 10: (0, 1, 1, False, 0), 15: (0, 1, 65535, True, 0),
+    20: (1, 0, 0, False, 0), 21: (4, 0, 0, False, 20), 30: (0, 0, 0, False, 20), 31: (3, 0, 0, True, 30),
+    32: (0, 0, 0, False, 30), 40: (1, 0, 0, False, 20), 41: (6, 1, 65535, True, 40), 50: (0, 0, 0, False, 40),
+    60: (1, 0, 0, False, 0), 65: (3, 1, 1, True, 15), 70: (1, 0, 0, False, 60), 80: (0, 0, 0, False, 0),
+    90: (3, 0, 0, False, 0), 91: (3, 1, 1, True, 90), 92: (2, 0, 0, True, 90), 93: (1, 0, 0, False, 90),
+    94: (0, 0, 0, False, 90), 95: (1, 0, 0, False, 60), 96: (2, 1, 1, True, 60), 97: (2, 1, 1, True, 96),
+    98: (3, 0, 63, True, 60), 99: (0, 0, 0, False, 60), 100: (0, 0, 0, False, 60), 110: (0, 0, 0, False, 0),
+    111: (1, 0, 0, False, 110), 120: (3, 0, 0, True, 0), 130: (5, 1, 1, True, 0), 131: (0, 0, 0, False, 0),
+    132: (2, 1, 1, False, 0), 140: (2, 0, 0, False, 100), 150: (0, 0, 0, False, 0), 160: (1, 1, 1, False, 0),
+    165: (2, 0, 0, False, 160), 170: (1, 2, MOST_VECTOR, False, 131),
 }
 # fmt: on
 NURSERY, JOIN, BUBBLEWRAP, NAMESPACES, LOOPBACK, LISTEN = 2, 5, 15, 20, 30, 31
@@ -164,7 +164,7 @@ OLD = {
 }
 PR_SET_NO_NEW_PRIVS, PR_CAPBSET_READ, PR_CAPBSET_DROP, PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL = 38, 23, 24, 47, 4
 RESOLVE_NO_SYMLINKS, RESOLVE_NO_MAGICLINKS = 0x04, 0x02
-O_PATH, EMEDIUMTYPE = 0o10000000, 124
+O_PATH, EMEDIUMTYPE, PR_SET_NAME = 0o10000000, 124, 15
 F_GET_SEALS, SEALS = 1034, 2 | 4 | 8  # F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE: nobody changes it under us
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -211,7 +211,7 @@ class State:
 
     def __init__(self, status: int) -> None:
         self.status = status
-        self.ruleset = -1
+        self.ruleset, self.log = -1, 0
         self.reopened: set[int] = set()
 
 
@@ -325,8 +325,14 @@ def do_terminals(state: State, numbers: tuple[int, ...], _strings: list[bytes]) 
         call("landlock_add_rule", state.ruleset, 1, ctypes.c_char_p(struct.pack("<Qi", numbers[0], fd)), 0)
 
 
+def do_log(state: State, _numbers: tuple[int, ...], strings: list[bytes]) -> None:
+    state.log = 2  # LANDLOCK_RESTRICT_SELF_LOG_NEW_EXEC_ON
+    name = ctypes.create_string_buffer(strings[0])
+    prctl(PR_SET_NAME, ctypes.addressof(name))
+
+
 def do_restrict(state: State, _numbers: tuple[int, ...], _strings: list[bytes]) -> None:
-    call("landlock_restrict_self", state.ruleset, 0)
+    call("landlock_restrict_self", state.ruleset, state.log)
     os.close(state.ruleset)
 
 
@@ -372,24 +378,13 @@ def do_exec(_state: State, numbers: tuple[int, ...], strings: list[bytes]) -> No
     raise OSError(ctypes.get_errno(), "execve")
 
 
+# fmt: off
 STEPS: dict[int, Callable[[State, tuple[int, ...], list[bytes]], object]] = {
-    5: do_join,
-    80: lambda *_: prctl(PR_SET_NO_NEW_PRIVS, 1),
-    90: do_ruleset,
-    91: do_beneath,
-    92: do_port,
-    93: do_terminals,
-    94: do_restrict,
-    110: lambda *_: os.setsid(),
-    111: do_terminal,
-    120: do_limit,
-    130: do_stream,
-    131: do_streams,
-    132: do_directory,
-    150: do_capabilities,
-    160: do_seccomp,
-    170: do_exec,
+    5: do_join, 10: do_log, 80: lambda *_: prctl(PR_SET_NO_NEW_PRIVS, 1), 90: do_ruleset, 91: do_beneath, 92: do_port,
+    93: do_terminals, 94: do_restrict, 110: lambda *_: os.setsid(), 111: do_terminal, 120: do_limit, 130: do_stream,
+    131: do_streams, 132: do_directory, 150: do_capabilities, 160: do_seccomp, 170: do_exec,
 }
+# fmt: on
 
 
 def tell(status: int, tag: int, step: int, kind: int, error: int) -> bool:

@@ -10,6 +10,7 @@
 enum kind {
 	NURSERY = 2,
 	JOIN = 5,
+	LOG = 10,
 	BUBBLEWRAP = 15,
 	NAMESPACES = 20,
 	ID_MAP = 21,
@@ -77,6 +78,7 @@ static const struct shape {
 } SHAPES[] = {
 	{NURSERY, 1, 0, 0, 0, 0},
 	{JOIN, 1, 0, 0, 1, 0},
+	{LOG, 0, 1, 1, 0, 0},
 	{BUBBLEWRAP, 0, 1, 65535, 1, 0},
 	{NAMESPACES, 1, 0, 0, 0, 0},
 	{ID_MAP, 4, 0, 0, 0, NAMESPACES},

@@ -101,7 +101,7 @@ static long do_scope(uint64_t files, uint64_t scopes)
 
 	if (fd < 0)
 		return fd;
-	answer = CALL(landlock_restrict_self, fd, 0, 0, 0, 0);
+	answer = CALL(landlock_restrict_self, fd, log_flags, 0, 0, 0);
 	close_fd(fd);
 	return answer;
 }

@@ -17,6 +17,7 @@ class StepKind(enum.IntEnum):
 
     NURSERY = 2
     JOIN = 5
+    LOG = 10
     BUBBLEWRAP = 15
     NAMESPACES = 20
     ID_MAP = 21
