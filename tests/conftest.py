@@ -131,6 +131,20 @@ def needs_crash_programs() -> Unmet | None:
     return Unmet("the kernel finds no program of ours for a crash", excused=True)
 
 
+def needs_audit() -> Unmet | None:
+    """That it was on once costs every later process at each call, until the machine is started anew."""
+    if (unmet := needs_root() or needs_landlock(7)) is not None:
+        return unmet
+    from ringfence.enforce import logged
+
+    log = logged.listen(landlock_abi())
+    if log is not None:
+        log.close()
+    if log is not None or os.environ.get("RINGFENCE_TEST_AUDIT") == "1":
+        return None
+    return Unmet("audit is off; with RINGFENCE_TEST_AUDIT=1 it is on meanwhile, and costs until the next boot", True)
+
+
 def needs_agents() -> Unmet | None:
     root = pathlib.Path(__file__).parent.parent
     if (root / ".agents" / "bin").is_dir():
@@ -169,6 +183,7 @@ NEEDS: tuple[Callable[..., Unmet | None], ...] = (
     needs_cgroup2,
     needs_bwrap,
     needs_agents,
+    needs_audit,
     needs_crash_programs,
     needs_program,
 )

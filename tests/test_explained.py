@@ -20,7 +20,11 @@ import pytest
 from tests.attacks.conftest import PATH, ROOT, WALLS, Walls, backend
 
 import ringfence
+from ringfence.explain import explained
+from ringfence.keep import prepare
+from ringfence.model import Observed
 from ringfence.policy import Reach
+from ringfence.run import make_request
 
 PYTHON = "/usr/bin/python3"
 
@@ -306,3 +310,49 @@ def test_what_is_watched_is_seen_with_who_did_it(world: World, row: Row) -> None
     assert [one.observed for one in named] == [True], found
     assert named[0].pid > 0
     assert named[0].exe.startswith("/")
+
+
+class Logged(NamedTuple):
+    """What Landlock refused, and what is said of it: an access, or nothing."""
+
+    name: str
+    access: str
+    path: str
+    said: str = ""
+    grant: str = ""
+    only: str = ""
+
+
+LOGGED = (
+    Logged("a file", "read", "{home}/.npmrc", "read", "--allow-read {home}/.npmrc"),
+    Logged("a directory, to make something in", "make", "{out}/dir", "write", "--allow-write {out}/dir"),
+    Logged("a home, to make something in", "make", "{home}", "write"),
+    Logged("what the policy gives", "read", "{ws}/src/main.c"),
+    Logged("what is gone", "read", "{home}/gone"),
+    Logged("a file that the host closes too", "make", "/etc"),
+    Logged("a signal", "signal", "init", "signal"),
+    Logged("an abstract name", "connect", "@bus", "connect"),
+    Logged("a service on the host", "connect", "127.0.0.1:{port}", "connect", "--allow-network", only="landlock"),
+    Logged("nobody listens", "connect", "127.0.0.1:9"),
+    Logged("a port of the host's", "bind", "8099", "bind", "--allow-network", only="landlock"),
+    Logged("no port", "bind", "x"),
+)
+
+
+@pytest.mark.parametrize("row", LOGGED, ids=lambda row: row.name)
+def test_what_landlock_logs_is_judged_like_all_the_rest(world: World, row: Logged) -> None:
+    if row.only not in ("", world.walls.kind) or (world.walls.who == "root" and row.path == "/etc"):
+        return
+    target = filled(world, row.path)
+    one = Observed(row.access, os.fsencode(target), 77, b"/usr/bin/cat", "failed", -1, 13)
+    flags = ringfence.Flags(cwd=str(world.ws), allow_read=(str(world.out),))
+    failed = ringfence.Outcome(ringfence.Exited(1), (), (), 0.1)
+    with backend(world.walls):
+        request = make_request(str(world.ws), flags=flags, as_root=world.walls.who == "root")
+        found = explained(prepare(request), ["true"], {}, failed, b"", [one])
+
+    pid = 77 if world.walls.kind == "landlock" else 0  # a view counts from one
+    assert [(d.access, d.target, d.grant, d.observed, d.pid, d.exe) for d in found.denials] == (
+        [(row.said, target, filled(world, row.grant), True, pid, "/usr/bin/cat")] if row.said else []
+    )
+    assert found.not_ours == ()

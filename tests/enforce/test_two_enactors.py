@@ -177,6 +177,12 @@ ROWS = (
         out="A=1\0A=2\0word\0=x\0\udcff=\udcfe\0",
     ),
     Row("no environment", lambda f: [STREAMS, execute("/bin/cat", "/proc/self/environ")]),
+    # what is logged
+    Row(
+        "a name for the log",
+        lambda f: [step(StepKind.LOG, strings=("rf-0123456789ab",)), STREAMS, SAY_RAN],
+        out="ran\n",
+    ),
     # limits
     Row("a limit", lambda f: [limit(resource.RLIMIT_CORE, 0, 0), STREAMS, shell("ulimit -c")], out="0\n"),
     Row("no such limit", lambda f: [limit(99, 0, 0), STREAMS, SAY_RAN], 125, (0, StepKind.LIMIT, errno.EINVAL)),
@@ -349,6 +355,17 @@ def test_a_terminal_that_the_command_holds_can_be_opened_again_when_the_plan_say
         os.close(theirs)
 
     assert ran.out == out
+
+
+@pytest.mark.needs_landlock(7)
+def test_the_kernel_takes_the_flag_with_which_it_logs(each: Opened, floor: Floor) -> None:
+    log = step(StepKind.LOG, strings=("rf-0123456789ab",))
+
+    script = shell(f"(: > {floor.file}) 2>&- || echo refused")
+
+    ran = bare(each, wire.encode([log, *landlocked(beneath(Path("/"), READ)), script]))
+
+    assert ran.out == b"refused\n"
 
 
 def test_the_python_enactor_refuses_a_view_whole_before_it_does_anything(python: Opened, floor: Floor) -> None:

@@ -109,9 +109,9 @@ def read(records: Iterable[tuple[int, bytes]], name: bytes) -> list[Observed]:
         caller = callers.get(event, {})
         if domain in domains and len(seen) < MOST and decoded(caller.get(b"comm", b"")) != name:
             pid, exe = caller.get(b"pid", b""), decoded(caller.get(b"exe", b""))
-            path = b"the warden" if (access, path) == ("signal", name) else path
-            one = Observed(access, path, int(pid) if pid.isdigit() else 0, exe, "failed", -1, errno.EACCES)
-            seen.setdefault((access, path), one)
+            whom = b"the warden" if (access, path) == ("signal", name) else path
+            number = int(pid) if pid.isdigit() and len(pid) < 12 else 0
+            seen.setdefault((access, path), Observed(access, whom, number, exe, "failed", -1, errno.EACCES))
     return list(seen.values())
 
 
