@@ -23,7 +23,7 @@ GET, SYSCALL, ACCESS, DOMAIN = 1000, 1300, 1423, 1424
 HEAD = struct.Struct("=IHHII")  # size, kind, flags, sequence, port
 LONGEST = 16384
 HELD = 1 << 23  # bytes of records, kept by the kernel until the end
-MOST = 4096  # denials of one run
+MOST = 1024  # denials of one run
 QUIET, PATIENCE = 0.05, 1.0  # the records come from a thread of the kernel's, a moment after what they tell of
 _EVENT = re.compile(rb"audit\((\d+\.\d+:\d+)\): ")
 _ACCESSES = {"fs.read": "read", "fs.execute": "read", "fs.write": "write", "fs.truncate": "write"}
