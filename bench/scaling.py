@@ -2,7 +2,7 @@
 
 `cold` is the processor time of reading and planning anew, `warm` that of asking again, `launch` a run of /bin/true by
 the clock with the plan at hand and no enactor waiting, the fastest of a few; `each` is what one rule more adds to that;
-`whole` is both together, by the clock; `again` is such a run, one of many with the same policy, one after the other: the
+`whole` is both together, by the clock; `again` is such a run, one of many with the same policy, one after another: the
 median.
 Rules of names that do not exist go to the warden's table, those of files become mounts, and without a view all of them
 become Landlock's. The largest tree is of so many files, 100,000 when nothing is said, and stands in memory.
