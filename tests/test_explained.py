@@ -119,6 +119,7 @@ FILES = {
     "out/dir/inner": "x\n",
     "out/dir/old": "x\n",
     "out/closed/inner": "x\n",
+    "out/moved/inner": "x\n",
 }
 
 
@@ -170,6 +171,17 @@ ROWS = (
     Row("no sockets", py("import socket; socket.socket()"), "connect", "*", only="landlock"),
     Row("flag keeps it", "echo x > src/main.c", "write", "{ws}/src/main.c", grant=False,
         flags=(("deny_write", "{ws}/src"),)),
+    Row("archive outside", "tar cf {out}/x.tar src", "write", "{out}/x.tar"),
+    Row("by the linker", "echo 'int main(void) {{ return 0; }}' > a.c; cc a.c -o {out}/a", "write", "{out}/a"),
+    Row("by perl", "perl -e 'open(F, q(>{out}/p)) or die qq(cannot open {out}/p: $!)'", "write", "{out}/p"),
+    Row("rename a directory outside", "mv {out}/moved {out}/elsewhere", "write", "{out}/moved"),
+    Row("a new key", "rm -f {home}/.ssh/new; ssh-keygen -q -N '' -t ed25519 -f {home}/.ssh/new", "write",
+        "{home}/.ssh/new"),
+    Row("interpreter by env", "printf '#!/usr/bin/env tool\\n' > s2; chmod +x s2; ./s2", "run", "{home}/bin/tool"),
+    Row("/tmp of everybody", "touch /tmp/rf-why-new", "write", "/tmp/rf-why-new", grant=False, only="landlock"),
+    Row("tracing", py("import ctypes, os; c = ctypes.CDLL(None, use_errno=True); c.ptrace(0, 0, 0, 0);"
+        "raise OSError(ctypes.get_errno(), 'ptrace: ' + os.strerror(ctypes.get_errno()))"), "trace", "ptrace",
+        grant=False),
     # The network.
     Row("port 443", "curl -sS https://example.org/", "connect", "example.org:443", passes=False),
     Row("port 80", "curl -sS http://example.org/", "connect", "example.org:80", passes=False),
@@ -179,6 +191,13 @@ ROWS = (
         passes=False),
     Row("by node", "node -e \"fetch('https://example.com/').catch(e => {{console.error(e); process.exit(1)}})\"",
         "connect", "example.com:443", passes=False),
+    Row("host of no domain", "curl -sS http://db:5432/", "connect", "db:5432", passes=False),
+    Row("listens, alone", "node -e \"require('net').createServer().listen(0, () => process.exit(0))\"", "connect", "*",
+        only="landlock"),
+    Row("socket, by curl", "curl -sS -m 1 --unix-socket {base}/d.sock http://x/", "connect", "{base}/d.sock",
+        passes=False, only="view"),
+    Row("database on the host", "echo 'psql: error: connection to server at \"127.0.0.1\", port {port} failed: "
+        "Connection refused' >&2; exit 2", "connect", "127.0.0.1:{port}", passes=False),
     Row("service on the host", "curl -sS http://127.0.0.1:{port}/", "connect", "127.0.0.1:{port}"),
     Row("docker's socket", py("import socket, sys\ntry: socket.socket(socket.AF_UNIX).connect('{base}/d.sock')\n"
         "except OSError as e: sys.exit(f'{{e.strerror.lower()}} while trying to connect to the docker API at "
@@ -206,10 +225,33 @@ ROWS = (
     Row("nobody listens", "curl -sS http://127.0.0.1:9/", "connect", "127.0.0.1:9", ours=False),
     Row("port below 1024", py("import socket; socket.socket().bind(('127.0.0.1', 81))"), "bind", "81", ours=False,
         only="view", root="ours"),
+    Row("port below 1024, by node", "node -e \"require('net').createServer().listen(80)\"", "bind", "80", ours=False,
+        root="ours"),
+    Row("rename what is gone", "mv {out}/gone x", "read", "{out}/gone", ours=False),
+    Row("nobody's program by env", "printf '#!/usr/bin/env nope\\n' > s4; chmod +x s4; ./s4", "run", "nope",
+        ours=False),
+    Row("a file's own mode", "touch ro; chmod 444 ro; echo x > ro", "write", "{ws}/ro", ours=False, root="ours"),
+    Row("/usr/local", "touch /usr/local/rf-why-new", "write", "/usr/local/rf-why-new", ours=False, root="ours"),
+    Row("socket of nobody", "echo 'psql: error: connection to server on socket \"/run/no/s.5432\" failed: "
+        "Permission denied' >&2; exit 2", "connect", "/run/no/s.5432", ours=False),
+    Row("docker, of nobody", "echo 'permission denied while trying to connect to the Docker daemon socket at "
+        "unix:///run/no/d.sock: dial unix /run/no/d.sock: connect: permission denied' >&2; exit 1", "connect",
+        "/run/no/d.sock", ours=False),
     Row("variable that is not set", py("import os; os.environ['NOBODY_SET_IT']"), "variable", "NOBODY_SET_IT",
         ours=False),
     # Nothing to say.
     Row("is a directory", "cat src"),
+    Row("name too long", py("open('x' * 300, 'w')")),
+    Row("no room", "echo x > /dev/full"),
+    Row("not empty", "rmdir src"),
+    Row("is there already", "mkdir src"),
+    Row("goes in circles", "ln -sf loop loop; cat loop"),
+    Row("not a directory", "cat .env/x"),
+    Row("too many files", "ulimit -n 20; " + py("[open('/dev/null') for _ in range(50)]")),
+    Row("too large", "ulimit -f 1; head -c 9999 /dev/zero > big"),
+    Row("too late", "timeout 0.1 sleep 9"),
+    Row("only root may", "mount -t tmpfs none {out}", root="skip"),
+    Row("no such module", py("import nope")),
     Row("no match", "grep nothing src/main.c"),
     Row("a test fails", py("assert 1 == 2")),
     Row("a syntax error", py("def :")),
@@ -292,6 +334,9 @@ UNSEEN = (
     "mkdir outside",
     "cache in the home",
     "link outside",
+    "rename a directory outside",
+    "by the linker",
+    "a new key",
 )
 SEEN = [
     row

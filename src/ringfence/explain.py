@@ -15,8 +15,8 @@ import msgspec
 from . import enforce, plan, policy
 from .enforce import modes
 from .keep import Prepared, Request, prepare
-from .model import Access, Cause, Decision, Denial, Observed, Outcome, Refused, Verdict
-from .policy.clues import ANYWHERE, MOST_TEXT, Clue, clues, urls_of
+from .model import Access, Cause, Decision, Denial, Exited, Observed, Outcome, Refused, Verdict
+from .policy.clues import ANYWHERE, MOST_TEXT, Clue, clues, urls_of, wants_root
 from .policy.learnt import is_wide
 
 Found = Denial | Cause | None
@@ -68,10 +68,20 @@ def explained(
         return _with(outcome, found)
     found = [asked.seen(one) for one in outcome.accesses if one.verdict == "failed"]
     found += [asked.logged(one) for one in logged]
-    found += [asked.cause(clue) for clue in clues(said.decode("utf-8", "replace"), asked.argv)]
-    if not any(isinstance(one, Denial) for one in (*found, *outcome.denials)):
-        found += [one for clue in asked.words() if isinstance(one := asked.cause(clue), Denial)]
+    text = said.decode("utf-8", "replace")
+    found += [asked.cause(clue) for clue in clues(text, asked.argv)]
+    has_ended = isinstance(outcome.ending, Exited) and not wants_root(text)
+    if has_ended and not any(isinstance(one, Denial) for one in (*found, *outcome.denials)):
+        known = tuple(one.target for one in found if isinstance(one, Cause))
+        words = (clue for clue in asked.words() if not _leads_to(clue.target, known))
+        found += [one for clue in words if isinstance(one := asked.cause(clue), Denial)]
     return _with(outcome, found)
+
+
+def _leads_to(path: str, known: Sequence[str]) -> bool:
+    """Whether something in a directory is known to have failed, and why."""
+    inside = f"{enforce.canonical(path).rstrip('/')}/" if path.startswith("/") else "\0"
+    return any(one.startswith(inside) for one in known)
 
 
 def teller(
@@ -121,9 +131,9 @@ class _Asked:
 
         found = []
         for access, target in suspects(self.argv, self.request.cwd, self.request.home):
-            if access == "connect":
+            if access == "connect" and not any("--unix-socket" in word for word in self.argv):
                 found += [Clue("connect", f"{host}:{port}") for host, port in urls_of(target)]
-            else:
+            elif access != "connect":
                 found.append(Clue(access, target))
         return found
 
@@ -165,8 +175,10 @@ class _Asked:
     def known(self, clue: Clue) -> Found:
         if clue.access == "variable":
             return self.variable(clue)
+        if clue.access == "trace":
+            return Denial("trace", clue.target, "no command may trace another", origin=BUILT_IN)
         if clue.access == "bind":
-            return self.bind(int(clue.target))
+            return self.bind(int(clue.target)) or self.anywhere(clue)
         if clue.access == "connect" and not clue.target.startswith("/"):
             return self.connect(clue)
         path = os.path.join(self.request.cwd, expanded(self.request, clue.target))
@@ -174,7 +186,7 @@ class _Asked:
         if is_name and (clue.access == "run" or (clue.access == "use" and clue.error == errno.EACCES)):
             return self.program(clue.target)
         real = enforce.canonical(path)
-        if modes.is_socket(real):
+        if modes.is_socket(real) or clue.access == "connect":
             return self.socket(real)
         return self.path(real, clue)
 
@@ -185,7 +197,8 @@ class _Asked:
 
     def path(self, path: str, clue: Clue) -> Found:
         is_there = os.path.lexists(path)
-        if clue.access in ("write", "make") or (clue.access == "use" and not is_there and clue.error != errno.ENOENT):
+        is_made = clue.error == errno.EROFS or (not is_there and clue.error in (errno.EACCES, errno.EPERM))
+        if clue.access in ("write", "make", "remove") or (clue.access in ("use", "read") and is_made):
             return self.write(path, clue)
         reading = self.decide(Access.READ, path)
         if reading.verdict is not Verdict.ALLOW:
@@ -202,16 +215,24 @@ class _Asked:
     def write(self, path: str, clue: Clue) -> Found:
         """To be written; or made or removed, and for that its directory must be."""
         writing = self.decide(Access.WRITE, path)
+        if writing.verdict is Verdict.ALLOW and clue.access == "remove":  # what is given stands in what is not
+            writing = self.decide(Access.WRITE, os.path.dirname(path))
+        if writing.verdict is Verdict.ALLOW and self.is_private(path) and clue.error:
+            return self.shared(writing, path)
         if writing.verdict is Verdict.ALLOW:
             refused = not self.is_private(path) and modes.refusal(self.who, path, os.W_OK)
             return self.host("write", path, os.W_OK) if refused and clue.error else None
-        if writing.grant and (clue.access == "make" or not os.path.lexists(path)) and not os.path.isdir(path):
+        is_new = (clue.access == "make" or not os.path.lexists(path)) and not os.path.isdir(path)
+        if writing.grant and (is_new or clue.access == "remove"):
             parent = os.path.dirname(path)
             around = self.decide(Access.WRITE, parent)
             reason, grant = writing.reason, around.grant
             if is_wide(parent, self.request.home):  # nobody is told to open a whole home
-                reason, grant = f"{reason}; it has to be there first, then: {writing.grant}", ""
+                later = "" if os.path.lexists(path) else f"; it has to be there first, then: {writing.grant}"
+                reason, grant = f"{reason}{later}", ""
             writing = msgspec.structs.replace(writing, reason=reason, grant=grant)
+        elif writing.grant and os.path.isdir(path) and is_wide(path, self.request.home):
+            writing = msgspec.structs.replace(writing, grant="")
         return self.blame(writing, "write", path, os.W_OK, clue)
 
     def execute(self, path: str, clue: Clue) -> Found:
@@ -251,6 +272,13 @@ class _Asked:
             for granted in (self.made.policy.workspace, self.made.temporary or "/nonexistent")
         )
 
+    def shared(self, decision: Decision, path: str) -> Found:
+        """To be written where everybody writes: without a view no flag lets a command, which has a place of its own."""
+        if plan.has_view(self.made.host) or decision.rule is None or not self.made.temporary:
+            return None
+        reason = f"{decision.rule.path} is the host's here; the command's own is {self.made.temporary} (TMPDIR)"
+        return Denial("write", path, reason, origin=BUILT_IN)
+
     def private(self, path: str) -> Found:
         place = next(place for place in PRIVATE if path.startswith(f"{place}/"))
         rule = self.decide(Access.READ, path).rule
@@ -274,6 +302,9 @@ class _Asked:
 
     def socket(self, path: str) -> Found:
         network = self.judged.network
+        if not modes.is_socket(path):
+            absent = modes.refusal(self.who, path, os.R_OK) if not os.path.lexists(path) else ""
+            return Cause("connect", path, absent) if absent else None
         if network.all_unix_sockets or any(rule.path == path for rule in network.sockets):
             host = modes.refusal(self.who, path, os.W_OK)
             return Cause("connect", path, host or "whoever should listen there does not")
@@ -295,6 +326,8 @@ class _Asked:
         if host in LOOPBACK and not modes.listens(number):
             return Cause("connect", clue.target, f"nobody listens at port {number} of the host") if clue.error else None
         is_refused = decision.verdict is not Verdict.ALLOW
+        if is_refused and decision.grant and not set(".:") & set(host) and host not in LOOPBACK:  # of no domain
+            decision = msgspec.structs.replace(decision, grant=OPEN)
         if not network.open and not plan.has_own_network(self.made.host) and (decision.grant or not is_refused):
             reason = f"{decision.reason}, but no host can be opened here by name"
             return denial_of(msgspec.structs.replace(decision, reason=reason, grant=OPEN), "connect", clue.target)
@@ -311,8 +344,10 @@ class _Asked:
         if clue.error != errno.EAFNOSUPPORT or self.judged.network.open or plan.has_view(self.made.host):
             return None
         for path in (word.target for word in self.words() if word.access != "connect"):
-            if modes.is_socket(path):
-                return self.socket(path)
+            if modes.is_socket(path) or "sock" in path:
+                return self.socket(enforce.canonical(path))
+        if any("AF_UNIX" in word for word in self.argv):
+            return Denial("connect", ANYWHERE, "no unix socket can be made here", origin=BUILT_IN)
         return Denial(
             "connect", ANYWHERE, "the network is closed, so the command can make no socket", OPEN, origin=BUILT_IN
         )

@@ -79,7 +79,22 @@ def test_nothing_takes_long(piece: str) -> None:
         ("HTTPSConnectionPool(host='x.org', port=443): Failed to establish a new connection: [Errno 111]",
          Clue("connect", "x.org:443", errno.ECONNREFUSED)),
         ("permission denied while trying to connect to the Docker daemon socket at unix:///var/run/docker.sock",
-         Clue("use", "/var/run/docker.sock", errno.EACCES)),
+         Clue("connect", "/var/run/docker.sock", errno.EACCES)),
+        ('psql: error: connection to server on socket "/run/pg/.s.PGSQL.5432" failed: Permission denied',
+         Clue("connect", "/run/pg/.s.PGSQL.5432", errno.EACCES)),
+        ('psql: error: connection to server at "127.0.0.1", port 5432 failed: Connection refused',
+         Clue("connect", "127.0.0.1:5432", errno.ECONNREFUSED)),
+        ("after connection broken by 'X('<x>: [Errno -3] Temporary failure in name resolution')': /simple/requests/",
+         Clue("connect", "pypi.org:443", errno.EADDRNOTAVAIL)),
+        ("java.net.UnknownHostException: x.org", Clue("connect", "x.org:443", errno.EADDRNOTAVAIL)),
+        ('Exception in thread "main" java.io.FileNotFoundException: /a/b (Permission denied)',
+         Clue("use", "/a/b", errno.EACCES)),
+        ('Error: unable to open database "/a/b": unable to open database file', Clue("write", "/a/b", errno.EACCES)),
+        ("/usr/bin/ld: cannot open output file /a/b: Read-only file system", Clue("read", "/a/b", errno.EROFS)),
+        ("tar: src/x: Cannot open: No such file or directory", Clue("read", "src/x", errno.ENOENT)),
+        ("mv: cannot stat 'a/b': No such file or directory", Clue("read", "a/b", errno.ENOENT)),
+        ("env: ‘foo’: Permission denied", Clue("run", "foo", errno.EACCES)),
+        ("strace: ptrace(PTRACE_TRACEME, ...): Operation not permitted", Clue("trace", "ptrace", errno.EPERM)),
         ("zsh: command not found: foo", Clue("run", "foo", errno.ENOENT)),
         ("sh: 1: foo: not found", Clue("run", "foo", errno.ENOENT)),
         ("KeyError: 'MY_TOKEN'", Clue("variable", "MY_TOKEN", errno.ENOENT)),
@@ -88,3 +103,9 @@ def test_nothing_takes_long(piece: str) -> None:
 )  # fmt: skip
 def test_a_known_shape_is_read(line: str, clue: Clue) -> None:
     assert clues(line) == [clue]
+
+
+def test_both_names_of_a_rename_are_read() -> None:
+    said = "PermissionError: [Errno 13] Permission denied: '/a' -> 'b'"
+
+    assert clues(said) == [Clue("remove", "/a", errno.EACCES), Clue("remove", "b", errno.EACCES)]

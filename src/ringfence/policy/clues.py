@@ -16,8 +16,8 @@ LONGEST = 8192  # characters of one line
 
 
 class Clue(msgspec.Struct, frozen=True):
-    """Something that failed: `read`, `write`, `make` (or remove), `use` (any of them), `run`, `connect`, `bind` or
-    `variable`."""
+    """Something that failed: `read`, `write`, `make`, `remove` (or rename), `use` (any of them), `run`, `connect`,
+    `bind`, `trace` or `variable`."""
 
     access: str
     target: str  # a path as it was said, host:port, a port, a name
@@ -41,15 +41,16 @@ _ERRORS = {
     "getaddrinfo": errno.EADDRNOTAVAIL,
     "nodename nor servname": errno.EADDRNOTAVAIL,
     "unknown host": errno.EADDRNOTAVAIL,
+    "unknownhostexception": errno.EADDRNOTAVAIL,
     "no such host": errno.EADDRNOTAVAIL,
     "failed to establish a new connection": errno.ECONNREFUSED,
 }
 _NAMES = {name: getattr(errno, name) for name in ("EACCES", "EPERM", "EROFS", "ENOENT", "ECONNREFUSED", "ENETUNREACH")}
 _ERRNO = re.compile(r"\b(?:\[Errno (\d{1,3})\]|os error (\d{1,3})\b|(" + "|".join(_NAMES) + r")\b)")
 _CANNOT = r"(?i)\b(?:cannot|can't|could not|couldn't|unable to|failed to) "
-_MAKES = re.compile(
-    _CANNOT + r"(?:create|touch|make|mkdir|remove|rename|move|lock|unlink|delete|link)|\bmkdir\b|\bunlink\b|"
-    r"\brename\b|\brm:|\bmv:"
+_MAKES = re.compile(_CANNOT + r"(?:create|touch|make|mkdir|lock|link)|\bmkdir\b|\bsaving key\b")
+_REMOVES = re.compile(
+    _CANNOT + r"(?:remove|rename|move|unlink|delete)|\bunlink\b|\brename\b|\brmdir\b|\brm:|\bmv:|' -> '"
 )
 _WRITES = re.compile(
     _CANNOT + r"(?:write|save|append|truncate|overwrite)|\btee:|\bfor writing\b|setting permissions|"
@@ -65,7 +66,20 @@ _QUOTED = re.compile(
 _PLAIN = re.compile(
     r"(?:unix://|(?<![\w.~/-]))((?:~|\.{1,2})?/[^\s'\"`:,;()<>|\u2018\u2019]*[^\s'\"`:,;()<>|.\u2018\u2019])"
 )
-_NO_PATH = re.compile(r"://|^\[|^E[A-Z]{3,}$|^[^/]* [^/]*$")  # an address, the name of an error, a sentence
+# An address, the name of an error, a sentence, a piece of an expression.
+_NO_PATH = re.compile(r"://|^\[|^E[A-Z]{3,}$|^[^/]* [^/]*$|\($|^[^\w./~]+$")
+_SOCKETS = re.compile(r"(?i)\b(?:on|daemon|unix|local) socket\b|\bunix:/|\bdial unix\b|\bconnect e[a-z]+ /")
+_INDEX = re.compile(r"\bLooking in indexes: ([^\s,]+)")
+_CONNECTS = re.compile(r"(?i)failed to establish a new connection|connection broken by")
+_ROOT = re.compile(r"(?i)superuser|are you root|must be (?:run (?:as|by) )?root|root privileges|\bas root\b")
+_ENV = re.compile(r"^\S*\benv: \W?([\w.+-]+)\W?: (?:No such file or directory|Permission denied)")
+_LOOKS = re.compile(r"(?i)\b(?:cannot|failed to) (?:stat|access)\b")
+_LISTENS = re.compile(r"\blisten E[A-Z]+")
+_DATABASE = re.compile(r'unable to open database "([^"\n]{1,4096})"')
+_TRACES = re.compile(r"(?i)\bptrace\b|\bPTRACE_TRACEME\b")
+_THREAD = re.compile(r'\bin thread "[^"\n]{0,200}"')
+_THROUGH = re.compile(r"--unix-socket[ =](/\S+)")
+_CANNOT_DO = re.compile(r"Cannot \w+$")
 _VERBS = re.compile(
     r"(?i)^(?:(?:cannot|can't|could not|unable to|failed to) (?:open|create|access|stat|read|execute|load|touch|"
     r"make directory|remove)|open|mkdir|stat|lstat|unlink|rename|fork/exec|exec|cannot)\s+(?:file|directory)?\s*"
@@ -76,11 +90,12 @@ _HOSTS = tuple(
         r"could not resolve host(?:name)?:?\s+([\w.-]+)",
         r"getaddrinfo \w+ ([\w.-]+)(?::(\d+))?",
         r"\blookup ([\w.-]+)",
+        r"\bUnknownHostException: ([\w.-]+)",
         r"connect to (?:host )?\[?([\w.:-]+?)\]? port (\d+)",
         r"connect \w+ \[?([\w.:]+?)\]?:(\d+)",
         r"dial tcp[46]?:? \[?([\w.:-]+?)\]?:(\d+)",
         r"host='([^']+)', port=(\d+)",
-        r"server \W?([\w.-]+)\W?,? port (\d+)",
+        r"server (?:at )?\W?([\w.-]+)\W?,? port (\d+)",
     )
 )
 _URL = re.compile(r"\b([a-z][a-z0-9+]*)://(?:[^\s/@'\"]*@)?(\[[0-9a-f:]+\]|[\w.-]+)(?::(\d+))?", re.IGNORECASE)
@@ -128,27 +143,67 @@ def _of_line(line: str, words: tuple[str, ...], text: str) -> list[Clue]:
     unset = [(found[1], sure) for pattern, sure in _UNSET if (found := pattern.search(line))]
     if unset:
         return [Clue("variable", name, errno.ENOENT if sure else 0) for name, sure in unset]
+    line = _THREAD.sub("", line)
     error = error_of(line)
+    if database := _DATABASE.search(line):  # which does not say why
+        return [Clue("write", database[1], errno.EACCES)]
     if not error:
         program = _NOT_FOUND.search(line)
         return [Clue("run", program[1] or program[2], errno.ENOENT)] if program else []
-    if error in _NETWORK:
-        reached = _hosts(line, words, error) or [Clue("connect", path, error) for path in _paths(line) if "/" in path]
-        return reached or [Clue("connect", ANYWHERE, error)]
+    if asked := _ENV.search(line):
+        return [Clue("run", asked[1], error)]
+    if error == errno.EPERM and _TRACES.search(line):
+        return [Clue("trace", "ptrace", error)]
+    is_socket = _SOCKETS.search(line) is not None
+    if error in _NETWORK or _CONNECTS.search(line):
+        return _reached(line, words, text, error, is_socket)
     paths = _paths(line)
+    if _LISTENS.search(line) and not paths:
+        return _port(words, error)
+    if is_socket and any(path.startswith("/") for path in paths):
+        return [Clue("connect", path, error) for path in paths if path.startswith("/")]
     if not paths and _BINDS.search(" ".join((text, *words))):
-        ports = [port for word in words for port in _PORT.findall(word) if 0 < int(port) < 65536]
-        return [Clue("bind", ports[0], error)] if ports else []
-    shapes = (("make", _MAKES), ("write", _WRITES), ("read", _READS))
+        return _port(words, error)
+    shapes = (("read", _LOOKS), ("remove", _REMOVES), ("make", _MAKES), ("write", _WRITES), ("read", _READS))
     usual = "write" if error == errno.EROFS else "use"
     access = next((access for access, shape in shapes if shape.search(line)), usual)
     return [Clue(access, path, error) for path in paths]
+
+
+def _reached(line: str, words: tuple[str, ...], text: str, error: int, is_socket: bool) -> list[Clue]:
+    """What could not be reached: hosts, or else sockets, or nobody says."""
+    through = _THROUGH.search(" ".join(words))
+    if through:
+        return [Clue("connect", through[1], error)]
+    if _LISTENS.search(line):
+        return [] if _paths(line) else _port(words, error) or [Clue("connect", ANYWHERE, error)]
+    found = _hosts(line, words, error)
+    if not found and "': /simple/" in line:  # pip names its index elsewhere, or not at all
+        index = _INDEX.search(text)
+        urls = urls_of(index[1] if index else "https://pypi.org")
+        found = [Clue("connect", f"{host}:{port}", error) for host, port in urls]
+    if not found and error != errno.EADDRNOTAVAIL:
+        paths = [path for path in _paths(line) if path.startswith("/") and (is_socket or "sock" in path)]
+        found = [Clue("connect", path, error) for path in paths]
+    return found or [Clue("connect", ANYWHERE, error)]
+
+
+def _port(words: tuple[str, ...], error: int) -> list[Clue]:
+    ports = [port for word in words for port in _PORT.findall(word) if 0 < int(port) < 65536]
+    return [Clue("bind", ports[0], error)] if ports else []
+
+
+def wants_root(said: str) -> bool:
+    """Whether a command says that only root may do what it was to do."""
+    return _ROOT.search(said[-MOST_TEXT:]) is not None
 
 
 def _paths(line: str) -> list[str]:
     """What of a line may be a path: what is quoted, what begins like one, or what stands before the error's words."""
     quoted = [next(filter(None, found)) for found in _QUOTED.findall(line)]
     plain = [found for found in _PLAIN.findall(_QUOTED.sub(" ", line)) if not found.startswith("//")]
+    if plain and len(quoted) + len(plain) > 1 and line.startswith(f"{plain[0]}: "):  # who speaks
+        plain = plain[1:]
     named = [path for path in (*quoted, *plain) if not _NO_PATH.search(path)]
     return list(dict.fromkeys(named)) or _before(line)
 
@@ -158,6 +213,8 @@ def _before(line: str) -> list[str]:
     lower = line.lower()
     at = next((lower.find(words) for words in _ERRORS if words in lower), -1)
     pieces = [piece for piece in line[: max(at, 0)].split(": ") if piece.strip()]
+    if pieces and _CANNOT_DO.match(pieces[-1]):  # tar's: the name comes before
+        pieces = pieces[:-1]
     if len(pieces) < 2:
         return []
     piece = _VERBS.sub("", pieces[-1].strip().rstrip(":"))
