@@ -197,7 +197,10 @@ class _Asked:
 
     def path(self, path: str, clue: Clue) -> Found:
         is_there = os.path.lexists(path)
-        is_made = clue.error == errno.EROFS or (not is_there and clue.error in (errno.EACCES, errno.EPERM))
+        is_made = not is_there and clue.error in (errno.EACCES, errno.EPERM)
+        if clue.access == "read":  # and not only out of sight
+            is_made = is_made and os.access(os.path.dirname(path), os.X_OK)
+        is_made = is_made or clue.error == errno.EROFS
         if clue.access in ("write", "make", "remove") or (clue.access in ("use", "read") and is_made):
             return self.write(path, clue)
         reading = self.decide(Access.READ, path)
