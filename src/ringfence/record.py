@@ -7,6 +7,7 @@ a gap in the outcome: the command has run already.
 
 import functools
 import os
+import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -34,6 +35,7 @@ def _disown() -> None:
     for log in _logs.values():
         log.close()
     _logs.clear()
+    _late.clear()
 
 
 os.register_at_fork(after_in_child=_disown)
@@ -181,11 +183,40 @@ class Record:
         self._is_kept = True
         entry = self.begin()
         why = entry.write(outcome, error)
-        if self._place is not None and why:
-            self._place.say(entry.left())  # for whoever opens the log when it can be written again
-        elif self._place is not None:
+        if self._place is None:
+            return why
+        if why:
+            lines = entry.left()
+            self._place.say(lines)  # for whoever opens the log when it can be written again, if it is not us
+            if len(_late) < MOST_LATE:
+                _late.append((self._directory, self._place, underway.Left(self._run, time.time_ns(), tuple(lines))))
+        else:
             self._place.end()
+            if _late:
+                _tell_late()
         return why
+
+
+MOST_LATE = 256  # what is more waits for the end of this process
+_late: list[tuple[str, underway.Place, underway.Left]] = []  # runs of ours that the log could not take
+
+
+def _tell_late() -> None:
+    """The log takes events again, so it is given what it could not take."""
+    from .audit import LogError
+
+    while True:
+        try:
+            late = _late.pop()
+        except IndexError:
+            return
+        directory, place, left = late
+        try:
+            _tell_left(directory, (left,))
+        except (LogError, OSError):
+            _late.append(late)
+            return
+        place.end()
 
 
 def cleaned(argv: Sequence[str], environ: Mapping[str, str]) -> tuple[str, ...]:

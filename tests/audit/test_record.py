@@ -170,7 +170,6 @@ def test_what_could_not_be_written_is_written_when_it_can_be(audit: Path, words:
     workspace = audit.parents[2] / "ws"
     (workspace / ".git" / "hooks").mkdir(parents=True)
     subprocess.run([sys.executable, "-c", LATE, str(workspace), str(AS_ROOT), *words], check=True)
-    record.sweep()
 
     ran = [event for event in events(audit, Ran) if isinstance(event, Ran)]
     assert [event.exit_code for event in ran] == [0, 4, 3]
@@ -179,6 +178,17 @@ def test_what_could_not_be_written_is_written_when_it_can_be(audit: Path, words:
     denied = [event for event in events(audit, Denied) if isinstance(event, Denied) and event.run == ran[-1].run]
     assert len(denied) == ran[-1].denials
     assert [event.run for event in events(audit, Granted)] == [event.run for event in ran]
+    assert not list(audit.glob("running-*"))
+
+
+def test_what_a_process_could_not_write_before_its_end_is_written_by_another(audit: Path) -> None:
+    workspace = audit.parents[2] / "ws"
+    (workspace / ".git" / "hooks").mkdir(parents=True)
+    script = LATE.partition("type(log).append = real")[0]
+    subprocess.run([sys.executable, "-c", script, str(workspace), str(AS_ROOT)], check=True)
+    record.sweep()
+
+    assert [event.exit_code for event in events(audit, Ran) if isinstance(event, Ran)] == [0, 3]
     assert not list(audit.glob("running-*"))
 
 
