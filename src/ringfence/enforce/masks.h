@@ -10,6 +10,10 @@
 #ifndef RINGFENCE_MASKS_H
 #define RINGFENCE_MASKS_H
 
+#if defined(__aarch64__) && !defined(__clang__)
+#pragma GCC target("no-outline-atomics") /* those are functions of libgcc, and we have no library */
+#endif
+
 enum { MANY_MASKS = 512, CHUNK = 64, NO_MORE = 1 << 30 };
 enum { FOLLOWS_NO_LINKS = 0x200000 /* MOUNT_ATTR_NOSYMFOLLOW */, IS_WITHOUT_LINKS = 0x2000 /* ST_NOSYMFOLLOW */ };
 
