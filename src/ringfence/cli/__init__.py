@@ -42,7 +42,8 @@ def usage() -> str:
 
 def main() -> int:
     """The program: call one verb, and leave without taking the interpreter apart, which costs seven milliseconds."""
-    if sys.argv[1:2] == ["hook"]:  # an agent waits for it before every call, so it goes by nothing else
+    # An agent waits for a hook before every call, so it goes by nothing else.
+    if sys.argv[1:2] == ["hook"] and sys.argv[2:3] != ["--help"]:
         from .hook import main as hook
 
         os._exit(hook(sys.argv[2:]))
@@ -108,47 +109,14 @@ def _dispatch(words: list[str]) -> int:
         print(f"ringfence {__version__}")
         return 0
     verb, rest = words[0], words[1:]
-    if verb == "run":
-        from .run import main as act
-    elif verb == "plan":
-        from .plan import main as act
-    elif verb == "doctor":
-        from .doctor import main as act
-    elif verb == "why":
-        from .why import main as act
-    elif verb == "policy":
-        from .policy import main as act
-    elif verb == "judge":
-        from .judge import main as act
-    elif verb in ("install", "uninstall", "status"):
-        from .install import main as installing
-
-        return installing(verb, rest)
-    elif verb == "mcp":
-        from .mcp import main as act
-    elif verb == "hook":
-        from .hook import main as act
-    elif verb == "trust":
-        from .trust import main as act
-    elif verb == "profile":
-        from .profile import main as act
-    elif verb == "approvals":
-        from .approvals import main as act
-    elif verb == "session":
-        from .session import main as act
-    elif verb == "tenant":
-        from .tenant import main as act
-    elif verb == "service":
-        from .service import main as act
-    elif verb == "spawner":
-        from .spawner import main as act
-    elif verb == "learn":
-        from .learn import main as act
-    elif verb == "log":
-        from .log import main as act
-    else:
+    if verb not in VERBS:
         from ..model import UsageError
         from ..policy.words import nearest
 
         raise UsageError(verb, "there is no such verb", hint=nearest(verb, tuple(VERBS)))
-    return act(rest)
+    if verb in ("install", "uninstall", "status"):
+        from .install import main as installing
+
+        return installing(verb, rest)
+    code: int = __import__(f"{__name__}.{verb}", fromlist=["main"]).main(rest)
+    return code
