@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from ringfence import enforce
-from ringfence.model import Kind
+from ringfence.model import Kind, PlanError
 
 
 @pytest.fixture
@@ -42,3 +42,26 @@ def test_a_missing_name_behind_a_link_is_where_the_link_leads(tmp_path: Path) ->
     path = str(tmp_path / "link" / "name")
 
     assert enforce.survey([path], [])[path].path == str(tmp_path / "real" / "name")
+
+
+@pytest.mark.parametrize("is_denied", [True, False])
+def test_a_name_a_thousand_directories_deep_is_looked_at_like_any_other(tmp_path: Path, is_denied: bool) -> None:
+    """A repository's configuration may name such a one for its hooks, and a project's policy."""
+    deep = str(tmp_path) + "/d" * 1500
+    held: list[int] = []
+
+    disk = enforce.survey([deep], held, denied={deep} if is_denied else set())
+
+    assert (disk[deep].kind, held) == (Kind.MISSING, [])
+
+
+def test_a_link_into_a_process_of_another_is_said_like_any_fault(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to("/proc/1/root")
+    name = str(tmp_path / "link" / "nonexistent-name")
+    try:
+        os.readlink("/proc/1/root")
+    except PermissionError:
+        with pytest.raises(PlanError, match="cannot be looked at"):
+            enforce.survey([name], [])
+    else:
+        assert enforce.survey([name], [])[name].kind is Kind.MISSING

@@ -32,8 +32,16 @@ def canonical(path: str) -> str:
 
 
 def _missing(path: str, closed: bool) -> Place:
-    real = os.path.realpath(path)
-    return Place(path, real, Kind.MISSING, links=links_on(path), closed=_closed_at(real) if closed else "")
+    try:
+        real = os.path.realpath(path)
+        links = links_on(path)
+    except OSError as error:  # it leads where not even a link can be read: into another process
+        raise _unseen(path, error) from None
+    return Place(path, real, Kind.MISSING, links=links, closed=_closed_at(real) if closed else "")
+
+
+def _unseen(path: str, error: OSError) -> PlanError:
+    return PlanError(path, f"cannot be looked at: {error.strerror}", "repair or remove what stands there")
 
 
 def _closed_at(path: str) -> str:
@@ -59,7 +67,7 @@ def look(path: str, held: list[int], ids: tuple[int, int] | None = None, modes: 
     except OSError as error:
         if error.errno in (errno.ELOOP, errno.ENAMETOOLONG):  # a link that leads nowhere: nothing is there
             return _missing(path, closed=False)
-        raise PlanError(path, f"cannot be looked at: {error.strerror}", "repair or remove what stands there") from None
+        raise _unseen(path, error) from None
     try:
         found, real = os.fstat(fd), os.readlink(f"/proc/self/fd/{fd}")
         writable = not os.fstatvfs(fd).f_flag & os.ST_RDONLY  # where we came by, whoever else holds it
@@ -194,13 +202,16 @@ def _listing(
 ) -> Listing:
     """The listing of a directory; where its parent's does not have it, nothing is asked of the disk."""
     found = listings.get(path)
-    if found is None:
-        gone = None
-        if path != "/":
-            above, _, name = path.rpartition("/")
-            gone = _listing(above or "/", listings, ids, wanted).place(path, name)
-        found = listings[path] = Listing(path, gone, ids, wanted.get(path, 0))
-    return found
+    if found is not None:
+        return found
+    unknown = [path]  # up to one that is known, without recursion: a policy may name thousands, one below the other
+    while unknown[-1] != "/" and (above := unknown[-1].rpartition("/")[0] or "/") not in listings:
+        unknown.append(above)
+    for one in reversed(unknown):
+        above, _, name = one.rpartition("/")
+        gone = None if one == "/" else listings[above or "/"].place(one, name)
+        listings[one] = Listing(one, gone, ids, wanted.get(one, 0))
+    return listings[path]
 
 
 def survey(
