@@ -335,7 +335,7 @@ LEFT_OPEN = """
     uretprobe uprobe restart_syscall rt_sigreturn landlock_create_ruleset landlock_add_rule landlock_restrict_self
     pidfd_open pidfd_send_signal memfd_secret mseal map_shadow_stack cachestat membarrier rseq futex futex_wake
     futex_wait futex_requeue futex_waitv setxattrat getxattrat listxattrat removexattrat file_getattr file_setattr
-    fchmodat2 sched_setaffinity sched_setscheduler openat2 close_range lsm_get_self_attr
+    sched_setaffinity sched_setscheduler openat2 close_range lsm_get_self_attr
 """
 
 

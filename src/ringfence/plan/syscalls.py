@@ -88,6 +88,10 @@ _STARVED = "other processes of the same user could be starved"
 _CRASH = "at a crash the kernel would start the host's program for that, as root, if the limit were not one byte"
 _RLIMIT_CORE, _CORE = 4, "it is about core files"
 _CORE_SET = (OneOf(1, (_RLIMIT_CORE,), _CORE), AnyBit(2, WHOLE, "it sets"))
+_LENT = (
+    "whoever starts such a program, outside, is the command's user while it runs: another account, or root's by anybody"
+)
+_SETUID, _LENDS = 0o4000, "it makes a program that runs as its owner"
 
 CLOSED = (
     _row(
@@ -112,9 +116,7 @@ CLOSED = (
     _row("bpf perf_event_open", Answer.EPERM, "they see other processes, and are a rich source of kernel holes"),
     _row("userfaultfd", Answer.EPERM, "it stalls the kernel in the middle of a judgement and widens every race"),
     # ENOSYS, as of a kernel without keys: Kerberos falls back to files, EPERM would be an error to it.
-    _row(
-        "add_key request_key keyctl", Answer.ENOSYS, "the user's keyring has no namespace of its own and holds secrets"
-    ),
+    _row("add_key request_key keyctl", Answer.ENOSYS, "the user's keyring holds secrets, and has no namespace"),
     _row(
         "open_tree open_tree_attr move_mount fsopen fsconfig fsmount fspick mount_setattr",
         Answer.EPERM,
@@ -203,6 +205,8 @@ CLOSED = (
     _row("setpriority ioprio_set", Answer.EPERM, _STARVED, AnyBit(1, LOW, _ANOTHER)),
     _row("setpriority", Answer.EPERM, _STARVED, AnyBit(0, LOW, "it means a group or a user")),
     _row("ioprio_set", Answer.EPERM, _STARVED, OneOf(0, (2, 3), "it means a group or a user")),
+    _row("chmod fchmod creat mknod", Answer.EPERM, _LENT, AnyBit(1, _SETUID, _LENDS)),
+    _row("fchmodat fchmodat2 mknodat", Answer.EPERM, _LENT, AnyBit(2, _SETUID, _LENDS)),
     _row("migrate_pages move_pages", Answer.EPERM, "another process's memory could be moved", AnyBit(0, LOW, _ANOTHER)),
 )
 
@@ -247,9 +251,7 @@ FAST_OPEN = (
         OneOf(1, (_TCP,), "the level is TCP"),
         OneOf(2, (23, 30, 31), "it is TCP_FASTOPEN, TCP_FASTOPEN_CONNECT or TCP_ULP"),
     ),
-    _row(
-        "setsockopt", Answer.ENOPROTOOPT, _ROUTED, OneOf(1, (0,), "the level is IP"), OneOf(2, (4,), "it is IP_OPTIONS")
-    ),
+    _row("setsockopt", Answer.ENOPROTOOPT, _ROUTED, OneOf(1, (0,), "the level is IP"), OneOf(2, (4,), "it is options")),
     _row(
         "setsockopt",
         Answer.ENOPROTOOPT,
@@ -285,11 +287,7 @@ SOCKETS = {
     Sockets.TCP: (
         _row("socket", Answer.ALLOW, "TCP is judged by port", *_OVER_TCP),
         _row("socket", Answer.EPERM, "no port rule judges anything but TCP", _INET),
-        _row(
-            "listen",
-            Answer.EPERM,
-            "a socket that was never bound listens on a port of its choice, and nobody judges it",
-        ),
+        _row("listen", Answer.EPERM, "one that was never bound listens on a port of its choice, that nobody judges"),
     ),
     Sockets.NETLINK_ROUTE: (
         _row(
@@ -300,9 +298,7 @@ SOCKETS = {
             _type(_DGRAM, _RAW, text="it is datagrams or raw"),
             _protocol(_ROUTE, text="the protocol is NETLINK_ROUTE"),
         ),
-        _row(
-            "socket", Answer.EPROTONOSUPPORT, "audit, netfilter, sock_diag and kin tell of the whole machine", _NETLINK
-        ),
+        _row("socket", Answer.EPROTONOSUPPORT, "audit, netfilter and sock_diag tell of the whole machine", _NETLINK),
     ),
 }
 
@@ -381,9 +377,7 @@ WATCHED_SOCKETS = (
         Answer.NOTIFY,
         "a socket of the host's could be reached by its path, and one that was handed in could be made to listen",
     ),
-    _row(
-        "epoll_create epoll_create1", Answer.NOTIFY, "a socket that is handed in is waited for as the one before it was"
-    ),
+    _row("epoll_create epoll_create1", Answer.NOTIFY, "what is handed in is waited for as the one before it was"),
 )
 # Without a view. The warden asks the kernel whether it may signal that thread, and lets the call go on.
 WATCHED_THREADS = (
@@ -449,6 +443,11 @@ JUDGED = {
 }
 
 
+# Before JUDGED and WATCHED. Without them opens have no tests at all, and openat2 has its mode in memory.
+_NEW = AnyBit(1, _TEMPORARY | _CREATES, "it may create"), AnyBit(2, _TEMPORARY | _CREATES, "it may create")
+LENDING = tuple(_row(n, Answer.EPERM, _LENT, _NEW[at - 1], AnyBit(at + 1, _SETUID, _LENDS)) for n, at in _OPENS)
+
+
 def rows(
     arch: str,
     sockets: Sockets,
@@ -472,6 +471,7 @@ def rows(
 
 
 def _warden_rows(watched: bool, judged: Judged, viewed: bool) -> Iterator[Row]:
+    yield from LENDING if watched or Judged.WRITES in judged else ()
     for flag, kinds in JUDGED.items():
         if flag in judged:
             yield from kinds
