@@ -324,7 +324,7 @@ def module(walk: Walk, call: Call, name: str, words: list[Field]) -> None:
 
 def interpreter(walk: Walk, call: Call) -> None:
     texts = [field.text for field in call.operands if field.known]
-    if texts and len(texts) == len(call.operands) and set(texts) <= {"-v", "-V", "-version", "--version", "version"}:
+    if texts and len(texts) == len(call.operands) and set(texts) <= {"-v", "-V", "--version", "version"}:
         return
     if call.name == "node" and texts[:1] == ["--check"] and len(texts) == 2 and texts[1][:1] not in ("-", ""):
         walk.reads(call.operands[1], call.shell)

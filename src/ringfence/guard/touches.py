@@ -1,5 +1,6 @@
 """What is found out about a line: paths that are read, written and entered, doubts, and what the judge says of each."""
 
+import itertools
 import posixpath
 from collections.abc import Iterator
 
@@ -10,6 +11,8 @@ from .state import Field, Shell
 
 _STREAMS = lazy(r"/dev/(?:null|stdout|stderr|fd/\d+)\Z")
 _WILD = frozenset("*?[")
+LONGEST = 5000  # characters of a word in which somebody looks for more than its beginning
+MOST_PATHS = 64
 _LOCAL = lazy(r"(?i)file:(?://[^/]*)?/")
 _BEHIND = lazy(r"/proc/[^/]+/(?:task/[^/]+/)?(?:root|cwd)/")  # whose links nobody can follow beforehand
 # What agents run, or let others run, outside of any sandbox.
@@ -76,9 +79,14 @@ class Touches:
             message = index and fields[index - 1].text in ("-m", "--message", "-am")
             if not field.known or message or ("/" not in field.text and field.text != ".."):
                 continue
+            if len(field.text) > LONGEST:
+                self.doubt(f"{name} gets a word that is too long to be read")
+                continue
             text = _LOCAL.sub("file:/", field.text)
             found = dict.fromkeys(part for path in self.paths_in(text) for part in (path, _PARTS.split(path)[0]))
-            for path in found:
+            if len(found) > MOST_PATHS:
+                self.doubt(f"{name} gets a word with more paths than are looked at")
+            for path in itertools.islice(found, MOST_PATHS):
                 if path[:1] in ("~", ""):
                     continue
                 once = "/" + path.lstrip("/") if path[:1] == "/" else path  # two strokes at the beginning are one
