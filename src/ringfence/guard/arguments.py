@@ -8,7 +8,9 @@ from .programs import Row
 from .reach import Walk
 from .state import Field, Shell
 from .syntax import Word
+from .touches import LONGEST
 
+MOST_WORDS = 400
 _LABELS = frozenset(("bazel",))  # to whom `//` is the worktree
 # Files that tell a tool what to run.
 _RULES = lazy(
@@ -189,6 +191,9 @@ def nothing_elsewhere(walk: Walk, call: Call, fields: list[Field]) -> None:
     """A tool of the project is asked about when its arguments point out of the worktree, or its rules are new."""
     from .told import told  # it needs this module in turn
 
+    if len(fields) > MOST_WORDS or any(len(field.text) > LONGEST for field in fields):
+        walk.doubt(f"{call.name} gets more words, or longer ones, than are looked at")
+        return
     told(walk, call, fields)
     new = [
         finding.path for finding in walk.findings.values() if finding.access == "write" and _RULES.search(finding.path)

@@ -11,7 +11,6 @@ from .arguments import Call, apply_role
 from .patterns import lazy
 from .reach import Walk
 from .state import Field
-from .touches import LONGEST
 from .variables import LOADS
 
 _JAVA = ("-J", "", r"-(?:script|e|expression|toolcp)\Z")
@@ -186,9 +185,6 @@ def told(walk: Walk, call: Call, fields: list[Field]) -> None:
     options, words, pattern = _ROWS.get(call.name, ("", "", ""))
     codes, others = options.split(), words.split()
     texts = [field.text for field in fields if field.known]
-    if any(len(text) > LONGEST for text in texts):
-        walk.doubt(f"{call.name} gets a word that is too long to be read")
-        return
     found = [name for name, _ in call.options if name in codes or (len(name) > 3 and _begins(name, codes))]
     found += [text for text in texts if text.partition("=")[0] in codes]
     found += [

@@ -11,8 +11,8 @@ from .state import Field, Shell
 
 _STREAMS = lazy(r"/dev/(?:null|stdout|stderr|fd/\d+)\Z")
 _WILD = frozenset("*?[")
-LONGEST = 5000  # characters of a word in which somebody looks for more than its beginning
-MOST_PATHS = 64
+LONGEST = 2000  # characters of a word in which somebody looks for more than its beginning
+MOST_PATHS = 128
 _LOCAL = lazy(r"(?i)file:(?://[^/]*)?/")
 _BEHIND = lazy(r"/proc/[^/]+/(?:task/[^/]+/)?(?:root|cwd)/")  # whose links nobody can follow beforehand
 # What agents run, or let others run, outside of any sandbox.
@@ -49,6 +49,7 @@ class Touches:
         self.opened_outside = ""  # a file that may not be written and stands open on some descriptor
         self.descriptor_written = ""
         self.notes: list[str] = []
+        self.looked = 0  # paths that were looked at in words of programs
         self.interrupted = False  # a trap may run at any moment
         self.odd_names = False  # the line makes a name that is several words, or a pattern, where it is not quoted
 
@@ -79,22 +80,24 @@ class Touches:
             message = index and fields[index - 1].text in ("-m", "--message", "-am")
             if not field.known or message or ("/" not in field.text and field.text != ".."):
                 continue
-            if len(field.text) > LONGEST:
-                self.doubt(f"{name} gets a word that is too long to be read")
-                continue
+            if len(field.text) > LONGEST or self.looked > MOST_PATHS:
+                self.doubt(f"{name} gets more words, or longer ones, than are looked at")
+                return
             text = _LOCAL.sub("file:/", field.text)
-            found = dict.fromkeys(part for path in self.paths_in(text) for part in (path, _PARTS.split(path)[0]))
-            if len(found) > MOST_PATHS:
-                self.doubt(f"{name} gets a word with more paths than are looked at")
-            for path in itertools.islice(found, MOST_PATHS):
-                if path[:1] in ("~", ""):
-                    continue
-                once = "/" + path.lstrip("/") if path[:1] == "/" else path  # two strokes at the beginning are one
-                for place in ("/",) if path[:1] == "/" else shell.places:
-                    real = self.bounds.resolve(posixpath.join(self.stand(place), once))
-                    decision = self.bounds.decide(Access.READ, real)
-                    if decision.verdict is not Verdict.ALLOW or _BEHIND.match(path):
-                        self.doubt(f"{name} is told {path!r}, which may not be read: {decision.reason}")
+            for path in itertools.islice(self.paths_in(text), MOST_PATHS):
+                for part in {path, _PARTS.split(path, maxsplit=1)[0]} - {""}:
+                    self.looked += 1
+                    self.told_one(name, part, shell)
+
+    def told_one(self, name: str, path: str, shell: Shell) -> None:
+        if path[0] == "~":
+            return
+        once = "/" + path.lstrip("/") if path[0] == "/" else path  # two strokes at the beginning are one
+        for place in ("/",) if path[0] == "/" else shell.places:
+            real = self.bounds.resolve(posixpath.join(self.stand(place), once))
+            decision = self.bounds.decide(Access.READ, real)
+            if decision.verdict is not Verdict.ALLOW or _BEHIND.match(path):
+                self.doubt(f"{name} is told {path!r}, which may not be read: {decision.reason}")
 
     def writes(self, field: Field, shell: Shell, replaces: bool = False) -> None:
         """A path opened for writing; or with `replaces` a name made, removed or put in another's place."""

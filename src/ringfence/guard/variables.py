@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 from .patterns import lazy
 from .state import Field, Shell
+from .touches import LONGEST
 
 if TYPE_CHECKING:
     from .reach import Walk
@@ -92,7 +93,8 @@ def emptied(walk: "Walk", names: list[str]) -> None:
 
 def handed_on(walk: "Walk", name: str, value: str | None, shell: Shell) -> None:
     """A program gets this variable: whatever it is called, it may say where something is written."""
-    if value and name.endswith("FLAGS") and LOADS.match(value):
+    if value and name.endswith("FLAGS") and len(value) <= LONGEST and LOADS.match(value):
         walk.doubt(f"it hands on {name}, which tells a compiler what to run or to load")
-    if value and name not in _READ | _PLACES and walk.points_elsewhere(value, shell):
+    long = value is not None and len(value) > LONGEST
+    if value and name not in _READ | _PLACES and (long or walk.points_elsewhere(value, shell)):
         walk.doubt(f"it hands on {name}, which points out of the worktree")
