@@ -271,7 +271,7 @@ def ends(walk: Walk, call: Call) -> None:
 
 def _fits(pattern: str, name: str, exact: bool) -> bool:
     try:
-        return pattern == name if exact else re.search(pattern, name) is not None
+        return pattern == name if exact else len(pattern) > 200 or re.search(pattern, name) is not None
     except re.error:
         return True
 
