@@ -280,3 +280,31 @@ def test_cursors_place_through_a_link_does_not_choose_the_workspace(root: Path) 
 
     code, answer, _ = hook("cursor", payload("cursor-shell", root, command="touch x", cwd=str(root / "sub")))
     assert answer["permission"] == "allow"
+
+
+@pytest.mark.parametrize(("agent", "name"), [("opencode", "workdir"), ("gemini", "dir_path"), ("codex", "workdir")])
+def test_where_a_call_says_it_begins_does_not_choose_the_workspace(agent: str, name: str, root: Path) -> None:
+    other = root.parent / "other"
+    other.mkdir()
+    (root / "link").symlink_to(other)
+    for place in (str(other), "..", "link", "/", "/etc"):
+        code, answer, _ = hook(agent, payload(agent, root, command="touch x", **{name: place}))
+        assert denies(code, answer), place
+    for odd in (["/"], 1, {"a": 1}, "a\0b"):
+        code, answer, _ = hook(agent, payload(agent, root, command="touch x", **{name: odd}))
+        assert denies(code, answer), odd
+
+    _, answer, _ = hook(agent, payload(agent, root, command="touch x", **{name: "sub"}))
+
+    assert f"--workspace {root} " in str(moved(answer)["command"])
+    assert f"{root}/sub" in str(moved(answer)["command"])
+
+
+def test_a_search_of_claudes_does_not_look_at_keys(root: Path) -> None:
+    (root / "home" / ".ssh").mkdir(parents=True)
+    for name in ("Grep", "Glob"):
+        asked = payload("claude", root) | {"tool_name": name, "tool_input": {"pattern": "a", "path": "/home/dev/.ssh"}}
+        code, answer, _ = hook("claude", asked, HOME="/home/dev")
+        assert denies(code, answer)
+        asked["tool_input"] = {"pattern": "*.py"}
+        assert hook("claude", asked, HOME="/home/dev")[:2] == (0, {})

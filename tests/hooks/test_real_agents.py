@@ -217,3 +217,35 @@ def test_a_whole_agent_works_inside_and_cannot_write_outside() -> None:
 
     assert each(works) == dict.fromkeys(AGENTS, (True, False, True))
     assert not host.strip().isdigit()
+
+
+ASKS = """
+import(process.argv[1]).then(async ({ Ringfence }) => {
+  const hooks = await Ringfence({ directory: process.argv[2] });
+  const output = { args: { command: "touch x", workdir: process.argv[3] } };
+  try {
+    await hooks["tool.execute.before"]({ tool: "bash" }, output);
+    console.log(output.args.command);
+  } catch (error) {
+    console.log("no: " + error.message);
+  }
+});
+"""
+
+
+def test_where_a_call_of_opencode_begins_does_not_choose_the_workspace() -> None:
+    """The extension told the hook that the agent itself stood there, and the sandbox was made around that place."""
+    with tempfile.TemporaryDirectory(dir=ROOT) as place:
+        ground = Ground(Path(place).resolve(), "opencode").install()
+        subprocess.run(["git", "init", "-q", ground.outside], check=True)  # another project of the same user
+        (ground.work / "sub").mkdir()
+        extension = ground.home / "ringfence.mjs"  # by its name node knows what it is
+        extension.write_bytes((ground.home / ".config/opencode/plugin/ringfence.js").read_bytes())
+        words = [str(BIN / "node"), "-e", ASKS, str(extension), str(ground.work)]
+        said = [
+            subprocess.run([*words, str(begins)], env=ground.env, capture_output=True, text=True, timeout=60).stdout
+            for begins in (ground.outside, "..", "sub", ground.work)
+        ]
+
+    assert [text.startswith("no: ") for text in said] == [True, True, False, False]
+    assert all(f"--workspace {ground.work} " in text for text in said[2:])

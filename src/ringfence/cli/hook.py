@@ -119,6 +119,12 @@ def judged(agent: str, asked: "Asked", workspace: str, environ: dict[str, str], 
         return agents.denial(
             agent, f"ringfence: the call stands in {asked.cwd!r}, outside the workspace ({bounds.root})"
         )
+    told = agents.told_place(asked)
+    if told:  # by the model, so it chooses where to begin in the workspace, and not the workspace
+        here = os.path.realpath(os.path.join(asked.cwd, told))
+        if here != bounds.root and not here.startswith(bounds.root.rstrip("/") + "/"):
+            return agents.denial(agent, f"ringfence: the call would begin in {told!r}, outside ({bounds.root})")
+        bounds = msgspec.structs.replace(bounds, start=here)
     key = line_key(asked.call)
     line = asked.call.input.get(key)
     if not agents.is_shell(asked) or not isinstance(line, str) or not line.strip():

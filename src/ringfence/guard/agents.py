@@ -112,6 +112,16 @@ def is_shell(asked: Asked) -> bool:
     return asked.call.tool.lower() in SHELLS
 
 
+def told_place(asked: Asked) -> str:
+    """Where a shell call says that its line is to begin; nothing where it leaves that to its agent."""
+    told = next((found for name in ("workdir", "dir_path") if (found := asked.call.input.get(name))), "")
+    if not is_shell(asked):
+        return ""
+    if not isinstance(told, str) or "\0" in told:
+        raise Payload("where the call is to begin is not a text")
+    return told
+
+
 def takes_no_other(asked: Asked) -> bool:
     """Whether the call runs as it came or not at all: these events of Cursor's have no way to change it."""
     return asked.event in ("beforeShellExecution", "beforeReadFile")

@@ -18,8 +18,8 @@ export const Ringfence = async ({ directory }) => ({
   "tool.execute.before": async (input, output) => {
     if (!TOOLS.has(input.tool)) return;
     const given = output.args ?? {};
-    const cwd = given.workdir ?? directory;
-    const made = asked({ hook_event_name: "tool.execute.before", cwd, tool_name: input.tool, tool_input: given });
+    // Not where the call says it begins: that is the model's word, and would choose the workspace.
+    const made = asked({ hook_event_name: "tool.execute.before", cwd: directory, tool_name: input.tool, tool_input: given });
     if (!made) return;
     for (const name of Object.keys(given)) if (!(name in made)) delete given[name];
     Object.assign(given, made);
