@@ -95,6 +95,34 @@ def test_one_that_stays_and_says_nothing_is_done_without(ground: Ground) -> None
         assert [ground.ask("touch x")[0], ground.ask("touch /etc/x")[0]] == [0, 2]
 
 
+def test_one_that_stays_and_is_stopped_is_done_without(ground: Ground) -> None:
+    ground.ask("touch x")
+    stays = ground.pid()
+    os.kill(stays, signal.SIGSTOP)
+    try:
+        assert [ground.ask("touch x")[0], ground.ask("touch /etc/x")[0]] == [0, 2]
+    finally:
+        os.kill(stays, signal.SIGKILL)
+
+
+def test_one_in_whose_place_another_stays_ends(ground: Ground) -> None:
+    ground.ask("touch x")
+    first = ground.pid()
+    ground.sockets[0].unlink()
+    ground.ask("touch x")
+
+    assert ground.pid() != first
+    for _ in range(600):
+        try:
+            state = Path(f"/proc/{first}/stat").read_text().rpartition(")")[2].split()[0]
+        except FileNotFoundError:
+            return
+        if state == "Z":  # ended, and whoever should hear of it does not care
+            return
+        time.sleep(0.05)
+    raise AssertionError("it stays though nobody can ask it")
+
+
 def test_nothing_stays_in_a_directory_that_others_can_enter(ground: Ground) -> None:
     ground.runtime.chmod(0o755)
 

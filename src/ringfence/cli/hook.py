@@ -46,12 +46,13 @@ def main(words: list[str]) -> int:
         from . import warm
 
         path = warm.place()
+        before = warm.stamp(path)
         given = warm.ask(path, words, data, program()) if path else None
         if given is not None:
             return _give(given)
         code = _give(answer(words, data, dict(os.environ), program()))
         if path:
-            warm.stay(path, answer)
+            warm.stay(path, answer, before)
         return code
     except BaseException as error:  # noqa: BLE001  # whatever went wrong, the call must not run because of it
         return _give(no(agent, f"the hook failed, so the call is denied: {type(error).__name__}: {error}"))

@@ -16,7 +16,9 @@ if TYPE_CHECKING:
     Answering = Callable[[list[str], bytes, dict[str, str], str], tuple[int, bytes, bytes]]
 
 IDLE = 300.0
+STEP = 2.0  # seconds after which one that stays looks whether it is still the one that is asked
 LONGEST = 9.0  # seconds; whoever asks has denied before
+PATIENCE = 3.0  # seconds in which an answer is waited for; there is time left then to judge without
 MOST_BYTES = 20_000_000
 SO_PEERPIDFD, ENOPROTOOPT = 77, 92
 # What a question may hang on besides its payload.
@@ -63,6 +65,7 @@ def ask(path: str, words: list[str], data: bytes, program: str) -> tuple[int, by
         data,
     )
     link = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
+    link.settimeout(PATIENCE)
     try:
         link.connect(path)
         if not _is_believed(link):
@@ -114,11 +117,19 @@ def _walls(process: str) -> tuple[str, list[bytes]]:
     return os.readlink(f"/proc/{process}/ns/user"), [line for line in lines if line.startswith(b"Seccomp")]
 
 
-def stay(path: str, answering: "Answering") -> None:
-    """Leave a child behind that answers. The caller ends as if nothing had been."""
+def stamp(path: str) -> int:
+    """Which socket has the name; nought for none."""
+    try:
+        return os.lstat(path).st_ino
+    except OSError:
+        return 0
+
+
+def stay(path: str, answering: "Answering", before: int) -> None:
+    """Leave a child behind that answers, unless another one has come since. The caller ends as if nothing had been."""
     import _socket
 
-    if os.fork():
+    if stamp(path) not in (before, 0) or os.fork():
         return
     try:
         os.setsid()
@@ -142,14 +153,18 @@ def _serve(listener: "_socket.socket", path: str, answering: "Answering") -> Non
     import gc
 
     gc.enable()
-    inode = os.stat(path).st_ino
-    listener.settimeout(IDLE)
-    while os.path.exists(path) and os.stat(path).st_ino == inode:  # else another one stays in our place
+    inode, waited = stamp(path), 0.0
+    listener.settimeout(STEP)
+    while stamp(path) == inode:  # else another one stays in our place
         try:
             descriptor, _ = listener._accept()
-        except OSError:
+        except TimeoutError:
+            waited += STEP
+            if waited < IDLE:
+                continue
             os.unlink(path)
             return
+        waited = 0.0
         link = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM, 0, descriptor)
         link.settimeout(LONGEST)
         _signal.setitimer(_signal.ITIMER_REAL, LONGEST)  # whoever takes too long ends, and the next hooks go without

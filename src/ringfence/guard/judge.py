@@ -114,11 +114,13 @@ def file(call: ToolCall, bounds: Bounds, access: Access, lists_not: bool) -> Jud
     many = [one for name in MANY if isinstance(listed := call.input.get(name), list) for one in listed]
     if call.tool.lower() in PATTERNED:
         many.append(call.input.get("pattern", ""))
-    if not all(isinstance(path, str) and "\0" not in path for path in (*given.values(), *many)):
+    inner = [one[name] for one in _parts(call.input) for name in PATHS if name in one]
+    if not all(isinstance(path, str) and "\0" not in path for path in (*given.values(), *many, *inner)):
         return Judgement(Verdict.DENY, ("the path is not a text",), call.input)
     paths = {name: path for name, path in given.items() if isinstance(path, str) and path}
     base = next(iter(paths.values()), "")
     outward = [posixpath.join(base, _start(path)) for path in many if isinstance(path, str) and _leads_out(path)]
+    outward += [path for path in inner if isinstance(path, str) and path]
     for path in (*paths.values(), *outward):
         if path.startswith("~"):
             reason = f"{path!r} begins with a tilde, and tools read that differently"
@@ -137,6 +139,11 @@ def file(call: ToolCall, bounds: Bounds, access: Access, lists_not: bool) -> Jud
             return Judgement(Verdict.DENY, (reason,), call.input, findings)
     rewritten = {**call.input, **{name: finding.path for name, finding in found.items()}}
     return Judgement(Verdict.ALLOW, (), rewritten, findings)
+
+
+def _parts(given: dict[str, object]) -> list[dict[str, object]]:
+    """The single edits of a call that makes several, each of which may name a file of its own."""
+    return [one for value in given.values() if isinstance(value, list) for one in value if isinstance(one, dict)]
 
 
 def _leads_out(pattern: str) -> bool:
