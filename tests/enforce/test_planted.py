@@ -3,7 +3,7 @@
 import os
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -107,6 +107,15 @@ def by_submodule(workspace: Path) -> Path:
     return where
 
 
+def by_quotations(workspace: Path) -> Path:
+    """Git takes the quotes away wherever they stand, and blanks before the first letter."""
+    where = by_submodule(workspace)
+    text = (where / ".git/config").read_text()
+    assert text.count('update = "!touch') == 1
+    (where / ".git/config").write_text(text.replace('update = "!', 'update = "" "!'))
+    return where
+
+
 def by_a_section_of_another_name(workspace: Path) -> Path:
     """A line that is two to others, and one to git, which takes the second half for a comment."""
     where = nested(workspace)
@@ -182,6 +191,7 @@ PLANTS = [
     by_pointer_to_a_part_that_shares,
     by_what_is_shared,
     by_submodule,
+    by_quotations,
     by_a_section_of_another_name,
     by_a_long_configuration,
     by_a_linked_configuration,
@@ -222,6 +232,84 @@ def test_a_plant_runs_a_program_until_it_is_moved_out_of_the_way(
     assert any(path.startswith(str(where)) for path in found)
     assert len(moved) == len(found)
     assert not (workspace.parent / "pwned").exists()
+
+
+def in_two_by_a_part(workspace: Path) -> Iterator[Path]:
+    """Below a name at which nobody looks, and then a pointer to it."""
+    where = by_configuration(workspace)
+    part = workspace / "kept/.git/modules/part"
+    part.parent.mkdir(parents=True)
+    (where / ".git").rename(part)
+    yield where
+    (where / ".git").write_text(f"gitdir: {part}\n")
+
+
+def in_two_by_another_name(workspace: Path) -> Iterator[Path]:
+    """Not a repository, for something is missing; and then one, whose files are as old as before."""
+    where = by_configuration(workspace)
+    (where / ".git").rename(where / "kept")
+    for name in ("refs", "HEAD"):
+        (where / "kept" / name).rename(where / name)
+    yield where
+    for name in ("refs", "HEAD"):
+        (where / name).rename(where / "kept" / name)
+    (where / "kept").rename(where / ".git")
+
+
+def in_two_with_its_head(workspace: Path) -> Iterator[Path]:
+    where = by_configuration(workspace)
+    (where / ".git").rename(where / "kept")
+    (where / "kept/refs").rename(where / "refs")
+    yield where
+    (where / "refs").rename(where / "kept/refs")
+    (where / "kept").rename(where / ".git")
+
+
+def in_two_by_a_hook(workspace: Path) -> Iterator[Path]:
+    where = by_hook(workspace)
+    (where / ".git").rename(where / "kept")
+    (where / "kept/HEAD").rename(where / "HEAD")
+    yield where
+    (where / "HEAD").rename(where / "kept/HEAD")
+    (where / "kept").rename(where / ".git")
+
+
+def in_two_by_what_is_shared(workspace: Path) -> Iterator[Path]:
+    where = by_configuration(workspace)
+    (where / "kept/worktrees").mkdir(parents=True)
+    for name in ("config", "objects", "refs"):
+        (where / ".git" / name).rename(where / "kept" / name)
+    (where / ".git").rename(workspace.parent / "head")
+    yield where
+    (workspace.parent / "head/commondir").write_text("../..\n")
+    (workspace.parent / "head").rename(where / "kept/worktrees/x")
+    (where / ".git").write_text(f"gitdir: {where}/kept/worktrees/x\n")
+
+
+@pytest.mark.parametrize(
+    "plant",
+    [
+        in_two_by_a_part,
+        in_two_by_another_name,
+        in_two_with_its_head,
+        in_two_by_a_hook,
+        in_two_by_what_is_shared,
+    ],
+)
+def test_what_two_runs_have_made_together_is_reported(workspace: Path, plant: Callable[[Path], Iterator[Path]]) -> None:
+    begun = time.time_ns() - 10_000_000
+    steps = plant(workspace)
+    where = next(steps)
+    found = scan(str(workspace), begun, 5)
+    time.sleep(0.05)
+    begun = time.time_ns() - 10_000_000
+    assert list(steps) == []
+    use(where)
+    assert (workspace.parent / "pwned").exists(), "the plant must be able to harm"
+
+    found = (*found, *scan(str(workspace), begun, 5))
+
+    assert any(path.startswith(str(where)) for path in found), found
 
 
 def rebasing(workspace: Path, todo: str) -> Path:

@@ -3,7 +3,9 @@
 The names at the top of the workspace are held by the kernel; a repository deeper in it is the command's own to make. It
 is reported when something was changed in it during the run that git would execute: a configuration beyond the ordinary,
 a hook, a pointer to another git directory. So is, at the top too, a rebase or a sequence of picks that was left with
-programs to run. What was changed is told by its time of change, which no command can set.
+programs to run. What was changed is told by its time of change, which no command can set; but a directory takes its
+files along as old as they are, so one whose HEAD is new is looked at whole, and one with a HEAD also when half of a
+repository is missing.
 A look around near the top first, in bounded time of the processor (a busy machine hides nothing) and a bounded wait for
 the disk; it reads small regular files, and follows no link.
 """
@@ -25,6 +27,7 @@ PATIENT = 5.0  # seconds, for whoever wants it moved out of the way
 WAIT = 1.0  # seconds, at most, for a disk or for our turn
 SUFFIX = ".quarantined"
 _BARE = frozenset(("HEAD", "objects", "refs"))
+_HALVES = (frozenset(("HEAD", "config")), frozenset(("HEAD", "hooks")))  # what is missing can be put there later
 # What `--continue` goes by: where it stands in a git directory, and how what is in a file of it runs a program.
 _UNDER_WAY = ("rebase-merge", "sequencer")
 _STRATEGY = rb"(?:ort|recursive|resolve|octopus|ours|subtree)"  # another one is a program, by a path even
@@ -136,7 +139,7 @@ def _repositories(workspace: str, until: float, latest: float) -> Iterator[str]:
             continue
         if ".git" in names:
             yield from _own(workspace) if path is workspace else (f"{path}/.git",)
-        if names >= _BARE or names >= _SHARING:
+        if any(names >= parts for parts in (_BARE, _SHARING, *_HALVES)):
             yield path
 
 
@@ -148,6 +151,8 @@ def _runs_code(path: str, since: int, held: str) -> bool:
         return changed is not None and changed.st_ctime_ns >= since and not _is_known_pointer(path, since, held)
     if not os.access(path, os.R_OK | os.X_OK):
         return changed.st_ctime_ns >= since
+    if not path.startswith(f"{held}/") and _is_new(f"{path}/HEAD", since):
+        since = 0  # it may have become a repository just now, by another name
     common = _whole(f"{path}/commondir")
     if common is None or common.rstrip(b"\r\n") not in (b"", b"../.."):
         return _is_new(f"{path}/commondir", since)
@@ -202,6 +207,7 @@ def _is_known_pointer(path: str, since: int, held: str) -> bool:
         return False
     own = os.path.realpath(os.path.join(os.path.dirname(path), text.removeprefix("gitdir: ")))
     is_part = "/.git/worktrees/" in own or "/.git/modules/" in own
+    since = since if own.startswith(f"{held}/") else 0  # elsewhere nobody has looked at it before
     return is_part and os.path.isdir(own) and not _runs_code(own, since, held)
 
 
@@ -249,7 +255,7 @@ def _is_ordinary(text: bytes | None) -> bool:
             if not line:
                 continue
         key, _, value = line.partition("=")
-        plain = value.strip().lstrip('"')
+        plain = value.replace('"', "").strip()
         if key.strip().lower() not in keys or plain.endswith("\\") or plain.startswith(("ext::", "!")):
             return False
     return True
