@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 IDLE = 300.0
 STEP = 2.0  # seconds after which one that stays looks whether it is still the one that is asked
 LONGEST = 9.0  # seconds; whoever asks has denied before
-PATIENCE = 3.0  # seconds in which an answer is waited for; there is time left then to judge without
+PATIENCE = 2.0  # seconds in which an answer is waited for; there is time left then to judge without
 MOST_BYTES = 20_000_000
 SO_PEERPIDFD, ENOPROTOOPT = 77, 92
 # What a question may hang on besides its payload.
