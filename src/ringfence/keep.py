@@ -133,6 +133,7 @@ class Prepared:
         self.head = b"".join(map(enforce.encode_step, self.walls.head))
         self.tail = b"".join(map(enforce.encode_step, self.walls.tail))
         timed = enforce.timed(mounts)
+        self.listings = enforce.Listings(timed)
         self._absent = enforce.Lookout(plan.absent_names(few, self.disk), timed)
         self._covered = _identities(self.walls, plan.covered_places(found, self.host), self.host.uid)
         self._cover = enforce.Lookout(self._covered, timed)
@@ -240,9 +241,9 @@ class Prepared:
         except OSError:  # nobody can say: look at everything again, and say what is wrong
             return False
 
-    def appeared(self) -> tuple[str, ...]:
+    def appeared(self, seen: os.stat_result | None) -> tuple[str, ...]:
         """Protected names that did not exist when we looked, and are seen now."""
-        return tuple(self._absent.those(os.path.lexists))
+        return tuple(self._absent.those(os.path.lexists, self.request.workspace, seen))
 
     def take_standby(self, inherited: tuple[object, ...]) -> "enforce.Standby | None":
         """An enactor that waits behind these walls and has what a child of ours would inherit now, if there is a

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from . import underway
+from .enforce import Listings
 from .keep import environment
 from .model import Denial, Gap, Need, Origin, Outcome, RingfenceError
 from .policy.trust import audit_of
@@ -36,6 +37,7 @@ def _disown() -> None:
         log.close()
     _logs.clear()
     _late.clear()
+    _names.clear()
 
 
 os.register_at_fork(after_in_child=_disown)
@@ -125,6 +127,18 @@ def unwritten(directory: str, error: Exception) -> str:
 _entry_of: "type[Entry] | None" = None  # once it is there: to look for it costs a run two microseconds
 
 
+_names: list[str] = []  # of runs to come: many for one call
+
+
+def _new_name() -> str:
+    while True:
+        try:
+            return _names.pop()
+        except IndexError:
+            many = os.urandom(8 * 64).hex()
+            _names.extend(many[at : at + 16] for at in range(0, len(many), 16))
+
+
 class Record:
     """The events of one run: begun when the command runs, kept when it is over."""
 
@@ -133,14 +147,19 @@ class Record:
     ) -> None:
         """`own` is `environment()`, for whoever has it."""
         self._given = request, argv, environ
-        self._run = os.urandom(8).hex()
+        self._run = _new_name()
         self._directory = directory_of(environment() if own is None else own)
         self._place: underway.Place | None = None
         self._entry: Entry | None = None
         self._is_kept = False
 
     def __enter__(self) -> "Record":
-        self._place = underway.begin(self._directory, self._run) if self._directory else None
+        if self._directory:
+            # One after the other, a run is written down in full while it runs; of many at once it is the calls that
+            # count, and it is written by one.
+            is_one_of_many = _entry_of is not None and underway.is_busy(self._directory)
+            lines = self._entered().begun() if is_one_of_many else ()
+            self._place = underway.begin(self._directory, self._run, lines)
         return self
 
     def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
@@ -150,26 +169,31 @@ class Record:
 
     def begin(self) -> "Entry":
         """Have ready what does not depend on the run's end."""
-        global _entry_of
         entry = self._entry
         if entry is None:
-            if _entry_of is None:
-                from .recording import Entry  # nobody waits for it while the command runs
-
-                _entry_of = Entry
-            self._entry = entry = _entry_of(self._run, self._directory, *self._given)
+            entry = self._entered()
             if self._place is not None:
                 self._place.say(entry.begun())
         return entry
 
-    def finish(self, outcome: Outcome, begun: int, moves: bool) -> Outcome:
-        """Look for what it left behind since `begun`, and move that if asked to; then keep what became of it."""
+    def _entered(self) -> "Entry":
+        global _entry_of
+        if _entry_of is None:
+            from .recording import Entry  # nobody waits for it while the command runs
+
+            _entry_of = Entry
+        self._entry = entry = _entry_of(self._run, self._directory, *self._given)
+        return entry
+
+    def searched(
+        self, outcome: Outcome, begun: int, moves: bool, listings: Listings, seen: os.stat_result | None
+    ) -> Outcome:
+        """The outcome with what the command left behind since `begun`, which is moved if asked to."""
         try:
-            outcome = self.begin().searched(outcome, begun, moves)
+            return self.begin().searched(outcome, begun, moves, listings, seen)
         except BaseException:  # it is known how it ended, whatever stands in its workspace
             self.keep(outcome)
             raise
-        return self.keep(outcome)
 
     def keep(self, outcome: Outcome) -> Outcome:
         """Write what became of it; what could not be written is a gap."""

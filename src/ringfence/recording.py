@@ -9,6 +9,7 @@ import msgspec
 
 from .audit.log import LogError, encoded, now, sha256
 from .audit.signs import may_hold_secrets
+from .enforce import Listings
 from .enforce.planted import searched
 from .model import Ending, Gap, Need, Outcome, Refused
 from .model.event import AnyEvent, Changed, Denied, Escaped, Granted, Ran, Signed
@@ -58,9 +59,11 @@ class Entry:
         if isinstance(ending, Refused) and ending.kind == "standby":
             self._again += (ending.text,)
 
-    def searched(self, outcome: Outcome, begun: int, moves: bool) -> Outcome:
-        """The outcome with what the command left behind."""
-        return searched(self._request.workspace, outcome, begun, moves)
+    def searched(
+        self, outcome: Outcome, begun: int, moves: bool, listings: Listings, seen: os.stat_result | None
+    ) -> Outcome:
+        """The outcome with what the command left behind since `begun`, which is moved if asked to."""
+        return searched(self._request.workspace, outcome, begun, moves, listings, seen)
 
     def write(self, outcome: Outcome | None, error: str) -> str:
         """Append what became of it, or what was wrong instead; why that could not be done, or ""."""

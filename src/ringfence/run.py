@@ -206,11 +206,11 @@ def run(
                 time.sleep(pause)
                 rewind(job)
                 job = msgspec.structs.replace(job, at_hand=None)  # what was seen before the first look is old by now
-            outcome = _attempt(job, on_output, timeout, on_start, record, on_denial)
+            outcome = _attempt(job, on_output, timeout, on_start, record, on_denial, (begun, quarantine))
             if not was_swapped(job, outcome.ending):
                 break
             record.begin().tried(outcome.ending)
-        return record.finish(outcome, begun, quarantine)
+        return record.keep(outcome)
 
 
 def with_limits(flags: policy.Flags | None, limits: Mapping[str, float | str] | None) -> policy.Flags | None:
@@ -285,6 +285,7 @@ def _attempt(
     on_start: Callable[[enforce.Launch], None] | None,
     record: Record,
     on_denial: Callable[[Denial], None] | None,
+    search: tuple[int, bool],
 ) -> Outcome:
     def sink(number: int, data: bytes) -> None:
         if on_output:
@@ -298,7 +299,8 @@ def _attempt(
             living.tell(on_denial)
         record.begin()
         data, handed = job.data or b"", sink if on_output else None
-        return living.outcome(*living.launch.wait(living.timeout(timeout), data, handed, living.output()))
+        outcome = living.outcome(*living.launch.wait(living.timeout(timeout), data, handed, living.output()))
+        return record.searched(outcome, *search, *living.ground())
 
 
 class Living:
@@ -306,6 +308,7 @@ class Living:
 
     opened: contextlib.ExitStack | None = None  # where more than the launch is to be left
     log: "Log | None" = None  # what Landlock refuses, where that can be read
+    _seen: os.stat_result | None = None
 
     def __init__(
         self,
@@ -378,7 +381,8 @@ class Living:
         if not (self.launch.is_quiet and self._passage is None and self._asker is None):
             self.is_stale(ending)
             found = self._with_told(found)
-        planted, ignored, sources = made.appeared(), made.policy.ignored, made.policy.sources
+        self._seen = enforce.seen_at(made.request.workspace)
+        planted, ignored, sources = made.appeared(self._seen), made.policy.ignored, made.policy.sources
         if planted or ignored or sources:
             found = msgspec.structs.replace(found, ignored=ignored, planted=planted, policies=sources)
         found = self._asker.told(found) if self._asker else found
@@ -389,6 +393,10 @@ class Living:
 
         logged = self.log.finish() if self.log else ()
         return explained(made, self._job.argv, self._job.environ, found, bytes(self.launch.heard), logged)
+
+    def ground(self) -> tuple[enforce.Listings, os.stat_result | None]:
+        """What is known of the workspace's directories, and of itself since the end."""
+        return self._made.listings, self._seen
 
     def _with_told(self, found: Outcome) -> Outcome:
         """The outcome with what the warden and the gate have told."""

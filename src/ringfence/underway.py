@@ -2,9 +2,10 @@
 
     <directory of the log>/running-*   of one process: locked while it lives, with a place for each of its runs
 
-A place says which run it is, and since when; then, while the command runs, the events that are known so far. It is
-emptied when the run's own events stand in the log, and holds them if they could not be written. A file that nobody
-holds any more is a process's that has ended: of what is left in it somebody writes the events, and then removes it.
+A place says which run it is, and since when; then, while the command runs, the events that are known so far. When the
+run's own events stand in the log it is emptied, or the next run's is written over it; it holds them if they could not
+be written. A file that nobody holds any more is a process's that has ended: of what is left in it, and not in the log,
+somebody writes the events, and then removes it.
 """
 
 import _thread
@@ -36,7 +37,8 @@ class _Held:
     def __init__(self, directory: str) -> None:
         self.fd, self.path = _made(directory)
         self.busy: set[int] = set()
-        self.free: list[int] = []
+        self.free: list[int] = []  # whoever has one out of here has it alone
+        self._over: set[int] = set()  # of these, the ones that still name a run that is over
         self._more = itertools.count()
 
     def take(self) -> int:
@@ -45,7 +47,27 @@ class _Held:
         except IndexError:
             number = next(self._more)
         self.busy.add(number)
+        self._over.discard(number)
         return number
+
+    def give_back(self, number: int) -> None:
+        """While others run it is left as it is, for the next will be written over it: a call less for each of many.
+        Nothing is left when nobody runs."""
+        self.busy.discard(number)
+        self._over.add(number)
+        self.free.append(number)
+        if not self.busy:
+            self._empty()
+
+    def _empty(self) -> None:
+        for number in list(self._over):
+            try:
+                self.free.remove(number)
+            except ValueError:
+                continue  # a run has it again, or another thread empties it
+            self._over.discard(number)
+            _write(self.fd, _EMPTY, number * SIZE)
+            self.free.append(number)
 
 
 class Place(msgspec.Struct, frozen=True):
@@ -55,32 +77,47 @@ class Place(msgspec.Struct, frozen=True):
     number: int
 
     def say(self, lines: Sequence[bytes]) -> None:
-        """What is known of it; the lines from the first on that does not fit are not said."""
-        text = b"%b\n%b" % (b"\n".join(lines), _EMPTY)
-        while len(text) > SIZE - _FIRST and lines:
-            lines = lines[:-1]
-            text = b"%b\n%b" % (b"\n".join(lines), _EMPTY)
-        if lines:
+        """What is known of it."""
+        text = _fitting(lines)
+        if text != _EMPTY:
             _write(self.held.fd, text, self.number * SIZE + _FIRST)
 
     def end(self) -> None:
         """Its events are in the log."""
-        _write(self.held.fd, _EMPTY, self.number * SIZE)
-        self.held.busy.discard(self.number)
-        self.held.free.append(self.number)
+        self.held.give_back(self.number)
+
+
+def _fitting(lines: Sequence[bytes]) -> bytes:
+    """The lines, but for those from the first on that does not fit, and what ends them."""
+    text = b"\n".join((*lines, _EMPTY))
+    while len(text) > SIZE - _FIRST:
+        lines = lines[:-1]
+        text = b"\n".join((*lines, _EMPTY))
+    return text
 
 
 _held: dict[str, _Held] = {}
 _mutex = _thread.allocate_lock()
 
 
-def begin(directory: str, run: str) -> Place | None:
-    """A place for a run that is about to begin; none where nothing can be written, which is said at its end."""
+def is_busy(directory: str) -> bool:
+    """Whether other runs of this process are under way."""
+    held = _held.get(directory)
+    return held is not None and bool(held.busy)
+
+
+def begin(directory: str, run: str, lines: Sequence[bytes] = ()) -> Place | None:
+    """A place for a run that is about to begin, with what is known of it already; none where nothing can be written,
+    which is said at its end."""
     try:
         held = _held.get(directory) or _hold(directory)
-        place = Place(held, held.take())
-        os.pwrite(held.fd, b"%b %019d\n%b" % (run.encode(), time.time_ns(), _EMPTY), place.number * SIZE)
     except OSError:
+        return None
+    place = Place(held, held.take())
+    try:
+        os.pwrite(held.fd, b"%b %019d\n%b" % (run.encode(), time.time_ns(), _fitting(lines)), place.number * SIZE)
+    except OSError:
+        place.end()
         return None
     return place
 

@@ -1,5 +1,6 @@
 """A run whose ringfence is killed is an event all the same: one, whenever it was killed."""
 
+import concurrent.futures
 import os
 import random
 import signal
@@ -12,6 +13,7 @@ import pytest
 from tests.audit.test_record import audit as audit
 from tests.audit.test_record import events, run
 
+import ringfence
 from ringfence import record, underway
 from ringfence.model.event import Granted, Ran
 
@@ -126,6 +128,84 @@ def test_places_are_used_again_and_a_large_event_is_not_said(audit: Path) -> Non
     second.end()
     third.end()
     assert list(underway._left(third.held.fd)) == []
+
+
+def test_a_place_is_left_as_it_is_while_others_run_and_none_when_nobody_does(audit: Path) -> None:
+    first, second, third = (underway.begin(str(audit), run * 16, (run.encode(),)) for run in "abc")
+    assert first is not None
+    assert second is not None
+    assert third is not None
+
+    def left() -> list[str]:
+        return [f"{left.run[0]} {b' '.join(left.lines).decode()}" for left in underway._left(first.held.fd)]
+
+    second.end()
+    first.end()
+    assert left() == ["a a", "b b", "c c"]
+    fourth = underway.begin(str(audit), "d" * 16)
+    assert fourth is not None
+    assert left() == ["d ", "b b", "c c"]  # the new one's own, and nothing of the one before
+    third.end()
+    assert underway.is_busy(str(audit))
+    fourth.end()
+    assert left() == []
+    assert not underway.is_busy(str(audit))
+
+
+def test_many_threads_that_begin_and_end_never_lose_a_run_that_is_under_way(audit: Path) -> None:
+    lost: list[str] = []
+
+    def work(name: str) -> None:
+        for number in range(150):
+            run = f"{name}{number:015d}"
+            place = underway.begin(str(audit), run)
+            assert place is not None
+            if os.pread(place.held.fd, 16, place.number * underway.SIZE).decode() != run:
+                lost.append(run)
+            time.sleep(0)
+            if os.pread(place.held.fd, 16, place.number * underway.SIZE).decode() != run:
+                lost.append(run)
+            place.end()
+
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        list(pool.map(work, "abcd"))
+    last = underway.begin(str(audit), "e" * 16)
+    assert last is not None
+    last.end()
+
+    assert lost == []
+    assert list(underway._left(last.held.fd)) == []
+
+
+def test_one_of_many_runs_is_written_down_in_full_before_it_begins(audit: Path) -> None:
+    other = underway.begin(str(audit), "0123456789abcdef")
+    assert other is not None
+    run(audit, "true")  # what is imported with the first
+    known: list[tuple[bytes, ...]] = []
+
+    def look(_launch: object) -> None:
+        known.extend(left.lines for left in underway._left(other.held.fd) if left.run != "0123456789abcdef")
+
+    workspace = str(audit.parents[2] / "ws")
+    ringfence.run(["true"], workspace=workspace, as_root=AS_ROOT, on_start=look)
+    other.end()
+
+    assert [b'"argv":["true"]' in line for lines in known for line in lines] == [True]
+
+
+def test_no_two_runs_have_one_name_also_not_of_a_fork() -> None:
+    names = [record._new_name() for _ in range(200)]
+    read, write = os.pipe()
+    if (pid := os.fork()) == 0:
+        os.write(write, record._new_name().encode())
+        os._exit(0)
+    os.waitpid(pid, 0)
+    theirs = os.read(read, 16).decode()
+    os.close(read)
+    os.close(write)
+    names += [theirs, *(record._new_name() for _ in range(200))]
+
+    assert len(set(names)) == len(names)
 
 
 FORKS = """

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from ringfence.enforce import Lookout, is_there, timed
+from ringfence.enforce import Listings, Lookout, is_there, timed
+from ringfence.enforce.lookout import Listing, is_settled
 from ringfence.model import Mount
 
 
@@ -143,3 +144,80 @@ def test_a_link_that_leads_nowhere_is_asked_again(tmp_path: Path) -> None:
     (tmp_path / "elsewhere" / "a").touch()
 
     assert watch.those(os.path.lexists) == [str(there / "link" / "a")]
+
+
+class Reader:
+    """Reads directories, and knows which."""
+
+    def __init__(self) -> None:
+        self.read: list[str] = []
+
+    def __call__(self, path: str) -> Listing:
+        self.read.append(path)
+        names = os.listdir(path)
+        return Listing(tuple(sorted(names)), False, False, len(names))
+
+
+def test_a_directory_is_read_again_when_it_was_changed_and_not_before(tmp_path: Path) -> None:
+    listings, reader, path = Listings(own(tmp_path)), Reader(), str(tmp_path)
+    settled(tmp_path)
+    before = tmp_path.stat()
+    assert listings.of(path, reader).below == ()
+    assert listings.of(path, reader, tmp_path.stat()).below == ()
+    assert reader.read == [path]
+
+    (tmp_path / "a").mkdir()
+    os.utime(tmp_path, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+    assert listings.of(path, reader).below == ("a",)
+
+
+def test_one_that_was_just_changed_is_read_each_time(tmp_path: Path) -> None:
+    listings, reader, path = Listings(own(tmp_path)), Reader(), str(tmp_path)
+    for number in range(20):
+        (tmp_path / str(number)).mkdir()
+        assert listings.of(path, reader).entries == number + 1
+    assert len(reader.read) == 20
+
+
+def test_another_directory_at_its_path_is_read(tmp_path: Path) -> None:
+    listings, reader, path = Listings(own(tmp_path)), Reader(), str(tmp_path / "here")
+    (tmp_path / "here").mkdir()
+    (tmp_path / "other" / "inside").mkdir(parents=True)
+    settled(tmp_path)
+    assert listings.of(path, reader).below == ()
+
+    (tmp_path / "here").rename(tmp_path / "gone")
+    (tmp_path / "other").rename(tmp_path / "here")
+
+    assert listings.of(path, reader).below == ("inside",)
+
+
+def test_a_listing_of_a_device_that_is_not_believed_is_not_kept(tmp_path: Path) -> None:
+    listings, reader, path = Listings(), Reader(), str(tmp_path)
+    settled(tmp_path)
+    listings.of(path, reader)
+    listings.of(path, reader)
+
+    assert reader.read == [path, path]
+
+
+def test_no_more_directories_are_kept_than_there_is_room_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Listings, "MOST", 1)
+    for name in "ab":
+        (tmp_path / name).mkdir()
+    settled(tmp_path)
+    listings, reader = Listings(own(tmp_path)), Reader()
+    for path in [str(tmp_path / name) for name in "abab"]:
+        listings.of(path, reader)
+
+    assert [os.path.basename(path) for path in reader.read] == ["a", "b", "b"]
+
+
+def test_a_stamp_says_something_when_the_names_were_read_well_after_it() -> None:
+    changed = 1_000_000_000
+    stamp = (7, 1, changed - 5, changed)
+
+    assert is_settled(stamp, changed + 60_000_000, {7})
+    assert not is_settled(stamp, changed + 1_000_000, {7})
+    assert not is_settled(stamp, changed + 60_000_000, {8})

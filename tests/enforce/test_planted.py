@@ -10,6 +10,7 @@ import pytest
 from tests.attacks.conftest import Field
 from tests.attacks.conftest import field as field
 
+from ringfence.enforce import Listings
 from ringfence.enforce.planted import quarantine, scan
 
 GIT = {"PATH": os.environ["PATH"], "HOME": "/nonexistent", "GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_COUNT": "1"}
@@ -310,6 +311,37 @@ def test_what_two_runs_have_made_together_is_reported(workspace: Path, plant: Ca
     found = (*found, *scan(str(workspace), begun, 5))
 
     assert any(path.startswith(str(where)) for path in found), found
+
+
+@pytest.mark.parametrize("plant", PLANTS)
+def test_a_plant_is_found_where_every_directory_was_searched_before(
+    workspace: Path, plant: Callable[[Path], Path]
+) -> None:
+    (workspace / "deep").mkdir()
+    (workspace / "other" / "one").mkdir(parents=True)
+    time.sleep(0.06)  # a directory that was changed just now is read anew in any case
+    listings = Listings({workspace.stat().st_dev})
+    assert scan(str(workspace), 0, 5, listings) == ()
+    (workspace / "deep").rmdir()
+    begun = time.time_ns() - 10_000_000
+    where = plant(workspace)
+
+    found = scan(str(workspace), begun, 5, listings, workspace.stat())
+
+    assert any(path.startswith(str(where)) for path in found)
+    assert found == scan(str(workspace), begun, 5)
+
+
+def test_a_repository_that_was_known_is_looked_into_each_time(workspace: Path) -> None:
+    where = nested(workspace)
+    time.sleep(0.06)
+    listings = Listings({workspace.stat().st_dev})
+    begun = time.time_ns()
+    assert scan(str(workspace), begun, 5, listings) == ()
+    with open(where / ".git" / "config", "a") as config:  # no name comes or goes
+        config.write('[core]\n\tfsmonitor = "false"\n')
+
+    assert scan(str(workspace), begun - 10_000_000, 5, listings) == (f"{where}/.git",)
 
 
 def rebasing(workspace: Path, todo: str) -> Path:

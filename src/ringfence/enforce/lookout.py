@@ -10,6 +10,7 @@ import errno
 import os
 import time
 from collections.abc import Callable, Iterable, Set
+from typing import NamedTuple
 
 from ..model import Mount
 
@@ -37,6 +38,14 @@ def is_there(path: str) -> bool:
     return True
 
 
+def seen_at(path: str) -> os.stat_result | None:
+    """What stands at a path, if that can be said."""
+    try:
+        return os.stat(path)
+    except OSError:
+        return None
+
+
 def stamp_of(path: str) -> Stamp | None:
     """None when it is not there."""
     try:
@@ -46,6 +55,11 @@ def stamp_of(path: str) -> Stamp | None:
     except OSError:  # closed, or a loop: then each name is asked for, each time
         return 0, 0, 0, time.time_ns()
     return _stamped(facts)
+
+
+def is_settled(stamp: Stamp, read: int, timed: Set[int]) -> bool:
+    """Whether a change after the moment in which a directory was read would show in its stamp, taken before that."""
+    return stamp[0] in timed and read - max(stamp[2:]) > _SETTLED
 
 
 def _stamped(facts: os.stat_result) -> Stamp:
@@ -78,11 +92,11 @@ class Lookout:
         self._marks = None
         self._inside.setdefault(directory, []).extend(names)
         if stamp is not None:
-            self._settle(directory, directory, stamp)
+            self._settle(directory, directory, stamp, time.time_ns())
 
-    def _settle(self, directory: str, where: str, stamp: Stamp) -> None:
-        """Ask no more while the stamp of `where` stays as it is, if it says anything yet."""
-        if stamp[0] in self._timed and time.time_ns() - max(stamp[2:]) > _SETTLED:
+    def _settle(self, directory: str, where: str, stamp: Stamp, asked: int) -> None:
+        """Ask no more while the stamp of `where` stays as it is, if it said anything when the names were asked for."""
+        if is_settled(stamp, asked, self._timed):
             self._seen[directory] = where, stamp
 
     def those(self, true: Callable[[str], bool], place: str = "", seen: os.stat_result | None = None) -> list[str]:
@@ -106,7 +120,7 @@ class Lookout:
         return marks if is_whole else None
 
     def _look(self, true: Callable[[str], bool]) -> list[str]:
-        found = []
+        found, asked = [], time.time_ns()
         now: dict[str, Stamp | None] = {}  # each is looked at once
         for directory, names in self._inside.items():
             where, then = self._seen.get(directory, ("", None))
@@ -126,5 +140,37 @@ class Lookout:
             found += here
             self._seen.pop(directory, None)
             if not here and stamp is not None:
-                self._settle(directory, where, stamp)
+                self._settle(directory, where, stamp, asked)
+        return found
+
+
+class Listing(NamedTuple):
+    """What of a directory's names a search for repositories goes by."""
+
+    below: tuple[str, ...]  # directories, but for a git directory
+    has_git: bool
+    is_repository: bool  # itself, without a directory of that name
+    entries: int
+
+
+class Listings:
+    """What was read of directories, each of them read anew when it was changed."""
+
+    MOST = 4096
+
+    def __init__(self, timed: Set[int] = frozenset()) -> None:
+        """`timed` are the devices whose times are believed: with none every directory is read each time."""
+        self._timed = timed
+        self._kept: dict[str, tuple[Stamp, Listing]] = {}
+
+    def of(self, path: str, read: Callable[[str], Listing], seen: os.stat_result | None = None) -> Listing:
+        """What `read` says of the names in a directory; `seen` is what stands there, if somebody has just looked."""
+        stamp = _stamped(os.stat(path) if seen is None else seen)
+        kept = self._kept.get(path)
+        if kept is not None and kept[0] == stamp:
+            return kept[1]
+        begun = time.time_ns()
+        found = read(path)
+        if is_settled(stamp, begun, self._timed) and len(self._kept) < self.MOST:
+            self._kept[path] = stamp, found
         return found

@@ -20,6 +20,7 @@ from collections.abc import Iterator
 import msgspec
 
 from ..model import Outcome, Refused
+from .lookout import Listing, Listings
 from .repository import NOWHERE, content, linked_worktree, modules, submodule, worktrees
 
 MOST_ENTRIES = 500_000
@@ -54,24 +55,54 @@ _KEYS = {section: frozenset(keys.split()) for section, keys in _ORDINARY.items()
 CLOCK_TICK = 10_000_000  # ns: files are stamped by a clock that goes in steps
 
 
-def searched(workspace: str, outcome: Outcome, begun: int, moves: bool) -> Outcome:
-    """What the run left behind for a later git, looked for in a small part of the time that the run took."""
+EVERY_TIME = Listings()  # with nothing remembered
+
+
+def searched(
+    workspace: str,
+    outcome: Outcome,
+    begun: int,
+    moves: bool,
+    listings: Listings = EVERY_TIME,
+    seen: os.stat_result | None = None,
+) -> Outcome:
+    """What the run left behind for a later git, looked for in a small part of the time that the run took. `listings`
+    are those of the searches before; `seen` is what stands at the workspace's path since its end, if somebody has
+    looked."""
     if isinstance(outcome.ending, Refused):
         return outcome
     seconds = PATIENT if moves else min(0.001 + outcome.seconds * 0.03, 0.2)
-    found = scan(workspace, begun - CLOCK_TICK, seconds)
+    found = scan(workspace, begun - CLOCK_TICK, seconds, listings, seen)
     if not found:
         return outcome
     moved = quarantine(workspace, found) if moves else ()
     return msgspec.structs.replace(outcome, planted=outcome.planted + found, quarantined=moved)
 
 
-def scan(workspace: str, since: int, seconds: float) -> tuple[str, ...]:
+def scan(
+    workspace: str,
+    since: int,
+    seconds: float,
+    listings: Listings = EVERY_TIME,
+    seen: os.stat_result | None = None,
+) -> tuple[str, ...]:
     """The git directories that a later git would run programs of, changed since a time in nanoseconds."""
+    top: Listing | None = None
+    try:
+        top = listings.of(workspace, _read, seen)
+    except PermissionError:
+        pass
+    except OSError:
+        return ()
+    if top is not None and not (top.below or top.has_git or top.is_repository):
+        return ()
     until, latest = time.thread_time() + seconds, time.monotonic() + max(seconds, WAIT)
     held = f"{workspace}/.git"
-    found = [path for path in _repositories(workspace, until, latest) if _runs_code(path, since, held)]
-    return (*found, *_with_commands(held if os.path.isdir(held) else _elsewhere(workspace), since))
+    repositories = _repositories(workspace, top, listings, until, latest)
+    found = [path for path in repositories if _runs_code(path, since, held)]
+    if top is None or top.has_git:
+        found += _with_commands(held if os.path.isdir(held) else _elsewhere(workspace), since)
+    return tuple(found)
 
 
 def quarantine(workspace: str, paths: tuple[str, ...]) -> tuple[str, ...]:
@@ -113,33 +144,41 @@ def _own(workspace: str) -> list[str]:
     return [*(modules(workspace) or ()), *own]
 
 
-def _repositories(workspace: str, until: float, latest: float) -> Iterator[str]:
-    """Every git directory below the top of the workspace, near the top first, until the time is over."""
-    queue = deque([workspace])
-    entries = 0
-    while queue:
+def _read(path: str) -> Listing:
+    names, below = set(), []
+    with os.scandir(path) as listing:
+        for entry in listing:
+            names.add(entry.name)
+            if entry.name != ".git" and entry.is_dir(follow_symlinks=False):
+                below.append(entry.name)
+    return Listing(tuple(below), ".git" in names, any(names >= parts for parts in (_BARE, _SHARING, *_HALVES)), len(names))
+
+
+def _repositories(
+    workspace: str, top: Listing | None, listings: Listings, until: float, latest: float
+) -> Iterator[str]:
+    """Every git directory below the top of the workspace, near the top first, until the time is over. `top` is None
+    when the workspace itself is closed to us."""
+    if top is None or top.has_git:
+        yield from _own(workspace)
+    if top is None or top.is_repository:
+        yield workspace
+    queue = deque(f"{workspace}/{name}" for name in top.below) if top else deque[str]()
+    entries = top.entries if top else 0
+    while queue and entries < MOST_ENTRIES and time.thread_time() < until and time.monotonic() < latest:
         path = queue.popleft()
-        if path is not workspace and (
-            entries >= MOST_ENTRIES or time.thread_time() >= until or time.monotonic() >= latest
-        ):
-            return
-        names = set()
         try:
-            with os.scandir(path) as listing:
-                for entry in listing:
-                    entries += 1
-                    names.add(entry.name)
-                    if entry.name != ".git" and entry.is_dir(follow_symlinks=False):
-                        queue.append(f"{path}/{entry.name}")
+            found = listings.of(path, _read)
         except PermissionError:
-            yield from _own(workspace) if path is workspace else ()
             yield path  # closed to us: what is in it can be opened again
             continue
         except OSError:
             continue
-        if ".git" in names:
-            yield from _own(workspace) if path is workspace else (f"{path}/.git",)
-        if any(names >= parts for parts in (_BARE, _SHARING, *_HALVES)):
+        entries += found.entries
+        queue.extend(f"{path}/{name}" for name in found.below)
+        if found.has_git:
+            yield f"{path}/.git"
+        if found.is_repository:
             yield path
 
 
