@@ -22,12 +22,13 @@ ARROWS = (
     {"model": set[str]()}
     | dict.fromkeys(PURE | WORLD, VALUES)
     | {
-        "run": ROOMS | {"keep", "where", "gates", "record", "explain", "asking", "command"},
+        "run": ROOMS | {"keep", "where", "gates", "record", "explain", "asking", "command", "job"},
+        "job": ROOMS | {"keep"},
         "command": ROOMS | {"keep", "where"},
         "keep": ROOMS | {"approvals"},
         "gates": ROOMS,
     }
-    | {"start": ROOMS | {"run", "keep", "record"}, "record": ROOMS | {"keep", "underway", "recording"}}
+    | {"start": ROOMS | {"run", "keep", "record", "job"}, "record": ROOMS | {"keep", "underway", "recording"}}
     | {"recording": ROOMS | {"keep", "record"}}
     | {
         "session": ROOMS | {"run"},

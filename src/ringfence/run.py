@@ -1,7 +1,6 @@
 """The one place that joins the rooms: load, probe, survey, plan, launch, wait. `keep` has what stays between calls."""
 
 import contextlib
-import errno
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -12,16 +11,15 @@ import msgspec
 
 from . import enforce, plan, policy
 from .command import Own
+from .job import STREAM_NAMES, Job, Unlooked, has_other_streams, looked_over, make_job, rewind, was_swapped
 from .keep import (
     FRESH_SECONDS,
     KEPT,
-    AtHand,
     Prepared,
     Request,
     acquire,
     environment,
     forget,
-    give_up_overlays,
     prepare,
     release,
 )
@@ -32,11 +30,11 @@ from .model import (
     Ending,
     Enforcement,
     Explain,
+    LaunchError,
     Observe,
     Outcome,
     Plan,
     PlanError,
-    Refused,
     Screen,
     Stream,
     Unenforceable,
@@ -153,8 +151,6 @@ def check(made: Prepared) -> None:
         raise Unenforceable(first.origin, f"{first.what}: {first.why}{rest}", hint)
 
 
-# How a step says that the disk is not as it was when we looked.
-SWAPPED = (errno.ESTALE, errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
 # At it, until the enactor finds what we saw, each after a longer wait: whoever makes a user is busy in /etc for a tenth
 # of a second and more.
 PAUSES = (0.0, 0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64)
@@ -197,7 +193,7 @@ def run(
         observe |= Observe.FAILURES
     request = msgspec.structs.replace(request, observe=observe) if observe else request
     environ = own if env is None else env
-    job = make_job(argv, request, environ, capture or on_output is not None, input, explain, (own, seen))
+    job = make_job(argv, request, environ, capture or on_output is not None, input, explain, (own, seen), assumes=True)
     job = msgspec.structs.replace(job, asking=ask) if ask else job
     begun = time.time_ns()
     with Record(request, argv, job.environ, own) as record:
@@ -205,8 +201,11 @@ def run(
             if pause:
                 time.sleep(pause)
                 rewind(job)
-                job = msgspec.structs.replace(job, at_hand=None)  # what was seen before the first look is old by now
-            outcome = _attempt(job, on_output, timeout, on_start, record, on_denial, (begun, quarantine))
+                job = looked_over(job)
+            try:
+                outcome = _attempt(job, on_output, timeout, on_start, record, on_denial, (begun, quarantine))
+            except Unlooked:
+                continue  # and once only
             if not was_swapped(job, outcome.ending):
                 break
             record.begin().tried(outcome.ending)
@@ -219,63 +218,6 @@ def with_limits(flags: policy.Flags | None, limits: Mapping[str, float | str] | 
         return flags
     given = flags or policy.Flags()
     return msgspec.structs.replace(given, limits=(*given.limits, *sorted(limits.items())))
-
-
-STREAM_NAMES = ("stdin", "stdout", "stderr")
-
-
-class Job(msgspec.Struct, frozen=True):
-    """One command to run: what is asked of us, its words and variables, and what becomes of its streams."""
-
-    request: Request
-    argv: tuple[str, ...]
-    environ: Mapping[str, str]
-    streams: tuple[Stream, ...]  # of those inherited, which are opened again inside
-    pumped: tuple[int, ...]  # and which are fed through a pipe
-    capture: bool
-    data: bytes | None  # what it reads
-    is_at_terminal: bool  # whether any of our own 0 to 2 is one
-    explain: Explain = Explain.FAILURE
-    at_hand: AtHand | None = None
-    asking: Asking | None = None
-
-
-def make_job(
-    argv: Sequence[str],
-    request: Request,
-    env: Mapping[str, str] | None,
-    capture: bool,
-    data: bytes | None,
-    explain: Explain = Explain.FAILURE,
-    at_hand: AtHand | None = None,
-) -> Job:
-    """Look at those of 0 to 2 that are inherited."""
-    inherited = (() if data is not None else (0,)) + (() if capture else (1, 2))
-    streams, pumped, is_at_terminal = enforce.look_over(inherited)
-    if explain is Explain.OUTPUT and not capture:  # both, where they are one: their order is kept
-        pumped = tuple({*pumped, 2, *((1,) if os.path.sameopenfile(1, 2) else ())})
-        streams = tuple(stream for stream in streams if stream.fd not in pumped)
-    environ = environment() if env is None else env
-    return Job(request, tuple(argv), environ, streams, pumped, capture, data, is_at_terminal, explain, at_hand)
-
-
-def was_swapped(job: Job, ending: Ending) -> bool:
-    """Whether the disk changed between our look at it and the enactor's: nothing ran, so look again.
-
-    Not when we have read our own input for it already: that cannot be given back.
-    """
-    if not isinstance(ending, Refused) or ending.kind == "exec" or 0 in job.pumped:
-        return False
-    if ending.text.startswith("cache of "):  # no overlay can be made here
-        give_up_overlays()
-        return True
-    return ending.errno in SWAPPED
-
-
-def rewind(job: Job) -> None:
-    """Before another look: what was read of a file for a command that never began is there to be read again."""
-    for stream in job.streams:
-        os.lseek(stream.fd, stream.offset, os.SEEK_SET)
 
 
 def _attempt(
@@ -360,7 +302,7 @@ class Living:
     def is_stale(self, ending: Ending) -> bool:
         """Whether the disk was not as these walls have it; then nobody else is put behind them."""
         was = was_swapped(self._job, ending)
-        if was:
+        if was and not has_other_streams(self._job, ending):
             forget(self._made)
         return was
 
@@ -439,6 +381,8 @@ def launch(job: Job) -> Living:
         whole, data = made.outline(), b"" if alone else own.for_standby()
         standby = None if alone or len(data) > enforce.Standby.LONGEST else made.take_standby(inherited)
         if standby is None:
+            if job.is_assumed and enforce.look_over((0, 1, 2)) != ((), (), False):
+                raise Unlooked
             whole, data = own.whole()
         given = whole, data, pumped, job.capture, job.data is not None, standby, enforce.make_group(whole)
         if whole.asks or made.has_passage:
@@ -449,10 +393,12 @@ def launch(job: Job) -> Living:
             living = Living(made, launched, inherited, None, job)
         living.log = log
         return living
-    except BaseException:
+    except BaseException as error:
         if log:
             log.close()
         release(made)
+        if job.is_assumed and isinstance(error, LaunchError):  # another thread may have closed one of them
+            raise Unlooked from None
         raise
 
 

@@ -13,9 +13,10 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 import msgspec
 
 from . import policy
+from .job import STREAM_NAMES, Job, make_job, rewind
 from .model import Asking, Outcome
 from .record import Record
-from .run import PAUSES, STREAM_NAMES, Job, Living, check_words, launch, make_job, make_request, rewind, with_limits
+from .run import PAUSES, Living, check_words, launch, make_request, with_limits
 
 HELD = 1 << 20  # of output that nobody has asked for yet, and of input that the command has not read yet
 

@@ -14,8 +14,9 @@ from tests.looking import PATIENCE, children
 
 import ringfence
 from ringfence import enforce
+from ringfence.job import make_job
 from ringfence.model import Observe, Observed
-from ringfence.run import launch, make_job, make_request
+from ringfence.run import launch, make_request
 
 assert sys.platform == "linux"
 pytestmark = pytest.mark.needs_userns

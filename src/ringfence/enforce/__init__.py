@@ -51,6 +51,7 @@ if sys.platform == "linux":
     from .process import inheritance as inheritance
     from .shelf import make_shelf as make_shelf
     from .streams import look_over as look_over
+    from .streams import were_plain as were_plain
 elif sys.platform == "darwin":
     from .macos import Launch as Launch
     from .macos import probe as probe
@@ -71,6 +72,7 @@ elif sys.platform == "darwin":
     from .unsupported import make_shelf as make_shelf
     from .unsupported import mounts as mounts
     from .unsupported import open_enactor as open_enactor
+    from .unsupported import were_plain as were_plain
 else:
     from .unsupported import Launch as Launch
     from .unsupported import Nursery as Nursery
@@ -91,6 +93,7 @@ else:
     from .unsupported import probe as probe
     from .unsupported import start as start
     from .unsupported import survey as survey
+    from .unsupported import were_plain as were_plain
 
 
 def __getattr__(name: str) -> object:

@@ -24,6 +24,7 @@ static struct {
 	long outer, inner;
 	long request; /* in a child: what its command comes by, or 0 */
 } prepared;
+static int is_resumed; /* the plan is the one that a standby was given */
 
 /* ---- The command's own process ---- */
 
@@ -69,7 +70,8 @@ static int is_terminal(long fd)
 	return !CALL(ioctl, fd, 0x5401 /* TCGETS */, P(settings), 0, 0);
 }
 
-/* /dev/null and its kin are opened again on the view's own nodes, where there is a view; terminals pass. */
+/* /dev/null and its kin are opened again on the view's own nodes, where there is a view; terminals pass, but not to a
+ * standby, whose walls were built without one. */
 static long check_device(long fd, const struct facts *facts, uint64_t flags)
 {
 	static const struct {
@@ -79,7 +81,7 @@ static long check_device(long fd, const struct facts *facts, uint64_t flags)
 	long answer, again;
 
 	if (is_terminal(fd))
-		return 0;
+		return is_resumed ? -E_FTYPE : 0;
 	for (size_t i = 0; facts->rdev_major == 1 && i < sizeof(nodes) / sizeof(nodes[0]); i++) {
 		if (nodes[i].minor != facts->rdev_minor)
 			continue;
@@ -112,6 +114,15 @@ static long check_socket(long fd)
 	return CALL(getpeername, fd, P(peer), P(&room), 0, 0) ? -E_FTYPE : 0;
 }
 
+/* A pipe with a name stands on the host's disk, and is fed by whoever starts us: nobody who stands by is given one, also when
+ * nobody has looked before. */
+static int is_nameless(long fd)
+{
+	uint64_t about[16]; /* struct statfs: the first word is the type */
+
+	return !CALL(fstatfs, fd, P(about), 0, 0, 0) && about[0] == 0x50495045 /* PIPEFS_MAGIC */;
+}
+
 static long check_stream(long fd, int reopened)
 {
 	struct facts facts;
@@ -130,7 +141,7 @@ static long check_stream(long fd, int reopened)
 	if (flags & O_PATH)
 		return -E_FTYPE;
 	if ((facts.mode & TYPE_MASK) == FIFO)
-		return 0;
+		return is_resumed && !is_nameless(fd) ? -E_FTYPE : 0;
 	if ((facts.mode & TYPE_MASK) == SOCKET_)
 		return check_socket(fd);
 	if ((facts.mode & TYPE_MASK) == CHARACTER)

@@ -18,7 +18,9 @@ _NAMES = ("stdin", "stdout", "stderr")
 def look_over(inherited: tuple[int, ...]) -> tuple[tuple[Stream, ...], tuple[int, ...], bool]:
     """Those inherited of 0 to 2 that are to be opened again inside, those to be fed through a pipe, and whether any of
     all three is a terminal."""
-    if _are_plain():
+    global _were_plain
+    _were_plain = _are_plain()
+    if _were_plain:
         return (), (), False
     facts = _fill_closed()
     seen = [(fd, _inspect(fd, facts[fd])) for fd in inherited]
@@ -27,6 +29,16 @@ def look_over(inherited: tuple[int, ...]) -> tuple[tuple[Stream, ...], tuple[int
     return streams, tuple(fd for fd, found in seen if found == "pump"), is_at_terminal
 
 
+def were_plain() -> bool:
+    """Whether all three passed when somebody looked the last time, and none was closed since: what we have opened
+    ourselves in its place is not inheritable. Whoever stands by looks at what they are now."""
+    try:
+        return _were_plain and all(map(os.get_inheritable, (0, 1, 2)))
+    except OSError:
+        return False
+
+
+_were_plain = False
 _NULL = os.makedev(1, 3)
 
 

@@ -242,3 +242,8 @@ def look_at(
 def look_over(inherited: tuple[int, ...]) -> tuple[tuple[Stream, ...], tuple[int, ...], bool]:
     """Nothing is opened again, and there are no standbys that a terminal could miss."""
     return (), (), False
+
+
+def were_plain() -> bool:
+    """Nobody else looks at them here."""
+    return False

@@ -63,8 +63,6 @@ static struct {
 } *between;
 static long command_hand = -1; /* the command's end of what it hands its listener over by */
 
-static int is_resumed; /* the plan is the one that a standby was given */
-
 static long fork_(void)
 {
 	return call6(__NR_clone, SIGCHLD_, 0, 0, 0, 0, 0);
