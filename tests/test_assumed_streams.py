@@ -39,7 +39,7 @@ assert begun[-1].was_standby, "nobody stands by"
 assert streams.were_plain()
 (walls,) = keep._prepared.values()
 told, given = os.dup(1), os.dup(0)
-LOOK = "readlink /proc/self/fd/1 >&2; echo said"
+LOOK = "what=$(readlink /proc/$$/fd/1); echo $what >&2; echo said"
 
 
 def file():
@@ -52,7 +52,7 @@ def file_to_read():
     with open(f"{where}/in", "w") as made:
         made.write("line\\nmore\\n")
     os.dup2(os.open(f"{where}/in", os.O_RDONLY), 0)
-    assert run("read -r line; echo $line; readlink /proc/self/fd/0 >&2").ok
+    assert run("read -r line; echo $line; what=$(readlink /proc/$$/fd/0); echo $what >&2").ok
     os.dup2(given, 0)
 
 
@@ -93,7 +93,7 @@ def directory():
 
 def closed():
     os.close(0)
-    assert run("readlink /proc/self/fd/0 >&2; cat").ok
+    assert run("what=$(readlink /proc/$$/fd/0); echo $what >&2; cat").ok
     assert os.get_inheritable(0)
 
 
