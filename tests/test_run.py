@@ -461,6 +461,46 @@ def test_the_callers_umask_of_the_moment_is_the_commands(workspace: Path) -> Non
             os.umask(before)
 
 
+def test_the_callers_kind_of_turn_of_the_moment_is_the_commands(workspace: Path) -> None:
+    for _ in range(5):
+        run(workspace, "true")
+    os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
+    try:
+        said = run(workspace, "read -r line < /proc/self/stat; set -- ${line#*) }; shift 38; echo $1").stdout
+    finally:
+        os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
+
+    assert said == b"%d\n" % os.SCHED_BATCH
+
+
+INHERITED = """
+import ctypes, os, sys
+from ringfence.enforce import process
+before = process.inheritance()
+assert process.inheritance() == before
+prctl = ctypes.CDLL(None).prctl
+assert prctl(38, 1, 0, 0, 0) == 0  # PR_SET_NO_NEW_PRIVS
+after = process.inheritance()
+assert after != before, "a command would have had more than a child of ours"
+
+with open("/proc/self/status", "rb") as file:
+    status = file.read()
+long = status.replace(b"Groups:", b"Groups:" + b" 70000" * 3000)
+for mask, name in ((b"0022", "a"), (b"0077", "b")):
+    with open(f"{sys.argv[1]}/{name}", "wb") as file:
+        file.write(long.replace(b"SigIgn:\\t0000", b"SigIgn:\\t" + mask))
+found = []
+for name in "aba":
+    process._telling["self"] = tuple(os.open(path, os.O_RDONLY) for path in (f"{sys.argv[1]}/{name}", "/dev/null"))
+    found.append(process.inheritance())
+assert found[0] == found[2] != found[1], "what comes after many groups was not read"
+"""
+
+
+def test_what_a_child_would_inherit_is_told_whole(tmp_path: Path) -> None:
+    subprocess.run([sys.executable, "-c", INHERITED, str(tmp_path)], check=True, timeout=60)
+
+
 def test_a_fork_of_ours_takes_nothing_with_it(workspace: Path) -> None:
     for _ in range(4):
         run(workspace, "true")

@@ -222,19 +222,25 @@ def shut(fd: int, how: int = _socket.SHUT_RDWR) -> None:
 
 
 def inheritance() -> tuple[object, ...]:
-    """What a command inherits of us besides descriptors: who we are, limits, niceness, processors, masks of modes and
-    signals."""
+    """What a command inherits of us besides descriptors: who we are and what we may, limits, niceness and its kind of
+    turn, processors, masks of modes and signals."""
     told, limits = _telling.get("self") or _listen()
-    status, find = os.pread(told, 4096, 0), bytes.find
+    status, find = os.pread(told, _PAGE, 0), bytes.find
+    if len(status) == _PAGE:  # somebody is in a thousand groups
+        status = os.pread(told, _PAGE << 8, 0)
     umask, blocked = find(status, b"Umask:"), find(status, b"SigBlk:")
     uid, groups = find(status, b"Uid:"), find(status, b"Groups:")
     ids = status[uid : find(status, b"FDSize:", uid)], status[groups : find(status, b"\n", groups)]
-    allowed = find(status, b"Cpus_allowed:", blocked)
-    end, caught = find(status, b"Cpus_allowed_list:", allowed), find(status, b"SigCgt:", blocked)
-    own = ids, status[umask : umask + 11], status[blocked:caught], status[allowed:end]
-    return own, os.pread(limits, 4096, 0), os.getpriority(os.PRIO_PROCESS, 0)
+    caught, rights = find(status, b"SigCgt:", blocked), find(status, b"CapInh:", blocked)
+    own = (
+        status[umask : umask + 11],
+        status[blocked:caught],
+        status[rights : find(status, b"Cpus_allowed_list:", rights)],
+    )
+    return ids, own, os.pread(limits, _PAGE, 0), os.getpriority(os.PRIO_PROCESS, 0), os.sched_getscheduler(0)
 
 
+_PAGE = 4096
 _telling: dict[str, tuple[int, ...]] = {}  # what tells it, held open: to open it anew costs as much as to read it
 
 
