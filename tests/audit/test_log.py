@@ -18,6 +18,7 @@ from ringfence.audit import Log, LogError
 from ringfence.audit import log as logs
 from ringfence.audit.chain import verify
 from ringfence.audit.index import find
+from ringfence.audit.log import _Due
 from ringfence.audit.wanted import Wanted, event_of
 from ringfence.model.event import AnyEvent, Noted, Ran
 
@@ -347,6 +348,32 @@ def test_threads_that_are_written_for_together_fail_each_for_itself(
     assert written.isdisjoint(failed)
     assert verify(str(place)).ok
     assert isinstance(fault, KeyboardInterrupt) or failed == {"3"}
+
+
+def test_nothing_is_written_twice_when_the_one_who_writes_each_by_itself_is_told_to_end(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log, put, alone = Log(str(place)), Log._put, list[str]()
+    due = [_Due([ran(name)], False) for name in "abcd"]
+
+    def interrupted(self: Log, events: list[AnyEvent], durable: bool) -> None:
+        names = [event.argv[0] for event in events if isinstance(event, Ran)]
+        if len(names) > 1:
+            raise OSError(errno.ENOSPC, "full")
+        alone.extend(names)
+        if alone == list("abc"):
+            raise KeyboardInterrupt
+        put(self, events, durable)
+
+    monkeypatch.setattr(Log, "_put", interrupted)
+    log._due.extend(due)
+    with pytest.raises(KeyboardInterrupt):
+        log._write_due(due[2])
+    assert list(log._due) == [due[3]]  # the first two are written, and the third is told to end
+    log.append([ran("e")])
+    log.close()
+
+    assert words(place)[1:] == list("abde")
 
 
 # ---- The index ----

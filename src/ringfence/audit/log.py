@@ -197,8 +197,9 @@ class Log:
             except (LogError, OSError) as fault:
                 for due in taken:
                     due.fault = self._fault_of(due) if len(taken) > 1 else fault
-        except BaseException:  # we are told to end: the others write what is theirs
-            self._due.extendleft(due for due in reversed(taken) if due is not mine)
+                    due.is_over = True
+        except BaseException:  # we are told to end: the others write what is theirs, and is not written yet
+            self._due.extendleft(due for due in reversed(taken) if due is not mine and not due.is_over)
             raise
         for due in taken:
             due.is_over = True
