@@ -37,7 +37,7 @@ class Faulty(Opened):
 def refusal(plan: Plan, number: int) -> Refused:
     step = plan.steps[number]
     name = step.kind.name.lower().replace("_", "-")
-    what, code = ("/bin/sh", 126) if step.kind is StepKind.EXEC else (step.text, 125)
+    what, code = ("sh", 126) if step.kind is StepKind.EXEC else (step.text, 125)
     return Refused(number, name, errno.EIO, f"{what}: {os.strerror(errno.EIO)}", code)
 
 
