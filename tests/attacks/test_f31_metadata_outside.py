@@ -32,14 +32,14 @@ attempt("a protected file of the workspace", lambda: os.chmod("rules", 0o777))
 
 def prepare(ground: Ground) -> list[str]:
     ground.file("ws/rules")
-    return ["versions" if has_versions(ground.outside / "canary") else ""]
+    return ["versions" if has_versions(ground.file("version")) else ""]
 
 
 def has_versions(path: Path) -> bool:
-    """Whether the file system keeps a version of each file: ext4 does, tmpfs and overlays do not."""
+    """Whether a file's version can be set: on ext4, unless it keeps checksums; tmpfs and overlays have none."""
     with path.open("rb") as file:
         try:
-            fcntl.ioctl(file, 0x80087601, bytes(8))
+            fcntl.ioctl(file, 0x40087602, bytes(8))
         except OSError:
             return False
     return True

@@ -11,10 +11,10 @@ PATHS = \"\"\"/proc/sys/kernel/core_pattern /proc/sys/kernel/modprobe /proc/sys/
 for path in PATHS:
     if os.path.exists(path):
         attempt(path, lambda: os.close(os.open(path, os.O_WRONLY)))
-attempt("a file of the system's", lambda: os.close(os.open("/etc/hosts", os.O_WRONLY)))
-attempt("its mode", lambda: os.chmod("/etc/hosts", os.stat("/etc/hosts").st_mode & 0o7777))
-facts, group = os.stat("/etc/hosts"), "/sys/fs/cgroup/rf-%d" % os.getpid()
-attempt("its times", lambda: os.utime("/etc/hosts", ns=(facts.st_atime_ns, facts.st_mtime_ns)))
+attempt("a file of the system's", lambda: os.close(os.open("/etc/passwd", os.O_WRONLY)))
+attempt("its mode", lambda: os.chmod("/etc/passwd", os.stat("/etc/passwd").st_mode & 0o7777))
+facts, group = os.stat("/etc/passwd"), "/sys/fs/cgroup/rf-%d" % os.getpid()
+attempt("its times", lambda: os.utime("/etc/passwd", ns=(facts.st_atime_ns, facts.st_mtime_ns)))
 attempt("a control group", lambda: (os.mkdir(group), os.rmdir(group)))
 """
 
