@@ -102,7 +102,7 @@ class Walls(NamedTuple):
     @property
     def kind(self) -> str:
         """What holds: both builders of views promise the same."""
-        return "landlock" if self.backend == "landlock" else "view"
+        return "landlock" if self.backend in ("landlock", "unasked") else "view"
 
     @property
     def uid(self) -> int:
@@ -362,6 +362,8 @@ def backend(walls: Walls) -> Iterator[None]:
         chosen = msgspec.structs.replace(host, namespaces=False, namespaces_why="the test says so")
     if walls.backend == "bubblewrap":
         chosen = with_bubblewrap(chosen, ids)
+    if walls.backend == "unasked":  # Landlock, and a warden that may not look at the command's calls
+        chosen = msgspec.structs.replace(chosen, traces=False)
     enactor._hosts[walls.uid] = chosen
     keep.forget_all()
     try:

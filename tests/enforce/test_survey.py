@@ -65,3 +65,20 @@ def test_a_link_into_a_process_of_another_is_said_like_any_fault(tmp_path: Path)
             enforce.survey([name], [])
     else:
         assert enforce.survey([name], [])[name].kind is Kind.MISSING
+
+
+@pytest.mark.parametrize("beside", [0, 5])
+def test_a_link_through_a_name_that_is_not_there_leads_where_its_text_says(tmp_path: Path, beside: int) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "real" / "name").touch()
+    (tmp_path / "link").symlink_to("missing/../real")
+    path = str(tmp_path / "link" / "name")
+    others = [f"{tmp_path}/link/other{number}" for number in range(beside)]  # so many that the directory is listed
+    held: list[int] = []
+
+    found = enforce.survey([path, *others], held)[path]
+
+    enforce.let_go(held)
+    assert (found.asked, found.path, found.kind) == (path, str(tmp_path / "real" / "name"), Kind.FILE)
+    assert found.path == enforce.canonical(path)
+    assert found.links == (str(tmp_path / "link"),)

@@ -200,18 +200,24 @@ def absent(key: str, real: str, path: str) -> None:
         attempt("carry", key, lambda: carried(paths), lambda: unmade(paths))
 
 
+def settled(path: str) -> str:
+    """A name by a way without links, to take back what moved a link on the way."""
+    return said(os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path)))
+
+
 def pair(key: str, other: str) -> None:
     one, two = PATHS[key], PATHS[other]
     here, there, both = said(one), said(two), f"{key} {other}"
+    back = settled(two), settled(one)
     if not os.path.lexists(one):
         return
     if os.path.lexists(two):
         if one != two:
-            attempt("exchange", both, lambda: exchanged(here, there), lambda: exchanged(here, there))
+            attempt("exchange", both, lambda: exchanged(here, there), lambda: exchanged(*back))
         return
     if not os.path.isdir(one) or os.path.islink(one):
         attempt("link", both, lambda: os.link(here, there, follow_symlinks=False), lambda: os.unlink(there))
-    attempt("rename", both, lambda: os.rename(here, there), lambda: os.rename(there, here))
+    attempt("rename", both, lambda: os.rename(here, there), lambda: os.rename(*back))
 
 
 def replace(key: str, other: str) -> None:
@@ -224,11 +230,12 @@ def replace(key: str, other: str) -> None:
     if one == two or any(not stat.S_ISDIR(each.st_mode) and each.st_nlink > 1 for each in facts):
         return
     here, there = said(one), said(two)
+    back = settled(two), settled(one)
     target = os.readlink(two) if stat.S_ISLNK(facts[1].st_mode) else ""
 
     def undo() -> None:
-        os.rename(there, here)
-        put_back(there, facts[1], target)
+        os.rename(*back)
+        put_back(back[0], facts[1], target)
 
     attempt("replace", f"{key} {other}", lambda: os.rename(here, there), undo)
 

@@ -9,13 +9,15 @@ import json
 import os
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from pathlib import Path
+from typing import NamedTuple
 
 import hypothesis
 import pytest
 from tests.attacks.conftest import PATH, PYTHON, ROOT, WALLS, Walls, as_user, backend
-from tests.judge.oracle import Answer, Oracle, Question
+from tests.judge.accesses import Answer, Question, is_done
+from tests.judge.oracle import Oracle
 from tests.judge.trees import PRIVATE, UNIVERSE, Node, World, grown, worlds
 
 import ringfence
@@ -48,8 +50,16 @@ def bare(world: World, uid: int) -> Answers:
         return found
 
 
-def held(world: World, walls: Walls) -> tuple[int, list[str]]:
-    """How many accesses were tried on a backend, and what was wrong."""
+class Held(NamedTuple):
+    """How many accesses were tried on a backend, what was wrong, and what was excused, of which access."""
+
+    tried: int
+    faults: list[str]
+    excused: Set[tuple[str, str]]
+
+
+def held(world: World, walls: Walls) -> Held:
+    """Try every access of a world on a backend."""
     owner = (walls.uid, walls.uid) if ROOT else None
     outside = bare(world, walls.uid)
     with (
@@ -71,10 +81,11 @@ def held(world: World, walls: Walls) -> tuple[int, list[str]]:
         )  # fmt: skip
         if isinstance(outcome.ending, Refused) and outcome.ending.kind == "directory":
             assert not oracle.may(Access.READ, start), outcome.ending
-            return 0, []  # behind bubblewrap nobody starts in a directory that is hidden; nothing has run
+            return Held(0, [], frozenset())  # behind bubblewrap nobody starts in what is hidden
         assert outcome.exit_code == 0, (outcome.ending, outcome.stderr)
         inside: Answers = json.loads(outcome.stdout or b"")
-        return len(inside), [*differences(oracle, world, base, outside, inside), *changed(oracle, before, seen(base))]
+        faults = [*differences(oracle, world, base, outside, inside), *changed(oracle, before, seen(base))]
+        return Held(len(inside), faults, oracle.excused)
 
 
 def differences(oracle: Oracle, world: World, base: Path, outside: Answers, inside: Answers) -> list[str]:
@@ -91,7 +102,7 @@ def differences(oracle: Oracle, world: World, base: Path, outside: Answers, insi
             continue
         bare_answer, answer = outside.get(key, "absent"), inside.get(key, "absent")
         question = Question.read(key, world, str(base))
-        if gone and (answer in ("ENOENT", "absent") or gone.intersection(question[1:])):
+        if gone and not is_done(answer) and (answer in ("ENOENT", "absent") or gone.intersection(question[1:])):
             continue  # a link that could not come back, or what was tried through it afterwards
         fault = oracle.fault(question, bare_answer, answer)
         faults += [f"{key}: {fault}; bare {bare_answer}"] if fault else []
@@ -154,7 +165,7 @@ def try_examples(walls: Walls, examples: int, known: bool = False) -> int:
     @hypothesis.given(worlds(PLACES))
     def agree(world: World) -> None:
         nonlocal tried
-        count, faults = held(world, walls)
+        count, faults, _ = held(world, walls)
         tried += count
         assert not faults, "\n".join(faults)
 
@@ -192,6 +203,14 @@ FOUND = {
     "a link that leads through what is hidden": World(
         (Node("ws/A", "directory"), Node("ws/a", "link", "ws/A/..")), (("denyRead", "ws/A"),), ()
     ),
+    "a link that leads through a name that is not there": World(
+        (Node("out/.e", "directory"), Node("ws/a/.e", "near", "out/.e/A/..")),
+        (("denyRead", "ws/*/**/.e"), ("allowRead", "")),
+        (),
+    ),
+    "a socket made by who stands in a hidden directory": World(
+        (Node("ws/A/a/.e", "directory"),), (("denyReadAlways", "ws/**/A/*"),), (), cwd="ws/A/a"
+    ),
     "a repository that is not one yet": World((Node("ws/.e", "directory"),), (), (), odd=".git"),
     "denied below what nobody can look into": World(CLOSED, (("denyRead", "ws/.e/a"),), ()),
     "found by a pattern there": World(CLOSED, (("denyWrite", "ws/*/a"),), ()),
@@ -209,5 +228,6 @@ FOUND = {
 @pytest.mark.parametrize("walls", WALLS)
 @pytest.mark.parametrize("world", FOUND.values(), ids=FOUND.keys())
 def test_worlds_in_which_they_once_differed(walls: Walls, world: World) -> None:
-    count, faults = held(world, walls)
-    assert (count > 500, faults) == (True, [])
+    count, faults, _ = held(world, walls)
+    ran = count > 500 or (walls.backend == "bubblewrap" and world.cwd != "ws")  # it starts nobody in a hidden directory
+    assert (ran, faults) == (True, [])

@@ -213,7 +213,7 @@ static long do_bind(struct asked *asked, uint64_t number, uint64_t address, uint
 		end = put_text(name.bytes + 2 + length_of(name.bytes + 2), "/");
 		size = (uint64_t)(put_text(end, spot.name) - name.bytes) + 1;
 	}
-	if (!answer)
+	if (!answer && name.bytes[2] != '/') /* whoever stands in a hidden directory still has the other paths */
 		answer = CALL(fchdir, first.base, 0, 0, 0, 0);
 	answer = answer ? answer : CALL(bind, fd, P(name.bytes), size, 0, 0);
 	if (!answer)

@@ -10,6 +10,8 @@ import os
 import stat
 from collections.abc import Iterable, Mapping, Set
 
+import msgspec
+
 from ..model import Disk, Kind, Mount, Place, PlanError
 from .folding import folds
 from .holding import hold
@@ -44,6 +46,13 @@ def _unseen(path: str, error: OSError) -> PlanError:
     return PlanError(path, f"cannot be looked at: {error.strerror}", "repair or remove what stands there")
 
 
+def _by_its_text(path: str) -> str:
+    """What is there all the same where a path leads through a name that is not: a link to `missing/../x` is a link to
+    `x` for the judge, and will be one when somebody makes the name."""
+    real = os.path.realpath(path)
+    return real if real != path and os.path.exists(real) else ""
+
+
 def _closed_at(path: str) -> str:
     """The deepest directory on a path that can be looked at, and not be looked into."""
     while path != "/" and not os.access(os.path.dirname(path), os.X_OK):
@@ -63,6 +72,9 @@ def look(path: str, held: list[int], ids: tuple[int, int] | None = None, modes: 
     try:
         fd = os.open(path, os.O_PATH | os.O_CLOEXEC)
     except _ABSENT as error:
+        real = _by_its_text(path)
+        if real:
+            return msgspec.structs.replace(look(real, held, ids, modes), asked=path, links=links_on(path))
         return _missing(path, isinstance(error, PermissionError))
     except OSError as error:
         if error.errno in (errno.ELOOP, errno.ENAMETOOLONG):  # a link that leads nowhere: nothing is there
@@ -162,7 +174,7 @@ class Listing:
             with os.scandir(path) as entries:
                 names = {entry.name for entry, _ in zip(entries, range(self.MOST), strict=False)}
         except (FileNotFoundError, NotADirectoryError):
-            self.gone = _missing(path, closed=False)
+            self.gone = None if _by_its_text(path) else _missing(path, closed=False)
         except OSError:  # closed to us, or a link that leads nowhere: `look` says for each name what that means
             return
         else:
