@@ -358,7 +358,9 @@ def backend(walls: Walls) -> Iterator[None]:
     ids = (PLAIN, PLAIN) if walls.who == "owner" else None
     host = enforce.probe(ids)
     chosen = host
-    if walls.backend != "view":
+    if walls.backend == "unasked view":  # whose warden has no /proc in which it sees the command
+        chosen = msgspec.structs.replace(host, fresh_proc=False)
+    elif walls.backend != "view":
         chosen = msgspec.structs.replace(host, namespaces=False, namespaces_why="the test says so")
     if walls.backend == "bubblewrap":
         chosen = with_bubblewrap(chosen, ids)

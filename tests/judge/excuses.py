@@ -48,12 +48,10 @@ def without_effect(oracle: "Oracle", _question: Question, _access: Access, place
 
 
 @excuse(UNHELD)
-def circle(oracle: "Oracle", _question: Question, _access: Access, place: str) -> bool:
-    """`Private directories` in docs/policy.md: they do not have the host's links. What a link that leads to itself
-    denies is denied below the link's own name, which is a directory of the run's own on the way there."""
-    links = links_on(place)
-    circling = {link for link in links if links.count(link) > 1}
-    return oracle.is_own(place) and any(link == place or is_below(place, link) for link in circling)
+def host_link(oracle: "Oracle", _question: Question, _access: Access, place: str) -> bool:
+    """`Private directories` in docs/policy.md: they do not have the host's links. What a link denies is denied where it
+    leads, and its name is the run's own."""
+    return oracle.is_own(place) and any(link == place or is_below(place, link) for link in links_on(place))
 
 
 @excuse(UNHELD)
@@ -74,14 +72,16 @@ def program_in_unsearched(oracle: "Oracle", question: Question, access: Access, 
 
 @excuse(UNHELD)
 def not_created(oracle: "Oracle", question: Question, _access: Access, place: str) -> bool:
-    """`not to be created: X`: without a warden a name that is not there cannot be held."""
-    return place in oracle.uncreated and question.access not in (*OPENING, *CHANGING)
+    """`not to be created: X`: where no warden is asked, a name that is not there cannot be held, nor what is then below
+    it."""
+    held = any(place == one or is_below(place, one) for one in oracle.uncreated)
+    return held and question.access not in (*OPENING, *CHANGING)
 
 
 @excuse(UNHELD)
 def metadata(oracle: "Oracle", question: Question, _access: Access, _place: str) -> bool:
-    """`chmod, chown, utime and xattr …`: Landlock does not know them, and without a warden nobody does."""
-    return question.access in METADATA and oracle.said("chmod, chown, utime and xattr ")
+    """`chmod, chown, utime and xattr of what may not be written`: Landlock does not know them, and nobody is asked."""
+    return question.access in METADATA and oracle.said("chmod, chown, utime and xattr of what may not be written")
 
 
 @excuse(UNHELD)
@@ -106,13 +106,6 @@ def places(oracle: "Oracle", question: Question) -> list[str]:
 
 
 @excuse(OVER_HELD)
-def not_there_yet(oracle: "Oracle", question: Question, _answer: Answer) -> bool:
-    """`the pattern X for names that appear later`: a pattern grants what it found."""
-    needed = oracle.needed(question)
-    return any(oracle.is_granted_late(one, place) for access, place in needed for one in {access, Access.READ})
-
-
-@excuse(OVER_HELD)
 def closed(oracle: "Oracle", question: Question, _answer: Answer) -> bool:
     """`X changed or opened`: a directory nobody can look into, with something denied below, or an object that has
     another name which is denied."""
@@ -130,8 +123,8 @@ def own_directory(oracle: "Oracle", question: Question, answer: Answer) -> bool:
 
 @excuse(OVER_HELD)
 def no_private_directory(oracle: "Oracle", question: Question, answer: Answer) -> bool:
-    """`a private /tmp`: without a view the host's is refused."""
-    if oracle.viewed or answer != "EACCES" or not oracle.said("a private /tmp"):
+    """`a private /tmp and /var/tmp`: without a view the host's is refused."""
+    if oracle.viewed or answer != "EACCES" or not oracle.said("a private /tmp and /var/tmp"):
         return False
     found = places(oracle, question)
     if question.access not in FOLLOWING:

@@ -9,7 +9,6 @@ the plan lists the gap.
 import os
 from collections.abc import Iterable
 
-import msgspec
 from tests.judge.accesses import ASIDE, CHANGING, FOLLOWED, METADATA, OPENING, Answer, Question, is_done
 from tests.judge.excuses import OVER_HELD, UNHELD, Excuse
 from tests.judge.trees import World
@@ -63,8 +62,6 @@ class Oracle:
         self.excused: set[tuple[str, str]] = set()
         self.unsearched = made.disk.unsearched
         self.policy = made.judged()
-        named = tuple(rule for rule in self.policy.rules if not (rule.glob and rule.verdict is Verdict.ALLOW))
-        self.unpatterned = msgspec.structs.replace(self.policy, rules=named)
         self.viewed = plan.has_view(made.host)
         self.gaps = [gap.what for gap in made.walls.gaps]
         regions = plan.lay_out(made.laid, made.host, made.disk, made.temporary)
@@ -197,16 +194,6 @@ class Oracle:
     def is_private(self, path: str) -> bool:
         rule = self.decision(Access.READ, path).rule
         return rule is not None and rule.access is Access.WRITE and rule.path in PRIVATE and rule.origin == BUILT_IN
-
-    def is_granted_late(self, access: Access, path: str) -> bool:
-        """Whether a pattern alone grants a path, which was not there, and the plan states that it does not."""
-        decision = self.decision(access, path)
-        rule = decision.rule
-        if path in self.there or decision.verdict is not Verdict.ALLOW or rule is None or not rule.glob:
-            return False
-        if f"the pattern {rule.path} for names that appear later" not in self.gaps:
-            return False
-        return policy.decide(self.unpatterned, access, path).verdict is not Verdict.ALLOW
 
     def is_own(self, path: str) -> bool:
         """Whether a path lies in what the run has for itself, where nothing of the host's is."""

@@ -301,7 +301,7 @@ def test_as_uid_0_without_a_view_metadata_outside_is_a_required_gap() -> None:
     plan = planned(Host.linux(7, False, uid=0))
 
     assert [gap.what for gap in plan.gaps if gap.need is Need.REQUIRED] == [
-        "chmod, chown, utime and xattr outside the workspace"
+        "chmod, chown, utime and xattr of what may not be written"
     ]
 
 

@@ -189,8 +189,11 @@ def without_view(policy: Policy, host: Host, disk: Disk, command: Command, found
 
     is_root = host.uid == 0 and not host.is_inside
     if is_root or not judged:
-        gap("chmod, chown, utime and xattr outside the workspace", Need.REQUIRED if is_root else Need.WANTED)
-    gap("a private /tmp" + ("" if host.is_inside else ": programs that do not ask TMPDIR are refused there"))
+        gap("chmod, chown, utime and xattr of what may not be written", Need.REQUIRED if is_root else Need.WANTED)
+    gap(
+        "a private /tmp and /var/tmp"
+        + ("" if host.is_inside else ": programs that do not ask TMPDIR are refused there")
+    )
     gap("a private /dev/shm: it is shared with the host")
     gap("other processes invisible" + ("" if judged else ", and safe from being slowed (sched_setaffinity)"))
     gap("other terminals of the same user unreachable: /dev/pts is shared with the host")
