@@ -209,11 +209,9 @@ class Oracle:
         return deepest(self.mounts, path)
 
     def shown(self, path: str) -> set[str]:
-        """The names in a hidden directory on the way to something that may be read all the same."""
-        allowed = [
-            rule.path for rule in self.policy.rules if rule.verdict is Verdict.ALLOW and is_below(rule.path, path)
-        ]
-        return {os.path.relpath(place, path).split("/")[0] for place in allowed}
+        """The names in a hidden directory on the way to something that may be read all the same, and is there."""
+        below = [place for place in self.there if is_below(place, path) and self.may(Access.READ, place)]
+        return {os.path.relpath(place, path).split("/")[0] for place in below}
 
     # The verdict on an answer.
 
@@ -227,7 +225,7 @@ class Oracle:
             return "" if self.excuse(OVER_HELD, question, inside) else f"allowed, and answered {inside}"
         if not is_done(inside):
             return ""
-        if question.access == "list" and set(inside) <= self.shown(self.real(question.path)):
+        if question.access == "list" and set(inside) and set(inside) <= self.shown(self.real(question.path)):
             return ""
         if all(self.excuse(UNHELD, question, access, place) for access, place in refused):
             return ""
