@@ -71,6 +71,15 @@ def program_in_unsearched(oracle: "Oracle", question: Question, access: Access, 
 
 
 @excuse(UNHELD)
+def late_pattern(oracle: "Oracle", question: Question, access: Access, place: str) -> bool:
+    """`the pattern X for names that appear later`: where no warden is asked, a pattern denies what was there."""
+    rule = oracle.decision(access, place).rule
+    if rule is None or not rule.glob or place in oracle.there or question.access in (*OPENING, *CHANGING):
+        return False
+    return f"the pattern {rule.path} for names that appear later" in oracle.gaps
+
+
+@excuse(UNHELD)
 def not_created(oracle: "Oracle", question: Question, _access: Access, place: str) -> bool:
     """`not to be created: X`: where no warden is asked, a name that is not there cannot be held, nor what is then below
     it."""
@@ -149,7 +158,7 @@ def left_again(link: str) -> list[str]:
 @excuse(OVER_HELD)
 def way_not_shown(oracle: "Oracle", question: Question, answer: Answer) -> bool:
     """A link on the way is hidden, or leads through what is hidden, and so leads nowhere."""
-    if not oracle.viewed:
+    if not oracle.viewed or answer not in ("ENOENT", "EACCES", "absent"):
         return False
     paths = [path if question.access in FOLLOWING else os.path.dirname(path) for path in question[1:] if path]
     links = [link for path in paths for link in links_on(path)]

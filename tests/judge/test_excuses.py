@@ -19,6 +19,7 @@ SHOWN = {
     "host_link": ("view", World((Node("out/a/a", "link", "ws/a"),), (("denyWrite", "out/a/a"),), ()), "mkdirs"),
     "loose_link": ("unasked", World(LINKED, (("denyWrite", "ws/.e/a/a"),), (("ws/.e/a", "ws/.e/A"),)), "rename"),
     "program_in_unsearched": ("view", World((Node("ws/A/a", "file"),), (("denyRead", "ws/*/a"),), ()), "exec"),
+    "late_pattern": ("unasked", World((FILE,), (("denyRead", "ws/*/A"),), ()), "mkdirs"),
     "not_created": ("unasked view", World((FILE,), (("denyWrite", "ws/A"),), ()), "create"),
     "metadata": ("unasked", World((FILE,), (("denyWrite", "ws/a"),), ()), "chmod"),
     "protected_name": ("unasked", World((FILE,), (), (), odd=".mcp.json"), "create"),
