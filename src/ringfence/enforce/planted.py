@@ -151,7 +151,9 @@ def _read(path: str) -> Listing:
             names.add(entry.name)
             if entry.name != ".git" and entry.is_dir(follow_symlinks=False):
                 below.append(entry.name)
-    return Listing(tuple(below), ".git" in names, any(names >= parts for parts in (_BARE, _SHARING, *_HALVES)), len(names))
+    return Listing(
+        tuple(below), ".git" in names, any(names >= parts for parts in (_BARE, _SHARING, *_HALVES)), len(names)
+    )
 
 
 def _repositories(
