@@ -49,7 +49,10 @@ def _unseen(path: str, error: OSError) -> PlanError:
 def _by_its_text(path: str) -> str:
     """What is there all the same where a path leads through a name that is not: a link to `missing/../x` is a link to
     `x` for the judge, and will be one when somebody makes the name."""
-    real = os.path.realpath(path)
+    try:
+        real = os.path.realpath(path)
+    except OSError:  # `_missing` says it
+        return ""
     return real if real != path and os.path.exists(real) else ""
 
 
