@@ -15,10 +15,10 @@ AS_ROOT = os.geteuid() == 0
 SOON = 60
 
 PROGRAM = """
-import os, socket, sys, tty, msgspec, ringfence
-from ringfence import enforce, keep
+import os, socket, sys, time, tty, msgspec, ringfence
+from ringfence import enforce, gates, keep
 from ringfence.enforce import enactor, standby, streams
-from ringfence.model import PlanError
+from ringfence.model import LaunchError, PlanError
 
 case, where, view = sys.argv[1:4]
 standby.Standby.MILLISECONDS, standby.Standby.SECONDS = 60_000, 50.0  # on a busy machine the next run comes late
@@ -104,6 +104,25 @@ def opened_by_us():
     os.dup2(given, 0)
 
 
+def gate():
+    tries = []
+
+    def fails(_passage, launched):
+        tries.append(launched)
+        while not os.path.exists(f"{where}/ran") or os.path.getsize(f"{where}/ran") < 4 * len(tries):
+            time.sleep(0.01)  # until the command runs
+        raise LaunchError("gate", "has ended", "run it again")
+
+    gates.Passage.open = fails
+    try:
+        ringfence.run(["sh", "-c", "echo ran >> ran; sleep 60"], workspace=where, as_root=os.geteuid() == 0,
+                      flags=ringfence.Flags(cwd=where, allow_host=("good.test:443",)))
+    except LaunchError as error:
+        os.write(2, f"{error}\\n".encode())
+    assert open(f"{where}/ran").read() == "ran\\n"
+    os._exit(0)
+
+
 globals()[case]()
 (same,) = keep._prepared.values()
 assert same is walls, "the walls were right, and only the streams were not"
@@ -140,3 +159,13 @@ def test_streams_that_became_others_are_seen(workspace: Path, view: str, case: s
 
     assert (done.returncode, done.stdout) == (0, out), done.stderr
     assert error in done.stderr
+
+
+@pytest.mark.needs_userns
+@pytest.mark.needs_landlock(6)
+def test_a_command_that_runs_is_not_begun_again_when_its_gate_fails(workspace: Path) -> None:
+    words = [sys.executable, "-c", PROGRAM, "gate", str(workspace), "yes"]
+    done = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=SOON, check=False)
+
+    assert done.returncode == 0, done.stderr
+    assert "gate: has ended" in done.stderr

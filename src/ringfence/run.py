@@ -386,18 +386,28 @@ def launch(job: Job) -> Living:
             whole, data = own.whole()
         given = whole, data, pumped, job.capture, job.data is not None, standby, enforce.make_group(whole)
         if whole.asks or made.has_passage:
-            living = _launch_with_others(job, made, inherited, whole.asks, lambda: enforce.start(*given))
+            living = _launch_with_others(
+                job, made, inherited, whole.asks, lambda: _begun(job, lambda: enforce.start(*given))
+            )
         else:
-            launched = enforce.start(*given)
+            launched = _begun(job, lambda: enforce.start(*given))
             launched.own_steps = own.steps
             living = Living(made, launched, inherited, None, job)
         living.log = log
         return living
-    except BaseException as error:
+    except BaseException:
         if log:
             log.close()
         release(made)
-        if job.is_assumed and isinstance(error, LaunchError):  # another thread may have closed one of them
+        raise
+
+
+def _begun(job: Job, start: Callable[[], enforce.Launch]) -> enforce.Launch:
+    """What fails after this is no matter of the streams: the command may run, and is not begun a second time."""
+    try:
+        return start()
+    except LaunchError:
+        if job.is_assumed:  # another thread may have closed one of them
             raise Unlooked from None
         raise
 
