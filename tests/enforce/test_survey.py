@@ -1,6 +1,7 @@
 """The look at the disk: each name as it is, whichever way it was asked for, and only what is granted is held."""
 
 import os
+import threading
 from pathlib import Path
 
 import pytest
@@ -82,3 +83,23 @@ def test_a_link_through_a_name_that_is_not_there_leads_where_its_text_says(tmp_p
     assert (found.asked, found.path, found.kind) == (path, str(tmp_path / "real" / "name"), Kind.FILE)
     assert found.path == enforce.canonical(path)
     assert found.links == (str(tmp_path / "link"),)
+
+
+def test_a_link_that_comes_and_goes_meanwhile_is_no_fault(tmp_path: Path) -> None:
+    """Python's own realpath() looks at a link twice, and fails when it is gone at the second time."""
+    name, is_over = tmp_path / "name", threading.Event()
+
+    def change() -> None:
+        while not is_over.is_set():
+            name.symlink_to("nonexistent")
+            name.unlink()
+
+    changing = threading.Thread(target=change)
+    changing.start()
+    try:
+        for _ in range(2000):
+            assert enforce.canonical(f"{name}/x") in (f"{name}/x", f"{tmp_path}/nonexistent/x")
+            assert enforce.survey([str(name)], [])[str(name)].kind is Kind.MISSING
+    finally:
+        is_over.set()
+        changing.join()

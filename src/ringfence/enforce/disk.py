@@ -15,9 +15,21 @@ import msgspec
 from ..model import Disk, Kind, Mount, Place, PlanError
 from .folding import folds
 from .holding import hold
-from .links import links_on
+from .links import GONE, links_on
 
 _ABSENT = (PermissionError, NotADirectoryError, FileNotFoundError)
+_LOOKS = 100  # at what somebody changes meanwhile
+
+
+def _real(path: str) -> str:
+    """As realpath(), which fails when a link is gone between its two looks at it; then it is looked at again."""
+    for _ in range(_LOOKS):
+        try:
+            return os.path.realpath(path)
+        except OSError as error:
+            if error.errno not in GONE:
+                raise
+    return os.path.realpath(path)
 
 
 def canonical(path: str) -> str:
@@ -25,17 +37,17 @@ def canonical(path: str) -> str:
     try:
         fd = os.open(path, os.O_PATH | os.O_CLOEXEC)
     except OSError:
-        return os.path.realpath(path)
+        return _real(path)
     try:
         real = os.readlink(f"/proc/self/fd/{fd}")  # three calls, where realpath() asks about every name on the way
-        return real if os.fstat(fd).st_nlink else os.path.realpath(path)
+        return real if os.fstat(fd).st_nlink else _real(path)
     finally:
         os.close(fd)
 
 
 def _missing(path: str, closed: bool) -> Place:
     try:
-        real = os.path.realpath(path)
+        real = _real(path)
         links = links_on(path)
     except OSError as error:  # it leads where not even a link can be read: into another process
         raise _unseen(path, error) from None
@@ -50,7 +62,7 @@ def _by_its_text(path: str) -> str:
     """What is there all the same where a path leads through a name that is not: a link to `missing/../x` is a link to
     `x` for the judge, and will be one when somebody makes the name."""
     try:
-        real = os.path.realpath(path)
+        real = _real(path)
     except OSError:  # `_missing` says it
         return ""
     return real if real != path and os.path.exists(real) else ""

@@ -1,6 +1,9 @@
 """Where the symbolic links on a path stand. Of the file system alone, on every platform."""
 
+import errno
 import os
+
+GONE = (errno.ENOENT, errno.ENOTDIR, errno.EINVAL)  # what a link is not that was one a moment ago
 
 
 def links_on(path: str) -> tuple[str, ...]:
@@ -13,11 +16,23 @@ def links_on(path: str) -> tuple[str, ...]:
             here = os.path.dirname(here)
             continue
         there = os.path.join(here, name)
-        if os.path.islink(there):
+        target = _target(there)
+        if target:
             found.append(there)
-            target = os.readlink(there)
             here = "/" if target.startswith("/") else here
             rest = [part for part in target.split("/") if part not in ("", ".")] + rest
         else:
             here = there
     return tuple(found)
+
+
+def _target(path: str) -> str:
+    """What a link says; nothing where there is none, or none any more."""
+    if not os.path.islink(path):
+        return ""
+    try:
+        return os.readlink(path)
+    except OSError as error:
+        if error.errno not in GONE:
+            raise
+        return ""
