@@ -208,6 +208,16 @@ def test_with_a_view_the_warden_is_pid_1_and_shows_a_proc_of_its_own_where_it_ca
     assert "other processes invisible" not in {gap.what for gap in planned(Host.linux()).gaps}
 
 
+@pytest.mark.parametrize(
+    ("host", "is_said"),
+    [(Host.linux(), False), (Host.linux(fresh_proc=False), True), (Host.linux(namespaces=False, landlock_abi=5), True)],
+)
+def test_where_nobody_answers_opens_it_is_said_that_they_make_setuid_programs(host: Host, is_said: bool) -> None:
+    policy = Policy(WS, (*RULES, rule("write", "deny", f"{WS}/missing")))
+
+    assert any("(setuid)" in gap.what for gap in planned(host, policy).gaps) is is_said
+
+
 def test_reading_a_path_in_tmp_does_not_make_it_writable() -> None:
     policy = Policy(WS, (*RULES, rule("read", "allow", "/tmp/data", origin=Origin("--allow-read"))))
 
