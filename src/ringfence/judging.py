@@ -18,6 +18,7 @@ MOST_NAMES = 256
 MOST_ENTRIES = 2000
 PLAIN, MISSING, UNKNOWN = "\0", "\0missing", "\0unknown"  # no link leads to such a name
 MOST_LINKS = 40  # as many as the kernel follows
+LONGEST = 12_000  # characters of a path; the kernel takes 4096 at a time, from wherever one stands
 # What a name says that is no link, is not there, or is behind what lets nobody through, the command no more than us.
 NO_LINK = (errno.EINVAL, errno.ENOTDIR, errno.EACCES, errno.ENAMETOOLONG)
 
@@ -82,6 +83,8 @@ def plain_policy(root: str) -> Policy:
 def follow(path: str, seen: dict[str, str] | None = None) -> str:
     """An absolute path with its links followed as far as it exists. Below /proc nothing is: there the links are ours,
     and not those of the process that will use them. `seen` remembers what each name is, for many paths at once."""
+    if len(path) > LONGEST:
+        return "/.."  # as below; the kernel takes none of this length either
     seen = {} if seen is None else seen
     here, count = "", 0
     rest = path.split("/")[::-1]

@@ -176,8 +176,12 @@ def test_a_linked_worktree_may_commit_and_a_repository_around_may_not(root: Path
         {"file_path": "a.txt", "path": 1},
         {"file_path": "a.txt", "path": "~/x"},
         {"paths": ["a.txt", "/etc/passwd"]},
+        {"paths": "/etc/passwd"},
+        {"paths": ["out/passwd"]},
         {"include": ["../../*"]},
+        {"include": "out/*"},
         {"files": [None]},
+        {"files": {"a": "b"}},
     ],
 )
 @pytest.mark.parametrize("tool", ["read", "write", "ls"])
@@ -186,7 +190,9 @@ def test_whichever_word_a_tool_goes_by_is_judged(tool: str, given: dict[str, obj
     assert verdict(bounds, tool, **given) == "deny"
 
 
-@pytest.mark.parametrize("pattern", ["/etc/*", "../../*", "src/../../../*", "{/etc,src}/*", "{a,../../..}/*", "~/*", 3])
+@pytest.mark.parametrize(
+    "pattern", ["/etc/*", "../../*", "src/../../../*", "{/etc,src}/*", "{a,../../..}/*", "{a,~}/*", "~/*", "out/*", 3]
+)
 def test_a_pattern_that_leads_out_is_judged(pattern: object, bounds: Bounds) -> None:
     assert verdict(bounds, "Glob", pattern=pattern) == "deny"
 
@@ -222,6 +228,18 @@ def test_what_is_too_much_to_follow_is_asked_about_soon(line: str, bounds: Bound
     assert verdict(bounds, "bash", command=line) == "ask"
 
 
+@pytest.mark.parametrize("line", ["echo x > {}", "cd {}", "tee {}", "git remote add x {}", "ln -s a b; cd {}"])
+@pytest.mark.parametrize("unit", ["a/", "~/"])
+def test_a_path_that_no_kernel_takes_is_not_followed(line: str, unit: str, bounds: Bounds) -> None:
+    """It took longer than a hook has time."""
+    assert verdict(bounds, "bash", command=line.format(f"'{unit * 30_000}'")) != "allow"
+
+
+def test_a_worktree_with_a_branch_of_its_own_is_made_where_its_path_says(bounds: Bounds) -> None:
+    """Since git 2.42 the option takes no value."""
+    assert verdict(bounds, "bash", command="git worktree add --orphan ../x") == "deny"
+
+
 def test_of_two_patches_both_are_judged(bounds: Bounds) -> None:
     inside, outside = ("*** Begin Patch\n*** Add File: " + path + "\n+x\n" for path in ("a.txt", "../other/x"))
 
@@ -248,6 +266,7 @@ def test_each_of_several_edits_is_judged_by_the_file_it_names(bounds: Bounds, pa
         "date -f {key}",
         "grep --file={key} a.txt",
         "git diff --no-index a.txt {key}",
+        "git diff --no-index -m {key} a.txt",
         "git commit -F {key}",
         "jq -n --rawfile x {key} '$x'",
         "wget --private-key={key} https://x",

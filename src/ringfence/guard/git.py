@@ -128,20 +128,17 @@ def _changes_too(name: str, words: list[Field]) -> bool:
 
 def common(walk: Walk, call: Call, words: list[Field]) -> None:
     """Options that write or run, whichever the subcommand."""
+    values = _values(call.name, words)
     for index, word in enumerate(words):
         if not word.known:
-            if (
-                word.may_be_option
-                and "--" not in [before.text for before in words[:index]]
-                and not _is_value(call.name, words, index)
-            ):
+            if word.may_be_option and "--" not in [before.text for before in words[:index]] and index not in values:
                 walk.doubt(f"git {call.name} gets {word.shown!r}, which is not known and may be an option")
             continue
         if word.text == "--":
             if call.name in _REMOTE and any(_HELPER.match(after.text) for after in words[index:]):
                 walk.doubt(f"git {call.name} runs a program that carries it there")
             break
-        if _is_value(call.name, words, index):
+        if index in values and not word.text.startswith("-"):  # a value before it may have looked like its option
             continue
         option, equals, value = word.text.partition("=")
         if call.name in _REMOTE and _HELPER.match(word.text):
@@ -183,9 +180,13 @@ _VALUES = {
 }
 
 
-def _is_value(name: str, words: list[Field], index: int) -> bool:
-    """Whether a word is the message, author or such of the option before it."""
-    return index > 0 and words[index - 1].text in _VALUES.get(name, ())
+def _values(name: str, words: list[Field]) -> set[int]:
+    """Which words are the message, author or such of the option before them, and no option for the next one."""
+    taken, options = set[int](), _VALUES.get(name, ())
+    for index, word in enumerate(words[:-1]):
+        if word.text in options and index not in taken:
+            taken.add(index + 1)
+    return taken
 
 
 _STRATEGIES = frozenset("ort recursive resolve octopus ours subtree".split())
@@ -193,8 +194,9 @@ _STRATEGIES = frozenset("ort recursive resolve octopus ours subtree".split())
 
 def strategy(walk: Walk, call: Call, words: list[Field]) -> None:
     """A way to merge that git does not know is a program."""
+    short = "" if call.name in ("cherry-pick", "revert") else r"-[a-zA-Z]*?s|"  # to those it signs
     for index, word in enumerate(words):
-        found = re.match(r"(?:-s|--stra(?:t(?:e(?:g(?:y)?)?)?)?(?:=|\Z))(?!-)(.*)", word.text)
+        found = re.match(rf"(?:{short}--stra(?:t(?:e(?:g(?:y)?)?)?)?(?:=|\Z))(?!-)(.*)", word.text)
         told = found[1] if found else ""
         if found and not told and index + 1 < len(words):
             told = words[index + 1].text
@@ -230,7 +232,7 @@ def clone(walk: Walk, call: Call) -> None:
 
 
 def init(walk: Walk, call: Call) -> None:
-    for field in operands(call, "-b --initial-branch --object-format --shared".split()) or [Field(".", raw=".")]:
+    for field in operands(call, "-b --initial-branch --object-format".split()) or [Field(".", raw=".")]:
         walk.writes(field, call.shell)
 
 
@@ -248,10 +250,21 @@ def operands(call: Call, values: list[str]) -> list[Field]:
 
 
 def worktree(walk: Walk, call: Call) -> None:
-    words = operands(call, "-b -B --reason --orphan".split())
+    words = operands(call, "-b -B --reason".split())
     if words and words[0].text in ("add", "move", "remove", "repair") and words[0].known:
-        for field in words[1:2] if words[0].text == "add" else words[1:]:  # what follows is a commit
-            walk.writes(field, call.shell)
+        if words[0].text == "add":  # what follows is a commit
+            place_first(walk, call, words[1:])
+        else:
+            for field in words[1:]:
+                walk.writes(field, call.shell)
+
+
+def place_first(walk: Walk, call: Call, words: list[Field]) -> None:
+    """The first word is written; and one further on that leads outside, for an option may have taken the first."""
+    for index, field in enumerate(words):
+        path = field.text.removeprefix("file://")
+        if index == 0 or (field.known and walk.leads_outside(path, call.shell)):
+            walk.writes(Field(path, field.known, field.raw), call.shell)
 
 
 _LOOKS = frozenset(
@@ -290,9 +303,9 @@ def archive(walk: Walk, call: Call) -> None:
 
 
 def bundle(walk: Walk, call: Call) -> None:
-    words = operands(call, [])
+    words = operands(call, ["--version"])
     if len(words) > 1 and words[0].text == "create":
-        walk.writes(words[1], call.shell)
+        place_first(walk, call, words[1:])
 
 
 def runs(walk: Walk, call: Call) -> None:
@@ -301,7 +314,7 @@ def runs(walk: Walk, call: Call) -> None:
     if call.name == "bisect" and "run" in texts:
         rest = call.operands[texts.index("run") + 1 :]
         walk.call(rest, call.shell.copy()) if rest else None
-    elif call.name == "difftool" or not set(texts[:1]) & _PLAIN:
+    elif call.name in ("difftool", "mergetool") or not set(texts[:1]) & _PLAIN:
         walk.doubt(f"git {call.name} runs what it is told")
 
 
@@ -310,9 +323,10 @@ _PLAIN = frozenset("status update init ls-files summary start good bad new old s
 
 def push(walk: Walk, call: Call) -> None:
     """A repository that is named by its path is written there."""
-    for field in operands(call, ["-o", "--push-option"])[:1]:
-        if not field.known or re.match(r"[./~]|file:|[^:]*/", field.text):
-            walk.writes(Field(field.text.removeprefix("file://"), field.known, field.raw), call.shell)
+    words = operands(call, ["-o", "--push-option"])
+    if words and words[0].known and not re.match(r"[./~]|file:|[^:]*/", words[0].text):
+        words = [field for field in words[1:] if field.known and walk.leads_outside(field.text, call.shell)]
+    place_first(walk, call, words)
 
 
 def remote(walk: Walk, call: Call) -> None:

@@ -111,7 +111,8 @@ def prefixed(command: str, directory: str) -> str:
 def file(call: ToolCall, bounds: Bounds, access: Access, lists_not: bool) -> Judgement:
     """A tool that reads or writes paths. By which of its words it goes nobody knows here, so all of them are judged."""
     given = {name: call.input[name] for name in PATHS if name in call.input}
-    many = [one for name in MANY if isinstance(listed := call.input.get(name), list) for one in listed]
+    listed = [value for name in MANY if (value := call.input.get(name))]
+    many = [one for value in listed for one in (value if isinstance(value, list) else [value])]
     if call.tool.lower() in PATTERNED:
         many.append(call.input.get("pattern", ""))
     inner = [one[name] for one in _parts(call.input) for name in PATHS if name in one]
@@ -119,7 +120,7 @@ def file(call: ToolCall, bounds: Bounds, access: Access, lists_not: bool) -> Jud
         return Judgement(Verdict.DENY, ("the path is not a text",), call.input)
     paths = {name: path for name, path in given.items() if isinstance(path, str) and path}
     base = next(iter(paths.values()), "")
-    outward = [posixpath.join(base, _start(path)) for path in many if isinstance(path, str) and _leads_out(path)]
+    outward = [posixpath.join(base, _start(path)) for path in many if isinstance(path, str) and path]
     outward += [path for path in inner if isinstance(path, str) and path]
     for path in (*paths.values(), *outward):
         if path.startswith("~"):
@@ -146,11 +147,6 @@ def _parts(given: dict[str, object]) -> list[dict[str, object]]:
     return [one for value in given.values() if isinstance(value, list) for one in value if isinstance(one, dict)]
 
 
-def _leads_out(pattern: str) -> bool:
-    """Whether a pattern may lead out of where it is looked for."""
-    return pattern.startswith(("/", "~", "{/", "{~")) or ",/" in pattern or ".." in _names(pattern)
-
-
 def _names(pattern: str) -> list[str]:
     return pattern.replace("{", "/").replace(",", "/").replace("}", "/").split("/")
 
@@ -159,7 +155,12 @@ def _start(pattern: str) -> str:
     """The directory that all it matches is below; of one that may lead anywhere, the root."""
     names = pattern.split("/")
     plain = next((at for at, name in enumerate(names) if any(char in name for char in "*?[{")), len(names))
-    if pattern.startswith("{") or ",/" in pattern or ".." in _names("/".join(names[plain:])):
+    if (
+        pattern.startswith(("{/", "{~"))
+        or ",/" in pattern
+        or ",~" in pattern
+        or ".." in _names("/".join(names[plain:]))
+    ):
         return "/"
     return "/".join(names[:plain]) or ("/" if pattern.startswith("/") else ".")
 

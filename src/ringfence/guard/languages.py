@@ -204,6 +204,7 @@ def _filled(field: Field, start: Field) -> Field:
     return Field(field.text.partition("{}")[0], False, field.raw)
 
 
+LONGEST_STATEMENT = 20_000
 _SQL_WRITES = lazy(
     r"attach|into\s*['\"]|vacuum\b[^;]*\binto|writefile|load_extension|\bedit[\"'`\]]?\s*(?:\(|/\*|--)|readfile|fsdir|fts\w*_|^\s*\.|\n\s*\.|zipfile"
     r"|_store_directory",
@@ -227,7 +228,8 @@ def sqlite(walk: Walk, call: Call) -> None:
     for statement in call.operands[1:]:
         if statement.known and _SQL_LOOKS.match(statement.text):
             continue
-        if not statement.known or statement.text.startswith("-") or _SQL_WRITES.search(statement.text):
+        long = len(statement.text) > LONGEST_STATEMENT
+        if not statement.known or long or statement.text.startswith("-") or _SQL_WRITES.search(statement.text):
             walk.doubt("a statement of sqlite3 may write another file or run a command")
 
 

@@ -10,7 +10,7 @@ from .reach import Walk
 from .state import Field, Shell
 from .syntax import Word
 
-_EVERYBODY = lazy(r"(?:-?0*1|0+|-0+)\Z")  # init, all there are, or all that belong together
+_EVERYBODY = lazy(r"\s*[-+]?0*[01]?\s*\Z")  # init, all there are, or all that belong together
 
 
 def enter(walk: Walk, field: Field, shell: Shell, how: str, physical: bool = False) -> frozenset[str]:
@@ -92,8 +92,8 @@ def options(walk: Walk, fields: list[Field], shell: Shell, stdin: Word | None) -
 
 def kill(walk: Walk, fields: list[Field], shell: Shell, stdin: Word | None) -> None:
     """Ends what this line has started, or what a number names; not everybody, and not who started it."""
+    signal = fields[:1] if fields and fields[0].text.startswith("-") and fields[0].text != "--" else []
     words = [field for field in fields if field.text != "--"]
-    signal = words[:1] if words and words[0].text.startswith("-") else []
     if signal and signal[0].text in ("-s", "-n"):
         signal = words[:2]
     for field in words[len(signal) :]:

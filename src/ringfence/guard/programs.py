@@ -105,8 +105,9 @@ ROWS: dict[str, str] = {
     "shuf": "-erz -i:n -n:n -o:w --output=w --echo --input-range=n --head-count=n --random-source=r --repeat @r",
     "xxd": "!xxd",
     "lsof": "-D:q + @r",
-    "date": "-s:q --set=q -f:r --file=r -r:r --reference=r -d:n --date=n + !clock",
+    "date": "-s:q --set=q -f:r --file=r -r:r --reference=r -d:n --date=n -I? + !clock",
     **dict.fromkeys(("pkill", "killall"), "-F:r --pidfile=r -s:n --signal=n -n:n -o:n -y:n + !ends"),
+    "killall5": "!unknown",  # no version of the other
     "arch": "+ @q",  # macOS runs what follows
     "hostname": "-F:q --file=q -b:q + @q",
     "tree": "-o:w -R:q + @r",
@@ -204,7 +205,7 @@ ROWS: dict[str, str] = {
     "npm": "~ -C:d --prefix=d --cache=w --userconfig=q --globalconfig=q --script-shell=q -c:q --call=q -w:n "
     "--workspace=n --loglevel=n --registry=q --git=q --shell=q !npm",
     "yarn": "~ --cwd=d --cache-folder=w --modules-folder=w --use-yarnrc=q --registry=q "
-    "--mutex=n --network-timeout=n !npm",
+    "--mutex=n --network-timeout=n --include=n --exclude=n --from=n !npm",
     "pnpm": "~ -C:d --dir=d --store-dir=w --global-dir=w --shell-mode=q -c:q -F:n --filter=n --registry=q "
     "--loglevel=n --reporter=n !npm",
     "pytest": "~ --rootdir=r --basetemp=w --junitxml=w --junit-xml=w --log-file=w --html=w --json-report-file=w -k:n "

@@ -71,7 +71,8 @@ _RUNS = frozenset("exec x dlx node create init explore".split())
 # Programs in node_modules that run what they are told.
 _RUNNERS = frozenset(
     "tsx ts-node zx concurrently nodemon shx cross-env env-cmd dotenv babel-node vite-node esno jiti electron degit "
-    "onchange chokidar npm-run-all wsrun tsc-watch node sh bash".split()
+    "onchange chokidar npm-run-all wsrun tsc-watch node sh bash bun deno python python3 perl ruby php ts-node-dev "
+    "ts-node-esm ts-node-script esr esbuild-runner swc-node".split()
 )
 _MANY = frozenset("workspace workspaces recursive multi m foreach".split())
 
@@ -97,8 +98,11 @@ def npm(walk: Walk, call: Call) -> None:
 
 def installed(walk: Walk, call: Call) -> None:
     """yarn and pnpm take a word that is none of theirs, nor of the project's, for a program of node_modules."""
+    values = {id(value) for _, value in call.options}
     for index, field in enumerate(call.words):
         name = field.text
+        if id(field) in values:
+            continue
         if name in _RUNNERS:
             walk.doubt(f"{call.name} {name} runs what it is told")
         elif name in ROWS and name not in _MANY and row(name).tool and name != "npm":
@@ -175,9 +179,11 @@ def uv(walk: Walk, call: Call) -> None:
     first = words[0] if words else ""
     early = bool(call.words) and call.words[0].text.startswith("-")  # whose value may be the first word
     if first in _UV_RUNS:
+        begins = [field.text for field in call.words[:2]]  # what follows the program is for the program
+        plain = begins[:1] == [first] and not begins[-1].startswith("-")
         if len(call.operands) > 1:
-            walk.call(call.operands[1:], outside(call.shell))
-        if first == "shell" or any(option != "-q" for option, _ in call.options):
+            walk.call(call.words[1:] if plain else call.operands[1:], outside(call.shell))
+        if first == "shell" or (not plain and any(option != "-q" for option, _ in call.options)):
             walk.doubt(f"{call.name} {first} has options of its own, or runs what it reads")
     elif early and _UV_RUNS.intersection(words):
         walk.doubt(f"{call.name} runs what it is told")

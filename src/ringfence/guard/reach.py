@@ -379,6 +379,8 @@ class Walk(Touches):
         if name == "IFS" and command == "read":
             return  # only for its time
         concern(self, name, value, shell)
+        if name == "path" and (assignment.value is None or assignment.more):
+            self.doubt("it sets path, by which zsh looks for programs")
         if not lasting:
             handed_on(self, name, value, shell)
         kept = lasting and self.holds(name)

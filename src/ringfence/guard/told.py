@@ -15,7 +15,9 @@ from .variables import LOADS
 
 _JAVA = ("-J", "", r"-(?:script|e|expression|toolcp)\Z")
 _MAKE = ("", "install uninstall", "")
-_FETCHED = r"(?:git\+|git:|https?:|ssh:|git@|(?:github|gitlab|bitbucket|gist):)"
+_FETCHED = (
+    r"--@[^=]*registry|(?:@?[\w.-]+(?:/[\w.-]+)?@)?(?:git\+|git:|https?:|ssh:|git@|(?:github|gitlab|bitbucket|gist):)"
+)
 _COMPILER = ("", "", r".*,@|--config(?:=|\Z)")
 _ROWS: dict[str, tuple[str, str, str]] = {
     "ant": ("", "", r"-D(?:build\.compiler|ant\.executor\.class)=|-(?:lib|logger|listener|inputhandler|main|cp)\Z"),
@@ -39,7 +41,7 @@ _ROWS: dict[str, tuple[str, str, str]] = {
         "install exec repl user-config upload",
         r"(?:v[12]|new)-(?:install|exec|repl|upload)\Z|--with-\w+|--(?:\w+-)*options?\b.*-(?:F\b|pgm|fplugin)",
     ),
-    "cargo": ("", "watch generate binstall script", ""),
+    "cargo": ("--runtool --test-runtool --test-builder", "watch generate binstall script", ""),
     "clang-tidy": ("--load", "", r"-load\b"),
     "cmake": (
         "--open",
@@ -76,7 +78,7 @@ _ROWS: dict[str, tuple[str, str, str]] = {
     "dune": ("", "exec install uninstall utop top cache tools", ""),
     "eslint": ("--init", "", ""),
     "flutter": ("", "config upgrade downgrade channel global publish cache precache custom-devices", ""),
-    "go": ("", "bug", r"(?:.*\s|-?-ldflags=.*)-?-extld|-?-?extld|-?-http\b"),
+    "go": ("", "bug", r"(?:.*\s|-?-ldflags=.*)-?-extld|-?-?extld|-?-(?:http|tools)\b"),
     "gradle": (
         "-I --init-script",
         "publishToMavenLocal publish",
@@ -133,6 +135,7 @@ _ROWS: dict[str, tuple[str, str, str]] = {
     "rake": ("-e -E -p --execute --execute-print --execute-continue -g --system", "install release", ""),
     "rebar3": ("--eval --script --script_file", "shell local hex plugins", ""),
     "rollup": ("-p --plugin --configPlugin", "", r"--watch\.on"),
+    "rubocop": ("-r --require --plugin", "", ""),
     "sbt": (
         "",
         "",
@@ -161,7 +164,7 @@ _ROWS: dict[str, tuple[str, str, str]] = {
     **dict.fromkeys("gcc g++ cc c++ clang clang++ ld".split(), _COMPILER),
 }
 _COMPILERS = frozenset(
-    "gcc g++ cc c++ clang clang++ ld as ar ranlib strip rustc cargo swiftc javac kotlinc scalac clang-tidy".split()
+    "gcc g++ cc c++ clang clang++ ld as ar ranlib strip rustc cargo go swiftc javac kotlinc scalac clang-tidy".split()
 )
 # Whichever tool it is: a module that is its own text, a linker of the line's choice, a variable left to another shell,
 # an agent in a virtual machine, code for a compiler, and letters that are spelled by numbers.
@@ -204,7 +207,7 @@ def _names_program(call: Call, text: str, next_one: str) -> bool:
     """Whether an option has a program for its value, or a place on the network that others are fetched from."""
     option, equals, value = text.partition("=")
     value = value if equals else next_one
-    if _PLACE.match(option) or option in ("-s", "-i"):
+    if _PLACE.match(option) or option in ("-s", "-i", "-f"):
         return value.startswith(("http:", "https:", "git+"))
     return "/" in value and bool(_PROGRAM.match(option) or option in _SHORT.get(call.name, "").split())
 
@@ -261,18 +264,31 @@ _OURS = "ringfence systemd init sshd bash sh dash zsh claude codex gemini copilo
 def ends(walk: Walk, call: Call) -> None:
     """pkill and killall: by name what a project runs, and neither whole users nor who watches over this line."""
     letters = "".join(name[1:] for name, _ in call.options if len(name) == 2)
+    words = {name for name, _ in call.options if name.startswith("--")}
     signal = len([letter for letter in letters if letter.isupper()]) > 1  # -HUP, and so on
-    if set("ugtvr") & set(letters) or (not signal and set("PUGF") & set(letters)):
+    if set("ugtvr") & set(letters) or (not signal and set("PUGFZ") & set(letters)) or words - _PLAIN_ENDS:
         walk.doubt(f"{call.name} is told whom to end in another way than by name")
     for field in call.operands:
-        if not field.known or any(_fits(field.text, name, call.name == "killall") for name in _OURS):
+        text = field.text.lower()  # some are told not to mind
+        if not field.known or any(_fits(text, name, call.name == "killall") for name in _OURS):
             walk.doubt(f"{call.name} {field.shown} may end what this line has not started")
 
 
+_PLAIN_ENDS = frozenset(
+    "--signal --full --exact --newest --oldest --echo --count --ignore-case --quiet --verbose --wait "
+    "--process-group".split()
+)
+MOST_REPEATS = 4  # in a pattern: with each of them it takes longer to see that it does not fit
+
+
 def _fits(pattern: str, name: str, exact: bool) -> bool:
+    if exact:
+        return pattern == name
+    if len(pattern) > 200 or sum(map(pattern.count, "*+?{")) > MOST_REPEATS:
+        return True
     try:
-        return pattern == name if exact else len(pattern) > 200 or re.search(pattern, name) is not None
-    except re.error:
+        return re.search(pattern, name) is not None
+    except (re.error, OverflowError, RecursionError):
         return True
 
 

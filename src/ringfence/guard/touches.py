@@ -76,8 +76,10 @@ class Touches:
 
     def told(self, name: str, fields: list[Field], shell: Shell) -> None:
         """A path that may not be read, anywhere among a program's words: many are read by an option, or an address."""
+        first = next((field.text for field in fields if not field.text.startswith("-")), "")
+        speaks = name == "git" and first in ("commit", "merge", "tag", "notes", "stash")  # to others -m is a flag
         for index, field in enumerate(fields):
-            message = index and fields[index - 1].text in ("-m", "--message", "-am")
+            message = speaks and index and fields[index - 1].text in ("-m", "--message", "-am")
             if not field.known or message or ("/" not in field.text and field.text != ".."):
                 continue
             if len(field.text) > LONGEST or self.looked > MOST_PATHS:
