@@ -105,6 +105,23 @@ def test_one_that_stays_and_is_stopped_is_done_without(ground: Ground) -> None:
         os.kill(stays, signal.SIGKILL)
 
 
+def test_what_was_judged_without_one_that_is_stopped_is_not_judged_again(
+    ground: Ground, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would be in the log twice."""
+    state = ground.root.parent / "state"
+    monkeypatch.setenv("XDG_STATE_HOME", str(state))
+    ground.ask("touch x")
+    stays = ground.pid()
+    time.sleep(0.3)  # until it waits for the next question
+    os.kill(stays, signal.SIGSTOP)
+    ground.ask("touch /etc/x")
+    os.kill(stays, signal.SIGCONT)
+    ended(stays)
+
+    assert sum(path.read_text().count("touch /etc/x") for path in state.rglob("*.jsonl")) == 1
+
+
 def test_one_in_whose_place_another_stays_ends(ground: Ground) -> None:
     ground.ask("touch x")
     first = ground.pid()
@@ -112,9 +129,13 @@ def test_one_in_whose_place_another_stays_ends(ground: Ground) -> None:
     ground.ask("touch x")
 
     assert ground.pid() != first
+    ended(first)
+
+
+def ended(process: int) -> None:
     for _ in range(600):
         try:
-            state = Path(f"/proc/{first}/stat").read_text().rpartition(")")[2].split()[0]
+            state = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
         except FileNotFoundError:
             return
         if state == "Z":  # ended, and whoever should hear of it does not care

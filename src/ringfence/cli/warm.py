@@ -169,7 +169,9 @@ def _serve(listener: "_socket.socket", path: str, answering: "Answering") -> Non
         link.settimeout(LONGEST)
         _signal.setitimer(_signal.ITIMER_REAL, LONGEST)  # whoever takes too long ends, and the next hooks go without
         try:
-            link.sendall(_reply(_all(link), answering))
+            question = _all(link)
+            link.send(b"")  # fails when whoever asked has gone: it has judged by itself, and said so in the log
+            link.sendall(_reply(question, answering))
         except (OSError, ValueError):
             pass  # whoever asked is gone, or gets no answer and judges by itself
         _signal.setitimer(_signal.ITIMER_REAL, 0)
