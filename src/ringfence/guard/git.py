@@ -194,7 +194,7 @@ _STRATEGIES = frozenset("ort recursive resolve octopus ours subtree".split())
 
 def strategy(walk: Walk, call: Call, words: list[Field]) -> None:
     """A way to merge that git does not know is a program."""
-    short = "" if call.name in ("cherry-pick", "revert") else r"-[a-zA-Z]*?s|"  # to those it signs
+    short = "" if call.name in ("cherry-pick", "revert") else r"-[aefiknpqtuv46]*s|"  # to those it signs
     for index, word in enumerate(words):
         found = re.match(rf"(?:{short}--stra(?:t(?:e(?:g(?:y)?)?)?)?(?:=|\Z))(?!-)(.*)", word.text)
         told = found[1] if found else ""

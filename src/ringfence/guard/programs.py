@@ -212,7 +212,7 @@ ROWS: dict[str, str] = {
     "-m:n -c:r "
     "-p:n -o:n -W:n -n:n -r:n --override-ini=n --confcutdir=r --cov=r --cov-config=r --durations=n --maxfail=n !pytest",
     "cargo": "~ -C:d --manifest-path=r --target-dir=w --artifact-dir=w --out-dir=w --root=w --config=q -p:n -j:n "
-    "!cargo",
+    "--target=n !cargo",
     "go": "~ -C:d -o:w -toolexec:q -exec:q -coverprofile:w -cpuprofile:w -memprofile:w -outputdir:w -modfile:w "
     "-overlay:q !go",
     "npx": "^ ~ -y --yes --no --no-install --quiet -q -p:q --package=q -c:q --call=q --registry=q --shell=q !after",
