@@ -187,7 +187,11 @@ def _audit(kind: int, body: bytes = b"") -> bytes:
     with socket.socket(logged.NETLINK, socket.SOCK_RAW, logged.AUDIT) as channel:
         channel.settimeout(5)
         channel.send(logged.HEAD.pack(logged.HEAD.size + len(body), kind, 1, 1, 0) + body)
-        return channel.recv(logged.LONGEST)[logged.HEAD.size :] if not body else b""
+        if body:
+            return b""
+        answer = channel.recv(logged.LONGEST)
+        is_refused = logged.HEAD.unpack_from(answer)[1] != kind  # as in a container: then it is as if it were off
+        return bytes(8) if is_refused else answer[logged.HEAD.size :]
 
 
 def _switch(to: int) -> None:
