@@ -242,7 +242,7 @@ def _attempt(
         record.begin()
         data, handed = job.data or b"", sink if on_output else None
         outcome = living.outcome(*living.launch.wait(living.timeout(timeout), data, handed, living.output()))
-        return record.searched(outcome, *search, *living.ground())
+    return record.searched(outcome, *search, *living.ground())  # nobody is left who could plant something
 
 
 class Living:
@@ -337,8 +337,8 @@ class Living:
         return explained(made, self._job.argv, self._job.environ, found, bytes(self.launch.heard), logged)
 
     def ground(self) -> tuple[enforce.Listings, os.stat_result | None]:
-        """What is known of the workspace's directories, and of itself since the end."""
-        return self._made.listings, self._seen
+        """What is known of the workspace's directories, and of itself since the end, which only a warden tells."""
+        return self._made.listings, self._seen if self._made.walls.has_warden else None
 
     def _with_told(self, found: Outcome) -> Outcome:
         """The outcome with what the warden and the gate have told."""

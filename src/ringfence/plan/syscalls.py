@@ -241,6 +241,7 @@ _FAST_OPEN = "fast open sends to an address that no connect() was judged for"
 _FAST_OPEN_FLAG = 0x20000000
 # Tried: without any right, and with a socket that is connected to another.
 _ROUTED = "a source route sends what is written to a host that nobody judged, by a socket that is connected to one"
+_BY_IP = OneOf(1, (0,), "the level is IP"), OneOf(2, (4,), "it is IP_OPTIONS")
 FAST_OPEN = (
     _row("sendmsg", Answer.EOPNOTSUPP, _FAST_OPEN, AnyBit(2, _FAST_OPEN_FLAG, "it has MSG_FASTOPEN")),
     _row("sendto sendmmsg", Answer.EOPNOTSUPP, _FAST_OPEN, AnyBit(3, _FAST_OPEN_FLAG, "it has MSG_FASTOPEN")),
@@ -251,7 +252,7 @@ FAST_OPEN = (
         OneOf(1, (_TCP,), "the level is TCP"),
         OneOf(2, (23, 30, 31), "it is TCP_FASTOPEN, TCP_FASTOPEN_CONNECT or TCP_ULP"),
     ),
-    _row("setsockopt", Answer.ENOPROTOOPT, _ROUTED, OneOf(1, (0,), "the level is IP"), OneOf(2, (4,), "it is options")),
+    _row("setsockopt", Answer.ENOPROTOOPT, _ROUTED, *_BY_IP),
     _row(
         "setsockopt",
         Answer.ENOPROTOOPT,
