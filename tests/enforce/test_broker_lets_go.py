@@ -79,10 +79,10 @@ int main(int argc, char **argv) {
   char name[32];
   CPU_ZERO(&one);
   CPU_SET(sched_getcpu(), &one);
-  if (argc > 2 && sched_setaffinity(0, sizeof(one), &one)) return 5;
+  if (argc > 2 && *argv[2] == 'o' && sched_setaffinity(0, sizeof(one), &one)) return 5;
   for (int way = 0; way < 9; way++) {
     int count = 0;
-    for (int i = 0; i < atoi(argv[1]); i++) {
+    for (int i = 0; i < (argc > 2 && *argv[2] == 'f' ? way > 0 : atoi(argv[1])); i++) {
       sprintf(name, "new-%d", i);
       count += wrong(way, name);
       unlink(name);
@@ -130,7 +130,7 @@ def went_wrong(workspace: Path, program: Path, where: str = "", late: tuple[str,
     (workspace / "new").write_bytes(program.read_bytes())
     (workspace / "new").chmod(0o755)
     flags = ringfence.Flags(cwd=str(workspace), deny_read=late)
-    words = ["sh", "-c", f"mkdir made; cd made && exec ../new {ROUNDS} {where}"]
+    words = ["sh", "-c", f"mkdir -p made; cd made && exec ../new {ROUNDS} {where}"]
     outcome = ringfence.run(words, workspace=str(workspace), cwd=str(workspace), flags=flags, capture=True)
     assert outcome.ok, outcome
     return [int(word) for word in (outcome.stdout or b"").split()]
@@ -162,9 +162,11 @@ def test_it_is_seen_where_nothing_waits_for_the_warden(
     monkeypatch.setattr(ready, "FILTERS", {})
     filters.filter_for.cache_clear()
     try:
-        seen = went_wrong(workspace, program)
+        always = went_wrong(workspace, program)[0]
+        # One of each: of a warden's first answers none is timed, and later ones may be given with its own closed.
+        seen = any(sum(went_wrong(workspace, program, "few")) for _ in range(100))
     finally:
         filters.filter_for.cache_clear()
 
-    assert seen[0] == 0
-    assert sum(seen) > 0
+    assert always == 0
+    assert seen

@@ -2,9 +2,9 @@
 #ifndef RINGFENCE_OPENING_H
 #define RINGFENCE_OPENING_H
 
-#include "judge.h"
+#include "handing.h"
 
-enum { AT_REMOVEDIR_ = 0x200, AT_SYMLINK_FOLLOW_ = 0x400, EXCHANGE = 2, ANSWERED = 1 << 20 };
+enum { AT_REMOVEDIR_ = 0x200, AT_SYMLINK_FOLLOW_ = 0x400, EXCHANGE = 2 };
 enum { MOST_WAITS = 64, HELD_FROM = 100 /* descriptors up to here are those of the call at hand */ };
 enum { RESTART = 512 /* ERESTARTSYS: begin anew after the signal, or EINTR, as its handler says */ };
 
@@ -17,58 +17,6 @@ static struct {
 	} waits[MOST_WAITS];
 	uint32_t count, turn;
 } broker;
-
-/* Ours is closed before the command goes on: what it writes and executes at once would be "busy" by our descriptor. */
-static long answer_with(const struct asked *asked, long fd, uint64_t flags)
-{
-	struct seccomp_notif_addfd given = {
-		.id = asked->notice->id,
-		.srcfd = (uint32_t)fd,
-		.newfd_flags = flags & O_CLOEXEC ? O_CLOEXEC : 0,
-	};
-	struct seccomp_notif_resp response = {.id = asked->notice->id};
-
-	response.val = CALL(ioctl, LISTENER, SECCOMP_IOCTL_NOTIF_ADDFD, P(&given), 0, 0);
-	close_fd(fd);
-	if (response.val < 0)
-		return (long)response.val;
-	CALL(ioctl, LISTENER, SECCOMP_IOCTL_NOTIF_SEND, P(&response), 0, 0);
-	return ANSWERED;
-}
-
-/* In one call: ours is closed after the command has gone on, which matters to nobody where it can only read. */
-static long answer_at_once(const struct asked *asked, long fd, uint64_t flags)
-{
-	struct seccomp_notif_addfd given = {
-		.id = asked->notice->id,
-		.flags = SECCOMP_ADDFD_FLAG_SEND,
-		.srcfd = (uint32_t)fd,
-		.newfd_flags = flags & O_CLOEXEC ? O_CLOEXEC : 0,
-	};
-	long answer = CALL(ioctl, LISTENER, SECCOMP_IOCTL_NOTIF_ADDFD, P(&given), 0, 0);
-
-	return answer < 0 ? answer : ANSWERED;
-}
-
-/* A file that was made. Who cannot execute it cannot find it busy; it must be made executable first, and that, as a lock
- * on it, the filter sends to us, who have closed ours by then. */
-static long answer_with_new(const struct asked *asked, long fd, uint64_t flags, uint64_t mode)
-{
-	long answer;
-
-	if (mode & 0111)
-		return answer_with(asked, fd, flags);
-	answer = answer_at_once(asked, fd, flags);
-	close_fd(fd);
-	return answer;
-}
-
-static void answer_by(const struct asked *asked, long answer, uint32_t flags)
-{
-	struct seccomp_notif_resp response = {.id = asked->notice->id, .error = (int32_t)answer, .flags = flags};
-
-	CALL(ioctl, LISTENER, SECCOMP_IOCTL_NOTIF_SEND, P(&response), 0, 0);
-}
 
 /* Open the pipe that is held, if that can be done without waiting: 0 is to try again later. */
 static long open_pipe(struct wait *wait, const struct asked *asked)

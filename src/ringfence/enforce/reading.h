@@ -7,13 +7,9 @@
 /* Give what was opened to be read. */
 static long give_to_read(struct asked *asked, long fd, uint64_t flags)
 {
-	long answer;
-
 	if (!(flags & O_NONBLOCK))
 		CALL(fcntl, fd, F_SETFL, flags, 0, 0);
-	answer = answer_at_once(asked, fd, flags);
-	close_fd(fd);
-	return answer;
+	return answer_at_once(asked, fd, flags);
 }
 
 /* Put into judge.path where a path leads if no link is on its way, and stand where it begins. Dots are left to others:

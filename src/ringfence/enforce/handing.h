@@ -1,0 +1,157 @@
+/* Answering a call, with a descriptor or without. Part of the broker.
+ *
+ * SYNC_WAKE_UP keeps whoever asks and us on one processor, where the two take turns. The kernel does not heed it when a
+ * descriptor is handed in: an idle processor takes the caller over, and from then on each call waits for two halted
+ * processors to wake, some 50 µs where the call itself takes 15. So now and then it is looked how long handing in takes,
+ * and where it takes as long as a processor to wake, the next callers are bound to ours for that moment: they sleep in
+ * their call meanwhile, and have their own processors again before they go on.
+ */
+#ifndef RINGFENCE_HANDING_H
+#define RINGFENCE_HANDING_H
+
+#include "judge.h"
+
+enum { ANSWERED = 1 << 20 };
+enum { EACH = 16 /* of what is answered at once, one of so many is timed */, BOUND_FOR = 1024, WORDS = 16 };
+enum { BUSY_NS = 1000000 /* no processor takes so long to wake: others work there */ };
+#if defined(HOSTED) /* the tests': whatever it takes */
+enum { WOKEN_NS = 0 };
+#else
+enum { WOKEN_NS = 25000 };
+#endif
+
+struct processors {
+	uint64_t words[WORDS];
+};
+
+static struct {
+	uint32_t count, bound;         /* for so many more callers we are bound, and each of them for a moment */
+	struct processors mine, where; /* before, and meanwhile */
+} handing;
+
+/* 0 is whoever calls. */
+static long processors_of(uint32_t thread, struct processors *found)
+{
+	*found = (struct processors){{0}};
+	return CALL(sched_getaffinity, thread, sizeof(*found), P(found), 0, 0);
+}
+
+static long bind_to(uint32_t thread, const struct processors *processors)
+{
+	return CALL(sched_setaffinity, thread, sizeof(*processors), P(processors), 0, 0);
+}
+
+/* Whether others are among them besides those. */
+static int is_more(const struct processors *all, const struct processors *those)
+{
+	uint64_t missing = 0, more = 0;
+
+	for (int i = 0; i < WORDS; i++) {
+		missing |= those->words[i] & ~all->words[i];
+		more |= all->words[i] & ~those->words[i];
+	}
+	return !missing && more;
+}
+
+/* Stay on this processor for a while. */
+static void stay_here(void)
+{
+	uint32_t here = 0;
+
+	if (CALL(getcpu, P(&here), 0, 0, 0, 0) || here >= WORDS * 64 || processors_of(0, &handing.mine) < 0)
+		return;
+	handing.where = (struct processors){{0}};
+	handing.where.words[here / 64] = 1ULL << here % 64;
+	if (is_more(&handing.mine, &handing.where) && !bind_to(0, &handing.where))
+		handing.bound = BOUND_FOR;
+}
+
+/* Hand a descriptor in while the caller can wake only where we are. What it is bound to by others meanwhile stays. */
+static long hand_in_here(uint32_t thread, struct seccomp_notif_addfd *given)
+{
+	struct processors theirs, now;
+	const int is_bound = processors_of(thread, &theirs) > 0 && is_more(&theirs, &handing.where) && !bind_to(thread, &handing.where);
+	const long answer = CALL(ioctl, LISTENER, SECCOMP_IOCTL_NOTIF_ADDFD, P(given), 0, 0);
+
+	if (is_bound && processors_of(thread, &now) > 0 && is_more(&theirs, &now))
+		bind_to(thread, &theirs);
+	if (!--handing.bound)
+		bind_to(0, &handing.mine);
+	return answer;
+}
+
+static uint64_t clock_ns(void)
+{
+	int64_t time[2] = {0, 0};
+
+	CALL(clock_gettime, 1 /* monotonic */, P(time), 0, 0, 0);
+	return (uint64_t)time[0] * 1000000000U + (uint64_t)time[1];
+}
+
+/* Hand a descriptor in, and let the caller sleep on: so it is known how long that takes. */
+static long hand_in_first(uint32_t thread, struct seccomp_notif_addfd *given)
+{
+	uint64_t took;
+	long answer;
+
+	if (handing.bound)
+		return hand_in_here(thread, given);
+	took = clock_ns();
+	answer = CALL(ioctl, LISTENER, SECCOMP_IOCTL_NOTIF_ADDFD, P(given), 0, 0);
+	took = clock_ns() - took;
+	if (took > WOKEN_NS && took < BUSY_NS)
+		stay_here();
+	return answer;
+}
+
+/* Ours is closed before the command goes on: what it writes and executes at once would be "busy" by our descriptor. */
+static long answer_with(const struct asked *asked, long fd, uint64_t flags)
+{
+	struct seccomp_notif_addfd given = {
+		.id = asked->notice->id,
+		.srcfd = (uint32_t)fd,
+		.newfd_flags = flags & O_CLOEXEC ? O_CLOEXEC : 0,
+	};
+	struct seccomp_notif_resp response = {.id = asked->notice->id};
+
+	response.val = hand_in_first(asked->thread, &given);
+	close_fd(fd);
+	if (response.val < 0)
+		return (long)response.val;
+	CALL(ioctl, LISTENER, SECCOMP_IOCTL_NOTIF_SEND, P(&response), 0, 0);
+	return ANSWERED;
+}
+
+/* In one call: ours is closed after the command has gone on, which matters to nobody where it can only read. */
+static long answer_at_once(const struct asked *asked, long fd, uint64_t flags)
+{
+	struct seccomp_notif_addfd given = {
+		.id = asked->notice->id,
+		.flags = SECCOMP_ADDFD_FLAG_SEND,
+		.srcfd = (uint32_t)fd,
+		.newfd_flags = flags & O_CLOEXEC ? O_CLOEXEC : 0,
+	};
+	long answer;
+
+	if (handing.bound || ++handing.count % EACH == 0)
+		return answer_with(asked, fd, flags);
+	answer = CALL(ioctl, LISTENER, SECCOMP_IOCTL_NOTIF_ADDFD, P(&given), 0, 0);
+	close_fd(fd);
+	return answer < 0 ? answer : ANSWERED;
+}
+
+/* A file that was made. Who cannot execute it cannot find it busy; it must be made executable first, and that, as a lock
+ * on it, the filter sends to us, who have closed ours by then. */
+static long answer_with_new(const struct asked *asked, long fd, uint64_t flags, uint64_t mode)
+{
+	return mode & 0111 ? answer_with(asked, fd, flags) : answer_at_once(asked, fd, flags);
+}
+
+static void answer_by(const struct asked *asked, long answer, uint32_t flags)
+{
+	struct seccomp_notif_resp response = {.id = asked->notice->id, .error = (int32_t)answer, .flags = flags};
+
+	CALL(ioctl, LISTENER, SECCOMP_IOCTL_NOTIF_SEND, P(&response), 0, 0);
+}
+
+#endif

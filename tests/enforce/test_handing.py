@@ -1,0 +1,60 @@
+"""A descriptor is handed in while its caller is bound to the warden's processor: nobody is left bound.
+
+The sanitized enactor binds whatever a hand-over takes; the product's does where it takes long.
+"""
+
+import os
+import shlex
+import sys
+from pathlib import Path
+
+import msgspec
+import pytest
+from tests.enforce.conftest import WALLS, Site, Walls, bare, rule
+
+from ringfence.enforce import wire
+from ringfence.enforce.enactor import Opened
+from ringfence.model import Policy, Verdict
+
+assert sys.platform == "linux"
+
+# What is bound, of the command, its threads and its children, after new files and in the midst of them.
+LOOKS = """
+import os, threading
+seen = set()
+def make(name):
+    for i in range(200):
+        os.close(os.open(f"{name}-{i}", os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o644))
+        if i % 20 == 0:
+            seen.add(tuple(sorted(os.sched_getaffinity(0))))
+            child = os.fork()
+            if not child:
+                os._exit(tuple(sorted(os.sched_getaffinity(0))) not in seen)
+            seen.add(("child", os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])))
+threads = [threading.Thread(target=make, args=(f"thread-{i}",)) for i in range(3)]
+[thread.start() for thread in threads]
+make("main")
+[thread.join() for thread in threads]
+print(sorted(map(str, seen)))
+"""
+
+
+class Watched(Site):
+    """A site with a name that must not appear: so new files are the warden's to make."""
+
+    def policy(self) -> Policy:
+        found = super().policy()
+        return msgspec.structs.replace(found, rules=(*found.rules, rule("write", Verdict.DENY, self.path / "never")))
+
+
+@pytest.mark.parametrize("walls", WALLS)
+def test_whoever_is_handed_a_descriptor_runs_where_it_ran(tmp_path: Path, walls: Walls, sanitized: Opened) -> None:
+    site = Watched(tmp_path)
+    plan = site.plan(walls, f"cd sub && exec /usr/bin/python3 -c {shlex.quote(LOOKS)}")
+
+    ran = bare(sanitized, wire.encode(plan.steps))
+
+    everywhere = tuple(sorted(os.sched_getaffinity(0)))
+    site.close()
+    assert ran.out.decode() == f"{sorted(map(str, [everywhere, ('child', 0)]))}\n"
+    assert len(list((tmp_path / "sub").glob("*-*"))) == 800
