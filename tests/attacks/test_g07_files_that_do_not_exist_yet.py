@@ -10,6 +10,7 @@ NAMES = (
     ".git/commondir .git/config.worktree .mcp.json .envrc .bashrc .vscode/tasks.json .claude/settings.json"
     " .cursor/mcp.json .ringfence/policy.json .gitmodules .idea/workspace.xml .hg/sharedpath .hg/hgrc-not-shared .vimrc"
     " .vim/coc-settings.json .helix/languages.toml .clinerules/hooks/PreToolUse"
+    " .github/copilot/settings.json .github/mcp.json .github/lsp.json .openhands/hooks.json .amp/settings.json .nvimrc"
 ).split()
 
 

@@ -295,3 +295,60 @@ def test_a_long_word_is_judged_at_once(bounds: Bounds, root: Path, tool: str, un
     under = bounds_of(str(root), Policy(str(root), (Rule(Access.READ, Verdict.ALLOW, "/", Origin("test")),)))
 
     assert "deny" not in (verdict(bounds, "bash", command=line), verdict(under, "bash", command=line))
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "out link/x".replace(" ", "\u00a0"),
+        "out link/x".replace(" ", "\u3000"),
+        "out link\u200b/x",
+        "out link\n",
+        " out link",
+        "out link\u2003",
+        "@out link/x",
+        "@~/x",
+        "file:///etc/x",
+        "cafe\u0301/x",
+        "o\u2019clock/x",
+        "out%20link/x",
+        "out\\ link/x",
+        "%2e%2e/x",
+    ],
+)
+@pytest.mark.parametrize("tool", ["write", "read"])
+def test_a_path_is_judged_in_every_way_that_an_agent_may_read_it(
+    bounds: Bounds, root: Path, tool: str, path: str
+) -> None:
+    for name in ("out link", "caf\u00e9", "o'clock", "o\u2019clock"):
+        (root / name).symlink_to("/etc")
+
+    assert verdict(bounds, tool, path=path) == "deny"
+    assert verdict(bounds, tool, paths=[path]) == "deny"
+
+
+@pytest.mark.parametrize(
+    "path", ["sp ace/x", "caf\u00e9.txt", "it's", "100%.txt", "a%20b", "@types/x.d.ts", "back\\slash"]
+)
+def test_an_odd_path_that_stays_inside_is_allowed(bounds: Bounds, path: str) -> None:
+    assert verdict(bounds, "write", path=path) == "allow"
+
+
+@pytest.mark.parametrize("name", ["filename", "uri", "outputPath", "destination", "target", "new_path", "file"])
+def test_a_word_that_sounds_like_a_path_is_judged_as_one(bounds: Bounds, name: str) -> None:
+    assert verdict(bounds, "write", path="a.txt", **{name: "/etc/x"}) == "deny"
+    assert verdict(bounds, "edit", path="a.txt", edits=[{name: "../other/x"}]) == "deny"
+    assert verdict(bounds, "write", path="a.txt", **{name: {"a": 1}}) == "deny"
+
+
+@pytest.mark.parametrize("name", ["patchText", "patch", "input", "diff"])
+def test_a_patch_is_judged_whatever_its_word_is_called(bounds: Bounds, name: str) -> None:
+    inside = "*** Begin Patch\n*** Update File: a.txt\n*** End Patch"
+
+    assert verdict(bounds, "apply_patch", **{name: inside.replace("a.txt", "../other/x")}) == "deny"
+    assert verdict(bounds, "apply_patch", **{name: inside}) == "allow"
+    assert verdict(bounds, "apply_patch", patch=inside, more={"patch": inside}) == "deny"
+
+
+def test_macos_base64_writes_where_it_is_told(bounds: Bounds) -> None:
+    assert verdict(bounds, "bash", command="base64 --output=/etc/x a.txt") == "deny"

@@ -47,6 +47,15 @@ def test_a_question_is_understood(name: str) -> None:
     assert (question.cwd, bool(question.call.tool), bool(question.call.input)) == ("/home/dev/proj", True, True)
 
 
+@pytest.mark.parametrize("agent", agents.AGENTS)
+@pytest.mark.parametrize("event", ["PRETOOLUSE", "pre_tool_use", " PreToolUse", "BeforeToolCall", "beforeMCPExecution"])
+def test_an_event_that_sounds_like_a_question_and_is_not_known_is_an_error(agent: str, event: str) -> None:
+    payload = {"hook_event_name": event, "tool_name": "Bash", "tool_input": {"command": "ls"}, "cwd": "/home/dev/proj"}
+
+    with pytest.raises(agents.Payload):
+        agents.read(agent, payload)
+
+
 def test_an_event_that_is_no_question_gets_no_answer() -> None:
     assert agents.read("claude", payload("claude-after")) is None
 

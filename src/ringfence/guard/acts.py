@@ -14,6 +14,7 @@ from .state import Field
 
 def copy(walk: Walk, call: Call) -> None:
     """cp, mv and install: the last operand is written, or what lies in it under the names of the others."""
+    no_directory(walk, call, "-S", "--suffix")
     operands, targets = list(call.operands), call.values("-t", "--target-directory")
     if call.name == "install" and call.has("-d", "--directory"):
         for operand in operands:
@@ -100,6 +101,7 @@ def link(walk: Walk, call: Call) -> None:
     """ln: what a link leads to is as good as written, for whoever writes the link writes that."""
     operands, targets = list(call.operands), call.values("-t", "--target-directory")
     symbolic = call.has("-s", "--symbolic")
+    no_directory(walk, call, "-S", "--suffix")
     if any(not field.known for field in (*operands, *targets)):
         walk.doubt("it makes a link whose name or target is not known")
         return
@@ -183,6 +185,9 @@ def patch(walk: Walk, call: Call) -> None:
     walk.writes(Field(".", raw="what the patch names"), call.shell)
     no_directory(walk, call, "-B", "-z")
     walk.loose += [walk.stand(place) for place in call.shell.places]  # it makes links, too
+    from .fetching import patched  # it needs this module in turn
+
+    patched(walk, call, [*call.values("-i", "--input"), *call.operands[1:]], call.stdin)
     if call.has("--dry-run", "-o", "--output"):
         walk.writes(temporary(call), call.shell)
 
@@ -198,17 +203,10 @@ def unzip(walk: Walk, call: Call) -> None:
         return
     if call.has("-:"):
         walk.doubt("unzip -: lets names lead upwards")
+    from .fetching import taken_apart  # it needs this module in turn
+
+    taken_apart(walk, call, call.operands[:1])
     unpacked(walk, call, call.values("-d") or [Field(".", raw=".")])
-
-
-def curl(walk: Walk, call: Call) -> None:
-    addresses = [*call.operands, *call.values("--url")]
-    if any(option.startswith("--expand-") for option, _ in call.options):
-        walk.doubt("curl is told an option that expands")
-    if any(re.search(r"#\d", value.text) for value in call.values("-o", "--output", "--output-dir")):
-        walk.doubt("curl puts a piece of the address into the name of its file")
-    if call.has("-T", "--upload-file") and not all(re.match(r"https?://", field.text) for field in addresses):
-        walk.doubt("curl uploads to what may be a file")
 
 
 def less(walk: Walk, call: Call) -> None:
@@ -416,6 +414,9 @@ def _tar_acts(
             walk.doubt("tar is sent to more than one directory")
         if options & {"P", "--absolute-names"}:
             walk.doubt("tar would write absolute names")
+        from .fetching import taken_apart  # it needs this module in turn
+
+        taken_apart(walk, call, archives)
         unpacked(walk, call, files or [Field(".", raw=".")])
 
 
@@ -429,7 +430,6 @@ HANDLERS: dict[str, Handler] = {
     "patch": patch,
     "csplit": csplit,
     "less": less,
-    "curl": curl,
     "unzip": unzip,
     "zip": zip_up,
     "squeeze": squeeze,

@@ -7,6 +7,7 @@ standard output, exit code 2 or not. Cursor and our extensions obey JSON alone.
 """
 
 import posixpath
+import re
 
 import msgspec
 
@@ -74,6 +75,8 @@ def read(agent: str, payload: object) -> Asked | None:
     if not isinstance(event, str) or not event:
         raise Payload("the payload does not say which event it is")
     if event not in EVENTS[agent]:
+        if name is not None and re.match(r"(?i)\W*(?:pre|before)", event):
+            raise Payload(f"the event {event!r} is not one of those that are judged")
         return None
     if event == "beforeShellExecution":
         name, given = "Shell", {"command": payload.get("command")}

@@ -12,18 +12,23 @@ from .touches import LONGEST
 
 MOST_WORDS = 400
 _LABELS = frozenset(("bazel",))  # to whom `//` is the worktree
-# Files that tell a tool what to run.
-_RULES = lazy(
+# Files that tell a tool what to run, or where to write.
+RULES = lazy(
     r"(?i)/(?:[^/]*makefile[^/]*|[^/]*\.mk|package\.json|pyproject\.toml|setup\.(?:py|cfg)|conftest\.py|tox\.ini|pytest\.ini"
     r"|noxfile\.py|cargo\.toml|build\.rs|cmakelists\.txt|[^/]*\.gradle(?:\.kts)?|pom\.xml|rakefile|gemfile|[^/]*\.gemspec"
     r"|[^/]*\.config\.[cm]?[jt]s|\.[^/]*rc(?:\.[^/]*)?|[^/]*\.cmake|build\.(?:ninja|xml|sbt|zig)|meson\.build|dune[^/]*"
     r"|test_[^/]*|[^/]*[._](?:test|spec)s?\.[^/]*|\.pre-commit-config\.yaml|mix\.exs|__init__\.py|sitecustomize\.py"
     r"|(?:gulp|grunt)file[^/]*|[^/]*\.conf\.[cm]?js|\.pnpmfile\.cjs|(?:turbo|nx|project|lerna|deno|angular|composer)\.json"
-    r"|[^/]*\.(?:cs|fs|vb)proj|directory\.build\.\w+|project\.clj|conf\.py|main\.(?:go|rs)|configure\.ac|[^/]*\.(?:m4|rake))\Z"
+    r"|[^/]*\.(?:cs|fs|vb)proj|directory\.build\.\w+|project\.clj|conf\.py|main\.(?:go|rs)|configure\.ac|[^/]*\.(?:m4|rake)"
+    r"|[^/]*\.(?:sbt|targets|props|bzl|cabal|tf|csx)|go\.(?:mod|work)|rust-toolchain(?:\.toml)?|\.cargo/config(?:\.toml)?|\.mvn/[^/]*"
+    r"|gradle[^/]*\.properties|(?:nuget|rebar)\.config|global\.json|tsconfig[^/]*\.json|(?-i:BUILD|WORKSPACE)|(?:build|module)\.bazel"
+    r"|(?:mypy|pylint)\.ini|\.(?:mypy\.ini|flake8|rspec|pdm-python|python-version)|phpunit\.xml[^/]*|mkdocs\.yml|buf\.gen\.yaml"
+    r"|cmake\w*presets\.json|compile_commands\.json|cabal\.project[^/]*|(?:uv|poetry|hatch|pdm|bunfig)\.toml|spec_helper\.rb)\Z"
+    r"|/(?:node_modules|\.?venv|site-packages)/[^/]"
 )
 # Options that name a program to run, or are one.
 _CODE = lazy(
-    r"--?(?:python-executable|init-hook|node-(?:options|arg(?:ument)?s?)|lua-filter|fplugin|vettool|eval|script-shell"
+    r"--?(?:config\.)?(?:python-executable|init-hook|node-(?:options|arg(?:ument)?s?)|lua-filter|fplugin|vettool|eval|script-shell"
     r"|[\w.]*exec-?[aA]rgv)\b"
 )
 _MODE = lazy(r"[0-7]{1,5}|[ugoa]*[-+=][rwxXstugo]*(?:,?[ugoa]*[-+=][rwxXstugo]*)*")
@@ -174,16 +179,48 @@ _EXECUTORS = frozenset(
 )
 
 
+# Options whose value, as the next word, is a file that the tool goes by.
+_GUIDE = lazy(
+    r"--?(?:[\w.-]*-)?(?:config[\w-]*|rcfile|rc|settings|defaults|options|require|import|plugins?|preset|template|init-file|parser"
+    r"|reporters?|formatter|bootstrap|processorpath|processor-path|project-file|workspace|init|loader|include)\Z"
+)
+_GUIDES = {
+    "mvn": "-s -gs -t -f --file",
+    "ant": "-f -propertyfile",
+    "pandoc": "-d -t -f -w -r -H -A -B",
+    "eslint": "-c -f",
+    "jest": "-c",
+    "webpack": "-c -r",
+    "mocha": "-r",
+    "rspec": "-O -r",
+    "rubocop": "-c -r",
+    "phpunit": "-c",
+    "sphinx-build": "-c",
+    "mkdocs": "-f",
+    "pre-commit": "-c",
+    "golangci-lint": "-c",
+    "pdm": "-c",
+    "bandit": "-c",
+    "tsc": "-p",
+    "dotnet": "-s",
+    "clang-tidy": "-p",
+    "cppcheck": "--project",
+    "lcov": "-f",
+}
+
+
 def told_by_the_line(walk: Walk, call: Call, fields: list[Field]) -> None:
     """A file that this line has written, and that the tool is told to go by."""
-    for field in fields:
+    letters = _GUIDES.get(call.name, "").split()
+    for before, field in zip((Field(""), *fields), fields, strict=False):
         option = field.text.startswith("-")
+        guides = before.text in letters or _GUIDE.match(before.text) is not None
         glued = "" if field.text.startswith("--") else field.text[2:]
         for text in {field.text.partition("=")[2], glued} if option else {field.text}:
             data = call.name == "go" and field.text.startswith(("-func=", "-html="))  # what its tests have counted
             if data or (call.name in ("cmake", "ctest") and text in walk.generated):
                 continue
-            if text and (option or call.name in _EXECUTORS) and walk.has_written(text, call.shell):
+            if text and (option or guides or call.name in _EXECUTORS) and walk.has_written(text, call.shell):
                 walk.doubt(f"{call.name} is told {field.shown!r}, which this line has written itself")
 
 
@@ -196,10 +233,12 @@ def nothing_elsewhere(walk: Walk, call: Call, fields: list[Field]) -> None:
         return
     told(walk, call, fields)
     new = [
-        finding.path for finding in walk.findings.values() if finding.access == "write" and _RULES.search(finding.path)
+        finding.path for finding in walk.findings.values() if finding.access == "write" and RULES.search(finding.path)
     ]
     if new:
         walk.doubt(f"{call.name} runs what this line has written itself: {new[0]!r}")
+    if walk.strewn:
+        walk.doubt(f"{call.name} may run {walk.strewn!r}, which this line has brought here")
     for field in fields:
         if not field.known and not field.digits:
             if field.may_be_option or "/" in field.text:

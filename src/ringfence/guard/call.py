@@ -123,6 +123,8 @@ def handler_of(name: str) -> tuple[bool, Callable[[Walk, Call], None]]:
         from . import told as room  # type: ignore[no-redef]
     elif home == "projects":
         from . import projects as room  # type: ignore[no-redef]
+    elif home == "fetching":
+        from . import fetching as room  # type: ignore[no-redef]
     else:
         from . import acts as room  # type: ignore[no-redef]
     return name in room.RAW, (room.RAW if name in room.RAW else room.HANDLERS)[name]
@@ -130,7 +132,8 @@ def handler_of(name: str) -> tuple[bool, Callable[[Walk, Call], None]]:
 
 _HOMES = {
     "git": "git",
-    **dict.fromkeys(("xxd", "cache", "clock", "ends", "device"), "told"),
+    **dict.fromkeys(("xxd", "cache", "clock", "ends", "seeks", "device"), "told"),
+    **dict.fromkeys(("wget", "curl"), "fetching"),
     **dict.fromkeys(("sed", "awk", "sqlite", "find"), "languages"),
     **dict.fromkeys("env xargs shell python interpreter pip unknown after after1 lock watch sudo".split(), "others"),
     **dict.fromkeys("make cmake npm installing pytest cargo go uv coverage".split(), "projects"),

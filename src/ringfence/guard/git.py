@@ -106,6 +106,7 @@ def git(walk: Walk, call: Call) -> None:
         strategy(walk, found, words)
     if name.text == "help" and {"-w", "--web"} & {word.text for word in words}:
         walk.doubt("git help starts a browser")
+    named(walk, found, words)
     special = _SPECIAL.get(name.text)
     if special is not None:
         special(walk, found)
@@ -114,6 +115,24 @@ def git(walk: Walk, call: Call) -> None:
     if name.text in _LINKS:
         for place in found.shell.places:
             walk.checked_out.append(walk.stand(place)) if name.text != "stash" else None
+
+
+def named(walk: Walk, call: Call, words: list[Field]) -> None:
+    """Words that become a part of a file's name."""
+    for index, word in enumerate(words):
+        option, equals, value = word.text.partition("=")
+        value = value if equals else words[index + 1].text if index + 1 < len(words) else ""
+        if call.name == "format-patch" and option.startswith("--suf") and "/" in value:
+            walk.doubt("git format-patch is told the ending of a name that may lead elsewhere")
+    if call.name == "symbolic-ref" and not all(_REF.match(word.text) for word in operands(call, ["-m"])):
+        walk.doubt("git symbolic-ref writes what may be no reference")
+    if call.name in ("apply", "am"):
+        from .fetching import patched  # few lines need it
+
+        patched(walk, call, operands(call, []), call.stdin)
+
+
+_REF = re.compile(r"(?:HEAD|refs/(?!(?:.*/)?\.\.(?:/|\Z)).*)\Z", re.DOTALL)
 
 
 def _changes_too(name: str, words: list[Field]) -> bool:

@@ -5,6 +5,7 @@ allowed one is rewritten to begin in the worktree. What cannot be known is ASK a
 """
 
 import posixpath
+import re
 
 import msgspec
 
@@ -31,10 +32,13 @@ PATHS = (
 MANY = ("paths", "include", "files", "file_paths")  # lists of such
 LINES = ("command", "cmd")
 STEERING = ("shell", "executable", "interpreter", "env", "environment")  # the model's word for what runs the line
-PATCHES = ("command", "input", "patch")
 PATTERNED = frozenset(("glob", "find"))
 LONGEST = 100_000
 # A line of a patch that names a file, as a reader takes it that forgives spaces and case.
+# Other words by which a tool may be told a path.
+_LIKE_PATH = lazy(
+    r"(?i)(?:.*_)?(?:paths?|files?|file_?names?|filepaths?|dir|directory|folder|uri|destination|dest|target)\Z|.*(?:Path|File|Dir)\Z"
+)
 _NAMES_FILE = lazy(r"(?is)\s*\*\*\*\s*(?:(?:add|update|delete)\s+file|move\s+to)\s*:[ \t]?(.*)\Z")
 
 
@@ -115,17 +119,16 @@ def file(call: ToolCall, bounds: Bounds, access: Access, lists_not: bool) -> Jud
     many = [one for value in listed for one in (value if isinstance(value, list) else [value])]
     if call.tool.lower() in PATTERNED:
         many.append(call.input.get("pattern", ""))
-    inner = [one[name] for one in _parts(call.input) for name in PATHS if name in one]
+    inner = [one[name] for one in _parts(call.input) for name in one if name in PATHS or _LIKE_PATH.match(name)]
+    inner += [
+        value for name, value in call.input.items() if name not in (*PATHS, *MANY) and _LIKE_PATH.match(name) and value
+    ]
     if not all(isinstance(path, str) and "\0" not in path for path in (*given.values(), *many, *inner)):
         return Judgement(Verdict.DENY, ("the path is not a text",), call.input)
     paths = {name: path for name, path in given.items() if isinstance(path, str) and path}
     base = next(iter(paths.values()), "")
     outward = [posixpath.join(base, _start(path)) for path in many if isinstance(path, str) and path]
     outward += [path for path in inner if isinstance(path, str) and path]
-    for path in (*paths.values(), *outward):
-        if path.startswith("~"):
-            reason = f"{path!r} begins with a tilde, and tools read that differently"
-            return Judgement(Verdict.DENY, (reason,), call.input)
     if not paths and not outward:
         if given or many or access is Access.READ:
             return Judgement(Verdict.ALLOW, (), call.input)  # the tool will look at the worktree, or say what it misses
@@ -166,7 +169,38 @@ def _start(pattern: str) -> str:
 
 
 def judged_path(path: str, bounds: Bounds, access: Access) -> Finding:
+    """One path, looked at in every way that a tool may read it; what is found is the path as it stands."""
+    found = _judged(path, bounds, access)
+    others = [_judged(other, bounds, access) for other in readings(path)]
+    return max((found, *others), key=lambda finding: finding.verdict)
+
+
+def readings(path: str) -> list[str]:
+    """What else agents take a path for: some cut blanks off, or make odd ones plain, and some decode letters."""
+    others = {path.strip(), path.removeprefix("@"), re.sub(r"(?i)\Afile://(?=/)", "", path.strip())}
+    if not path.isascii():
+        import unicodedata  # few paths need it
+
+        plain = "".join(" " if char.isspace() else char for char in path if char not in _UNSEEN)
+        others |= {plain, plain.strip(), *(unicodedata.normalize(form, plain) for form in ("NFC", "NFD", "NFKC"))}
+    if "'" in path:
+        others |= {path.replace("'", "\u2019")}
+    if "\\" in path:
+        others |= {re.sub(r"\\(.)", r"\1", path), path.replace("\\", "/")}
+    if "%" in path:
+        others |= {re.sub(r"%([0-9A-Fa-f]{2})", lambda found: chr(int(found[1], 16)), path)}
+    return [other for other in others if other not in ("", path) and "\0" not in other]
+
+
+_UNSEEN = "\u200b\u200c\u200d\u2060\ufeff"
+
+
+def _judged(path: str, bounds: Bounds, access: Access) -> Finding:
     """One path, made absolute in the worktree and looked at."""
+    if path.startswith("~"):
+        return Finding(
+            Verdict.DENY, f"{path!r} begins with a tilde, and tools read that differently", access.value, path
+        )
     real = bounds.resolve(posixpath.join(bounds.start, path))
     decision = bounds.decide(access, real)
     inside = real == bounds.root or real.startswith(bounds.root.rstrip("/") + "/")
@@ -180,8 +214,8 @@ def judged_path(path: str, bounds: Bounds, access: Access) -> Finding:
 
 def patch(call: ToolCall, bounds: Bounds) -> Judgement:
     """A patch as Codex writes it: every file it names is written."""
-    texts = [value for key in PATCHES if isinstance(value := call.input.get(key), str)]
-    if not texts:
+    texts = [value for value in call.input.values() if isinstance(value, str)]
+    if not texts or any(isinstance(value, dict | list) for value in call.input.values()):
         return Judgement(Verdict.DENY, ("the call has no patch that is a text",), call.input)
     named = [found[1] for text in texts for line in text.split("\n") if (found := _NAMES_FILE.match(line))]
     paths = [path for name in named for path in dict.fromkeys((name, name.strip())) if path]

@@ -106,12 +106,14 @@ ROWS: dict[str, str] = {
     "xxd": "!xxd",
     "lsof": "-D:q + @r",
     "date": "-s:q --set=q -f:r --file=r -r:r --reference=r -d:n --date=n -I? + !clock",
-    **dict.fromkeys(("pkill", "killall"), "-F:r --pidfile=r -s:n --signal=n -n:n -o:n -y:n + !ends"),
+    "pkill": "-F:r --pidfile=r --signal=n + !ends",
+    "killall": "-s:n --signal=n -n:n -o:n -y:n + !ends",
+    **dict.fromkeys(("pgrep", "pidof"), "-o:n + @n !seeks"),
     "killall5": "!unknown",  # no version of the other
     "arch": "+ @q",  # macOS runs what follows
     "hostname": "-F:q --file=q -b:q + @q",
     "tree": "-o:w -R:q + @r",
-    "base64": "-o:w + @r",  # as macOS has it
+    "base64": "-o:w --output=w + @r",  # as macOS has it
     "less": "-o:w -O:w --log-file=w --LOG-FILE=w -k:q -t:q -T:q --lesskey-file=q --lesskey-src=q --lesskey-content=q "
     "--tag=q --cmd=q + @r "
     "!less",
@@ -165,7 +167,7 @@ ROWS: dict[str, str] = {
     "--warc-cdx --post-file=r --post-data=n --body-file=r --use-askpass=q --rejected-log=w --hsts-file=w -t:n -T:n "
     "-w:n "
     "-U:n -Q:n -l:n -A:n -R:n -D:n -B:n -I:n -X:n --header=n --tries=n --timeout=n --user-agent=n --unlink=q "
-    "--default-page=w --input-metalink=q --certificate=r --private-key=r --ca-certificate=r + @n",
+    "--default-page=w --input-metalink=q --certificate=r --private-key=r --ca-certificate=r + @n !wget",
     # what runs other programs
     "env": "!env",
     "xargs": "!xargs",

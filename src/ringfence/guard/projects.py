@@ -90,10 +90,18 @@ def npm(walk: Walk, call: Call) -> None:
     early = bool(call.words) and call.words[0].text.startswith("-")  # whose value may be the first word
     if first in _RUNS or ((first in _MANY or early) and _RUNS.intersection(words)):
         walk.doubt(f"{call.name} {first} runs what it is told")
+    if first in _ADDS and any(_SHORTHAND.fullmatch(word) for word in words[1:]):
+        walk.doubt(f"{call.name} {first} takes a package from a repository that the line names")
     if first == "pkg" and words[1:2] != ["get"]:
         walk.doubt(f"{call.name} pkg changes what the project runs")
     if call.name in ("yarn", "pnpm"):
         installed(walk, call)
+
+
+_ADDS = frozenset("install i in ins inst insta instal isntall add update up upgrade".split())
+_SHORTHAND = re.compile(r"(?:[\w.@/-]+@)?[\w-][\w.-]*/[\w.-]+(?:#.*)?")  # of a repository on GitHub
+# Words of yarn's and pnpm's own that are programs as well.
+_OWN = frozenset("install test ls rm link ln env pack why add patch".split())
 
 
 def installed(walk: Walk, call: Call) -> None:
@@ -105,7 +113,7 @@ def installed(walk: Walk, call: Call) -> None:
             continue
         if name in _RUNNERS:
             walk.doubt(f"{call.name} {name} runs what it is told")
-        elif name in ROWS and name not in _MANY and row(name).tool and name != "npm":
+        elif name in ROWS and name not in _MANY | _OWN and name != "npm":
             walk.call(call.words[index:], outside(call.shell))
         elif name == "run" or name in _MANY or name.startswith("-") or call.words[index - 1].text == "workspace":
             continue

@@ -15,11 +15,11 @@ from .variables import LOADS
 
 _JAVA = ("-J", "", r"-(?:script|e|expression|toolcp)\Z")
 _MAKE = ("", "install uninstall", "")
-_FETCHED = (
-    r"--@[^=]*registry|(?:@?[\w.-]+(?:/[\w.-]+)?@)?(?:git\+|git:|https?:|ssh:|git@|(?:github|gitlab|bitbucket|gist):)"
-)
+_FETCHED = r"--@[^=]*registry|(?:[\w.@/-]+@)?exec:|(?:@?[\w.-]+(?:/[\w.-]+)?@)?(?:git\+|git:|https?:|ssh:|git@|(?:github|gitlab|bitbucket|gist):)"
+_ADDRESSED = r"(?:.*@\s*)?(?:git\+|(?:https?|ssh|git):|git@)"  # what is installed comes from there
 _COMPILER = ("", "", r".*,@|--config(?:=|\Z)")
 _ROWS: dict[str, tuple[str, str, str]] = {
+    "aclocal": ("--diff", "", ""),
     "ant": ("", "", r"-D(?:build\.compiler|ant\.executor\.class)=|-(?:lib|logger|listener|inputhandler|main|cp)\Z"),
     "ar": ("-M", "", r"-?[a-zA-Z]{0,6}M[a-zA-Z]{0,6}\Z"),
     "bazel": (
@@ -28,20 +28,20 @@ _ROWS: dict[str, tuple[str, str, str]] = {
             "--credential_helper "
             "--remote_executor --remote_cache --bes_backend --experimental_remote_downloader --python_path "
             "--java_launcher "
-            "--plugin --adb --coverage_report_generator --crosstool_top"
+            "--plugin --adb --coverage_report_generator --crosstool_top --registry --compiler --bazelrc"
         ),
         "",
-        r"--(?:host_)?(?:action|repo|test)_env=(?:PATH|LD_\w+|BASH_ENV)\b",
+        r"--(?:host_)?(?:action|repo|test)_env=(?:PATH|LD_\w+|BASH_ENV|CC|CXX)\b",
     ),
     "bison": ("-S --skeleton", "", ""),
     "flex": ("-S --skel", "", ""),
     "buf": ("", "push login registry curl", r"(?:--(?:template|config)=)?\s*\{"),
     "cabal": (
-        "-w --test-wrapper",
+        "-w --test-wrapper --extra-prog-path",
         "install exec repl user-config upload",
         r"(?:v[12]|new)-(?:install|exec|repl|upload)\Z|--with-\w+|--(?:\w+-)*options?\b.*-(?:F\b|pgm|fplugin)",
     ),
-    "cargo": ("--runtool --test-runtool --test-builder", "watch generate binstall script", ""),
+    "cargo": ("--runtool --test-runtool --test-builder --git", "watch generate binstall script drop", ""),
     "clang-tidy": ("--load", "", r"-load\b"),
     "cmake": (
         "--open",
@@ -53,7 +53,7 @@ _ROWS: dict[str, tuple[str, str, str]] = {
             r"|\w+_EXECUTABLE)(?::\w+)?=(?![\w+.-]+\Z))|-t\s*install\b|--target=install\b"
         ),
     ),
-    "composer": ("", "create-project", ""),
+    "composer": ("--repository", "create-project", ""),
     "cppcheck": (
         "",
         "",
@@ -67,42 +67,59 @@ _ROWS: dict[str, tuple[str, str, str]] = {
     "cypress": ("", "install cache open", r"(?:--config=)?\s*\{"),
     "dotnet": (
         "-i --install",
-        "exec fsi msbuild tool nuget workload install uninstall dev-certs user-secrets script vstest dnx",
+        "exec fsi msbuild tool nuget workload install uninstall dev-certs user-secrets script vstest dnx drop",
         (
             r"(?i)[-/]{1,2}p(?:roperty)?(?:[:=]|\Z)(?!(?:Configuration|Platform|\w*Version\w*|TargetFrameworks?|Nullable"
             r"|RuntimeIdentifiers?|Publish(?:SingleFile|Trimmed|ReadyToRun|Aot|Profile)|SelfContained|UseAppHost|NoWarn"
             r"|CollectCoverage|CoverletOutputFormat|Threshold\w*|TreatWarningsAsErrors|WarningLevel|Debug(?:Type|Symbols)"
             r"|Optimize|ContinuousIntegrationBuild|Deterministic|RestoreLockedMode|IsPackable)=[^;$]*\Z)|.*\.(?:dll|csx|rsp)\b"
+            r"|(?:-e|--environment=)?(?:DOTNET_STARTUP\w+|COR\w*_PROFILER\w*|LD_\w+|PATH)=|.*TestAdaptersPaths"
         ),
     ),
     "dune": ("", "exec install uninstall utop top cache tools", ""),
     "eslint": ("--init", "", ""),
-    "flutter": ("", "config upgrade downgrade channel global publish cache precache custom-devices", ""),
+    "flutter": (
+        "--git-url",
+        "config upgrade downgrade channel global publish cache precache custom-devices",
+        r".*\bgit\b.*:",
+    ),
     "go": ("", "bug", r"(?:.*\s|-?-ldflags=.*)-?-extld|-?-?extld|-?-(?:http|tools)\b"),
     "gradle": (
         "-I --init-script",
-        "publishToMavenLocal publish",
-        r"publish|upload|-Dorg\.gradle\.|--gradle-distribution",
+        "publishToMavenLocal publish release closeAndReleaseRepository jib",
+        (
+            r"publish|upload|\w*(?:Publish|Upload|dockerPush|DockerPush)|(?:-D|--system-prop=)?org\.gradle\.(?:java|jvm)|-Dorg\.gradle\."
+            r"|--gradle-distribution"
+        ),
     ),
     "hatch": ("", "env", ""),
     "hugo": ("--editor", "deploy", ""),
     "jar": (*_JAVA[:2], r"-?[a-zA-Z0]{0,8}(?:x[a-zA-Z0]{0,8}P|P[a-zA-Z0]{0,8}x)[a-zA-Z0]{0,8}\Z|-P\Z"),
     "jest": ("--init", "", r"(?:--(?:config|transform|globals)=)?\s*\{"),
     **dict.fromkeys("javac kotlinc scalac".split(), _JAVA),
+    "rustc": ("--sysroot", "", r"(?:-C|--codegen=)?(?:ar|dlltool)=.*/"),
     "lcov": (
         "--gcov-tool --version-script --criteria-script --annotate-script --simplify-script --callback",
         "",
         r"(?:--rc=)?\w+_(?:tool|script|command|callback)\w*\s*=",
     ),
-    "lein": ("-e --eval", "update-in exec repl deploy install clojure.main new upgrade self-install plugin", ""),
+    "lein": (
+        "-e --eval",
+        "update-in exec eval repl deploy install clojure.main new upgrade self-install plugin release vcs",
+        "",
+    ),
     "lerna": ("--npm-client --npmClient", "exec create publish version import add", ""),
     "make": _MAKE,
     "gmake": _MAKE,
-    "meson": ("--wrapper --gdb --gdb-path", "install devenv runpython foreach wrap", ""),
+    "meson": (
+        "--wrapper --gdb --gdb-path --ninja-args --vs-args --xcode-args --internal",
+        "install devenv runpython foreach wrap",
+        "",
+    ),
     "mix": (
         "-e --eval",
         "cmd eval archive.install escript.install local.hex local.rebar hex.publish",
-        r".*\bcmd\b|local\.|.*\.install\Z|hex\.(?:user|organization)",
+        r".*\bcmd\b|local\.|.*\.install\Z|hex\.(?:user|organization|config|registry|owner|retire|repo)",
     ),
     "mkdocs": ("", "gh-deploy", ""),
     "mocha": ("-n --node-option --eval --print", "", r"--inspect\S*=(?!127\.|localhost)"),
@@ -110,7 +127,8 @@ _ROWS: dict[str, tuple[str, str, str]] = {
         "",
         "deploy site-deploy",
         (
-            r".*(?:\bexec:|exec-maven|antrun|groovy|:get\b|-Dexec\.|-Dmaven\.ext)|-D(?:jvm|[\w.]*executable)="
+            r".*(?:\bexec:|exec-maven|antrun|groovy|:get\b|:deploy|jib:build|distributionUrl)|(?:-D|--define=)?(?:exec\.|maven\.ext)"
+            r"|(?:-D|--define=)?(?:jvm|[\w.]*[eE]xecutable|[\w.-]*\.agents)="
             r"|(?!(?:org\.(?:apache\.maven|codehaus\.mojo|springframework|jacoco|owasp|cyclonedx)[\w.]*"
             r"|com\.(?:diffplug|github\.spotbugs)[\w.]*|dependency|versions|help|compiler|surefire|failsafe|spotless"
             r"|checkstyle|pmd|spotbugs|jacoco|enforcer|clean|resources|jar|war|ear|site|javadoc|source|spring-boot|quarkus"
@@ -121,14 +139,14 @@ _ROWS: dict[str, tuple[str, str, str]] = {
     "mypy": ("--install-types --python-executable", "", ""),
     "next": ("", "telemetry upgrade", ""),
     "ng": ("-g --global", "add update new completion analytics deploy", ""),
-    "ninja": ("", "install uninstall", ""),
+    "ninja": ("", "install uninstall msvc browse", ""),
     "npm": ("--editor --viewer --git --browser --shell --init-module --onload-script", "", _FETCHED),
     "nx": ("", "exec run-commands add migrate init connect import publish", ".*run-commands"),
     "pandoc": ("--pdf-engine --pdf-engine-opt --lua-filter --filter -L", "lua server", r".*\.lua\Z"),
     "phpunit": ("", "", r".*(?:auto_(?:prepend|append)_file|extension=)"),
     "playwright": ("--with-deps", "uninstall open codegen run-server launch-server cr ff wk", ""),
     "pnpm": ("", "", _FETCHED),
-    "pre-commit": ("", "install uninstall init-templatedir try-repo clean gc", ""),
+    "pre-commit": ("", "hazmat install uninstall init-templatedir try-repo clean gc", ""),
     "protoc": ("--plugin", "", ""),
     "pylint": ("--init-hook", "", ""),
     "pytest": ("--pdb --pdbcls --pastebin --tx --rsyncdir --trace", "", ""),
@@ -152,19 +170,26 @@ _ROWS: dict[str, tuple[str, str, str]] = {
     "swiftc": ("", "", r"-(?:frontend|interpret|repl|load-\w|plugin-path|driver-|Xfrontend|external-plugin)"),
     "terraform": (
         "",
-        "apply destroy console login logout import taint untaint push rm mv force-unlock refresh",
+        "apply destroy delete console login logout import taint untaint push rm mv force-unlock refresh",
         r"-{1,2}(?:from-module|plugin-dir)\b",
     ),
-    "tox": ("-x --override --force-dep --runner --discover", "exec e devenv d", ""),
+    "tox": (
+        "--req -x --override --force-dep --runner --discover",
+        "exec e devenv d",
+        r"(?:--installpkg=)?(?:https?:|git\+)",
+    ),
     "turbo": ("--api", "login logout link unlink exec", ""),
     "twine": ("", "upload register", ""),
-    "uv": ("--keyring-provider", "", ""),
+    "uv": ("--keyring-provider", "", _ADDRESSED),
+    "poetry": ("", "source", _ADDRESSED),
+    **dict.fromkeys("pdm hatch rye pipenv".split(), ("", "", _ADDRESSED)),
     "webpack": ("", "init loader plugin", ""),
     "yarn": ("", "plugin", _FETCHED),
     **dict.fromkeys("gcc g++ cc c++ clang clang++ ld".split(), _COMPILER),
 }
 _COMPILERS = frozenset(
-    "gcc g++ cc c++ clang clang++ ld as ar ranlib strip rustc cargo go swiftc javac kotlinc scalac clang-tidy".split()
+    "gcc g++ cc c++ clang clang++ ld as ar ranlib strip rustc cargo go swiftc javac kotlinc scalac clang-tidy bazel cabal "
+    "meson".split()
 )
 # Whichever tool it is: a module that is its own text, a linker of the line's choice, a variable left to another shell,
 # an agent in a virtual machine, code for a compiler, and letters that are spelled by numbers.
@@ -176,10 +201,10 @@ _ANYWHERE = lazy(
 )
 # An option that by its name takes a program, and the place from which others are fetched.
 _PROGRAM = lazy(
-    r"--?(?:[\w.-]*[._-])?(?:exec|executable|binary|interpreter|pythons?|pythonpath|java-?[hH]ome|jvm|npm-?[cC]lient|browser"
+    r"--?(?:[\w.-]*[._-])?(?:exec|executable|binary|interpreter|pythons?|pythonpath|(?:java|jdk|kotlin|scala|gradle)-?[hH]ome|jvm|npm-?[cC]lient|browser"
     r"|editor|shell|wrapper|launcher|runner|tool|command|cmd|helper|engine|adb|app-name|backend|adapter-path)\Z"
 )
-_SHORT = {"uv": "-p", "nox": "-P -fb", "pytype": "-V", "cypress": "-b", "pdm": "--with"}
+_SHORT = {"uv": "-p", "nox": "-P -p -fb", "dotnet": "-a", "pytype": "-V", "cypress": "-b", "pdm": "--with"}
 _PLACE = lazy(r"--(?:(?:default-|extra-)?index(?:-url)?|source|repository-url|find-links)\Z")
 
 
@@ -266,12 +291,20 @@ def ends(walk: Walk, call: Call) -> None:
     letters = "".join(name[1:] for name, _ in call.options if len(name) == 2)
     words = {name for name, _ in call.options if name.startswith("--")}
     signal = len([letter for letter in letters if letter.isupper()]) > 1  # -HUP, and so on
-    if set("ugtvr") & set(letters) or (not signal and set("PUGFZ") & set(letters)) or words - _PLAIN_ENDS:
+    odd = "ugtvrs" if call.name == "pkill" else "ugtvr"
+    if set(odd) & set(letters) or (not signal and set("PUGFZ") & set(letters)) or words - _PLAIN_ENDS:
         walk.doubt(f"{call.name} is told whom to end in another way than by name")
     for field in call.operands:
         text = field.text.lower()  # some are told not to mind
         if not field.known or any(_fits(text, name, call.name == "killall") for name in _OURS):
             walk.doubt(f"{call.name} {field.shown} may end what this line has not started")
+
+
+def seeks(walk: Walk, call: Call) -> None:
+    """pgrep and pidof: a number by which somebody may be ended."""
+    for field in call.operands:
+        if field.known and any(_fits(field.text.lower(), name, call.name == "pidof") for name in _OURS):
+            walk.sought = field.shown
 
 
 _PLAIN_ENDS = frozenset(
@@ -292,5 +325,5 @@ def _fits(pattern: str, name: str, exact: bool) -> bool:
         return True
 
 
-HANDLERS = {"cache": cache, "clock": clock, "ends": ends, "device": device}
+HANDLERS = {"cache": cache, "clock": clock, "ends": ends, "seeks": seeks, "device": device}
 RAW = {"xxd": xxd}

@@ -19,7 +19,7 @@ _BEHIND = lazy(r"/proc/[^/]+/(?:task/[^/]+/)?(?:root|cwd)/")  # whose links nobo
 _AGENTS_OWN = lazy(
     r"(?i)/(?:\.ringfence|\.(?:claude|codex|gemini|cursor|pi|opencode)/(?:hooks?|plugins?|extensions|agents|commands)"
     r"|\.(?:claude|gemini)/settings[^/]*\.json|\.(?:codex|cursor)/(?:hooks|mcp)\.json|\.codex/config\.toml|\.mcp\.json"
-    r"|\.github/hooks|\.envrc)(?:/|\Z)|/\.(?:claude|codex|gemini|cursor|pi|opencode)\Z"
+    r"|\.github/(?:hooks|copilot|mcp\.json|lsp\.json)|\.envrc)(?:/|\Z)|/\.(?:claude|codex|gemini|cursor|pi|opencode)\Z"
 )
 _BACK = lazy(r"(?:^|/)(?!\.\.?(?:/|\Z))[^/]+/(?:.*/)?\.\.(?:/|\Z)")  # `..` after a name
 _RELATIVE = lazy(r"\bsqlite(?:\+\w+)?:///(?!/)")  # so begins an address whose path is none of the root's
@@ -46,6 +46,8 @@ class Touches:
         self.loose: list[str] = []  # directories in which the line may have put links that nobody has seen
         self.generated = set[str]()  # directories that cmake has filled, by the project's own rules
         self.checked_out: list[str] = []  # and those in which git may have; it puts none into its own directory
+        self.strewn = ""  # what this line has fetched, unpacked or patched in, so that nobody has seen it
+        self.sought = ""  # whose number the line has asked for, if that is not a process of the project
         self.opened_outside = ""  # a file that may not be written and stands open on some descriptor
         self.descriptor_written = ""
         self.notes: list[str] = []

@@ -23,7 +23,8 @@ _STEERS = lazy(
     r"|PIP_\w+|VIRTUAL_ENV|CONDA_\w+|HISTFILE|INPUTRC|TERMINFO|MAIL|CURL_HOME|WGETRC|SSH_\w+|DOCKER_\w+|KUBECONFIG"
     r"|TERMINFO_DIRS|TERMCAP|DEPENDENCIES_OUTPUT|SUNPRO_DEPENDENCIES|GCC_EXEC_PREFIX|COMPILER_PATH|COLLECT_\w+"
     r"|COVERAGE_(?!FILE\Z)\w+|DOTNET_(?!CLI_\w+OPTOUT\Z|NOLOGO\Z)\w+|COR\w*_PROFILER\w*|MSBUILD\w+|GO(?:ENV|TOOLCHAIN)"
-    r"|CGO_(?!ENABLED\Z)\w+|GCCGO|PKG_CONFIG\w*|(?:UV|TOX|POETRY|PIPENV|PDM|HATCH|NOX|FZF|CTEST|CMAKE|BISON|LUA|JULIA"
+    r"|GO(?:TOOLDIR|CACHEPROG|AUTH)|OCAMLPARAM|OMP_TOOL\w*|CUDA_INJECTION\w*|QT_\w*PLUGIN\w*|GTK_(?:MODULES|PATH)|GIO_\w*MODULE\w*|VK_\w+"
+    r"|LIBGL_\w+PATH|MPLBACKEND|ELECTRON_OVERRIDE\w*|CGO_(?!ENABLED\Z)\w+|GCCGO|PKG_CONFIG\w*|(?:UV|TOX|POETRY|PIPENV|PDM|HATCH|NOX|FZF|CTEST|CMAKE|BISON|LUA|JULIA"
     r"|PUPPETEER|PLAYWRIGHT|CYPRESS|TS_NODE|MAVEN|GRADLE|ELIXIR|OPENSSL|R|NYC)_\w+|ERL_\w+|GLIBC_TUNABLES|HOSTALIASES"
     r"|MAKE|M4|AUTO\w+|ACLOCAL\w*|M2_HOME|ANT_ARGS|CHROME_\w+|PROTOC|LIBCLANG_PATH|PHPRC|PHP_INI_SCAN_DIR"
     r"|AWK\w*|GAWK\w+|CC|CXX|LDSHARED|RANLIB|STRIP|AR|AS|LD|CPP|RUST(?:C\w*|DOC|FMT|FLAGS|DOCFLAGS)|TMP|TEMP|PREFIX|DESTDIR"
@@ -39,7 +40,8 @@ _STEERS = lazy(
 # Options of a compiler or linker that name a program to run, or code to load.
 LOADS = lazy(
     r".*(?:^|[\s=,])-{1,2}(?:f(?:pass-)?plugin\b|plugin\b|load(?:-pass-plugin)?\b|wrapper\b|specs?\b|B(?=[\s./\w])|fuse-ld=\.?/|pgm[A-Z]"
-    r"|ld-path|use-ld|javaagent|agentpath|agentlib|Xplugin|tools-directory|ccc-install-dir)",
+    r"|ld-path|use-ld|javaagent|agentpath|agentlib|Xplugin|Xcompiler-plugin|processor-?path|processor-module-path|tools-directory|ccc-install-dir"
+    r"|error-handling-script|gcc-toolchain|gcc-install-dir)",
     re.DOTALL,
 )
 _HARMLESS = lazy(

@@ -124,6 +124,7 @@ PROTECTED = rows("""
     .vim                     vim starts the servers that it names
     .helix                   editors run its tasks
     .nvim.lua                neovim runs it
+    .nvimrc                  neovim runs it
     .claude                  agents run its hooks
     .codex                   agents run its hooks
     .gemini                  agents run its hooks
@@ -134,8 +135,14 @@ PROTECTED = rows("""
     .qwen                    agents run its hooks
     .factory                 agents run its hooks
     .github/hooks            agents run its hooks
+    .github/copilot          agents run its hooks
+    .github/mcp.json         agents start the servers it names
+    .github/lsp.json         agents start the servers it names
     .clinerules/hooks        agents run its hooks
     .augment                 agents run its hooks
+    .openhands               agents run its hooks
+    .amp                     agents start the servers it names
+    .trae                    agents start the servers it names
     .amazonq                 agents start the servers it names
     .roo                     agents start the servers it names
     .kilocode                agents start the servers it names
