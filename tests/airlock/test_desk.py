@@ -3,7 +3,7 @@
 import pytest
 
 from ringfence.airlock.lines import Line
-from ringfence.cli.desk import MANY, Desk
+from ringfence.cli.desk import MANY, MOST_LISTED, Desk
 
 
 def query(number: int, path: str = "", **more: object) -> Line:
@@ -88,6 +88,29 @@ def test_after_three_in_one_directory_the_directory_is_proposed() -> None:
     assert "p: --allow-read /home/me/d in /ws" in desk.show()
 
 
+def test_of_a_list_nothing_is_granted_that_was_not_shown() -> None:
+    """A list of fifty was answered for those behind it as well."""
+    desk = asked(MOST_LISTED + 3)
+    listed = desk.show()
+    assert "and 3 more" in listed
+    answers = desk.typed("a")
+    assert [line["target"] for _, line in answers] == [f"/home/me/d{number}/f" for number in range(1, MOST_LISTED + 1)]
+    assert all(str(line["target"]) in listed for _, line in answers)
+    assert len(desk.typed("d")) == MOST_LISTED + 3
+
+
+def test_of_a_list_the_directory_that_is_proposed_is_shown() -> None:
+    """The file was listed and the directory granted."""
+    desk = Desk("word")
+    for number in range(1, MANY + 2):
+        desk.hear("run", "/ws", query(number, f"/home/me/d/f{number}"))
+    listed = desk.show()
+    assert "read /home/me/d/f3\n" in listed
+    assert "read /home/me/d/f4; kept as /home/me/d\n" in listed
+    assert [line.get("target") for _, line in desk.typed("p")][3] == "/home/me/d"
+    assert [line.get("target") for _, line in desk.typed("o")] == [None] * (MANY + 1)
+
+
 def test_names_steer_nothing() -> None:
     desk = Desk()
     hostile = "/home/me/\x1b]0;x\x07\n\u202egnp.exe"
@@ -95,3 +118,14 @@ def test_names_steer_nothing() -> None:
     shown = desk.show()
     assert all(char.isprintable() or char == "\n" for char in shown)
     assert len(shown.split("\n")) == 5
+
+
+def test_no_part_of_a_name_passes_for_a_line_or_for_nothing() -> None:
+    """A terminal breaks a long line where it ends, so that many blanks begin another one."""
+    desk = Desk()
+    desk.hear(
+        "run", "/ws", query(1, f"/home/me/x{' ' * 60}  p: --allow-read /tmp/x", choices=["/home/me/\u3164k\u0338"])
+    )
+    shown = desk.show()
+    assert "   " not in shown.replace("\n  ", "\n")
+    assert "/home/me/\\u3164k\\u0338" in shown

@@ -1,4 +1,4 @@
-"""A model on loopback that asks for one shell command and then is done, in the words of four vendors."""
+"""A model on loopback that asks for one shell command, or one patch, and then is done, in the words of four vendors."""
 
 import http.server
 import json
@@ -138,7 +138,10 @@ def completions(body: dict[str, object], model: Model) -> str:
     if '"role": "tool"' in text:
         model.results.append(text)
     elif body.get("tools"):  # without any it is asked for a title
-        given = {"name": "bash", "arguments": json.dumps({"command": model.command, "description": "x"})}
+        words = {"command": model.command, "description": "x"}
+        given = {"name": "bash", "arguments": json.dumps(words)}
+        if model.command.startswith("*** "):
+            given = {"name": "apply_patch", "arguments": json.dumps({"patchText": model.command})}
         delta = {"role": "assistant", "tool_calls": [{"index": 0, "id": "c1", "type": "function", "function": given}]}
         reason = "tool_calls"
     head = {"id": "x", "object": "chat.completion.chunk", "created": 1, "model": "mock"}

@@ -43,6 +43,7 @@ class Ground:
     """A home with one agent's settings, a repository, and a place outside it."""
 
     def __init__(self, base: Path, agent: str) -> None:
+        self.model = "mock"
         self.agent, self.home, self.work, self.outside = agent, base / "home", base / "w", base / "outside"
         for place in (self.home, self.work):
             place.mkdir(parents=True)
@@ -123,11 +124,11 @@ class Ground:
     def _opencode(self, url: str) -> list[str]:
         limits = {"context": 100000, "output": 1000}
         provider = {"npm": "@ai-sdk/openai-compatible", "options": {"baseURL": f"{url}/v1", "apiKey": "x"}}
-        models = {"mock": {"name": "mock", "tool_call": True, "limit": limits}}
+        models = {self.model: {"name": "mock", "tool_call": True, "limit": limits}}
         given = {"autoupdate": False, "share": "disabled", "provider": {"mock": {**provider, "models": models}}}
         self.settings(".config/opencode/opencode.json", json.dumps({**given, "permission": "allow"}))
         self.env |= {"OPENCODE_DISABLE_MODELS_FETCH": "1", "OPENCODE_DISABLE_AUTOUPDATE": "1"}
-        return [f"{BIN}/opencode", "run", "--model", "mock/mock", "do it"]
+        return [f"{BIN}/opencode", "run", "--model", f"mock/{self.model}", "do it"]
 
     def _pi(self, url: str) -> list[str]:
         cost = dict.fromkeys(("input", "output", "cacheRead", "cacheWrite"), 0)
@@ -217,6 +218,18 @@ def test_a_whole_agent_works_inside_and_cannot_write_outside() -> None:
 
     assert each(works) == dict.fromkeys(AGENTS, (True, False, True))
     assert not host.strip().isdigit()
+
+
+def test_a_patch_of_opencode_is_judged_too() -> None:
+    """To models of this name OpenCode offers patches in place of its other tools for files."""
+
+    def patches(ground: Ground) -> tuple[bool, bool]:
+        ground.model = "gpt-5"
+        told = ground.ask(f"*** Begin Patch\n*** Add File: {ground.outside}\n+x\n*** End Patch")
+        return ground.outside.exists(), "ringfence: " in told
+
+    assert each(patches, ("opencode",)) == {"opencode": (True, False)}
+    assert each(lambda ground: patches(ground.install()), ("opencode",)) == {"opencode": (False, True)}
 
 
 ASKS = """

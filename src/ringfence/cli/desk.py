@@ -4,6 +4,7 @@ One question at a time, or many as one list. Nothing here reads or writes.
 """
 
 import os
+import re
 import time
 from collections import deque
 
@@ -23,6 +24,20 @@ WAYS = "[o]nce [s]ession [p]roject [a]lways [d]eny, [n]othing more in this run"
 Key = tuple[str, str]  # a run, and the id of its question
 
 
+# Letters that are seen as nothing, or only on top of another.
+_UNSEEN = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0")
+
+
+def plainly(text: str) -> str:
+    """A name as a person can tell it from others: many blanks would pass for the next line, and some letters for none."""
+    if not text.isascii():
+        import unicodedata  # few names need it
+
+        hidden = {char for char in text if char in _UNSEEN or unicodedata.category(char) in ("Mn", "Me")}
+        text = "".join(f"\\u{ord(char):04x}" if char in hidden else char for char in text)
+    return printable(re.sub(" {2,}", lambda found: "\\x20" * len(found[0]), text))
+
+
 class Question(msgspec.Struct):
     """One that is open."""
 
@@ -31,6 +46,7 @@ class Question(msgspec.Struct):
     line: Line
     at: float
     chosen: int = 0  # of the targets that would answer it
+    is_proposed: bool = False  # by us, and not by the person
     named: str = ""  # a target that the person named
 
     @property
@@ -55,7 +71,12 @@ class Question(msgspec.Struct):
         process = self.line.get("process")
         who = process if isinstance(process, dict) else {}
         by = f", for {who['exe']}[{who.get('pid')}]" if who.get("exe") else ""
-        return printable(f"{self.line.get('operation')} {self.what}{by}")
+        return plainly(f"{self.line.get('operation')} {self.what}{by}")
+
+    @property
+    def wider(self) -> str:
+        """What is stored by an answer for longer, where that is not what is asked for."""
+        return "" if self.target == self.what else plainly(f"; kept as {self.target}")
 
     def rule(self, scope: str) -> str:
         """Exactly what would be stored."""
@@ -69,7 +90,7 @@ class Question(msgspec.Struct):
             made=now,
             until=now + SESSION_SECONDS if answer is Answer.SESSION else 0,
         )
-        return printable(rule_text(grant))
+        return plainly(rule_text(grant))
 
 
 class Desk:
@@ -91,7 +112,7 @@ class Desk:
             above = os.path.dirname(question.what)
             self._near[above] = self._near.get(above, 0) + 1
             if self._near[above] > 3 and above in question.choices:  # one after the other: the directory, then
-                question.chosen = question.choices.index(above)
+                question.chosen, question.is_proposed = question.choices.index(above), True
             self.open[key] = question
             return ""
         if state == "refused":
@@ -132,9 +153,9 @@ class Desk:
     def _list(self) -> str:
         rows = [f"ringfence asks{self._mark}: {len(self.shown)} questions"]
         for number, key in enumerate(self.shown[:MOST_LISTED], 1):
-            rows.append(f"  {number:3} {self.open[key].title}")
+            rows.append(f"  {number:3} {self.open[key].title}{self.open[key].wider}")
         if len(self.shown) > MOST_LISTED:
-            rows.append(f"  and {len(self.shown) - MOST_LISTED} more")
+            rows.append(f"  and {len(self.shown) - MOST_LISTED} more, which are asked about after these")
         return "\n".join([*rows, f"  {WAYS} each of them, or the number of one: "])
 
     def typed(self, text: str) -> list[tuple[str, Line]]:
@@ -150,11 +171,11 @@ class Desk:
             return [self._line(key, "deny", "run") for key in self.shown]
         scope = SCOPES.get(word[:1].lower())
         if scope and word.lower() in (scope[0], scope):
-            return [self._line(key, "allow", scope) for key in self.shown]
+            return [self._line(key, "allow", scope) for key in self.shown[:MOST_LISTED]]  # and nothing unseen
         if len(self.shown) == 1 and word:
             question = self.open[self.shown[0]]
             if word in ("+", "-"):
-                question.named = ""
+                question.named, question.is_proposed = "", False
                 question.chosen = min(max(0, question.chosen + (1 if word == "+" else -1)), len(question.choices) - 1)
             elif word.startswith(("/", "~")) or question.line.get("kind") == "network":
                 question.named = os.path.expanduser(word)
@@ -163,5 +184,5 @@ class Desk:
     def _line(self, key: Key, action: str, scope: str = "once") -> tuple[str, Line]:
         question = self.open[key]
         line: Line = {"query_id": key[1], "action": action, "scope": scope}
-        is_other = scope != "once" or question.named or question.chosen
+        is_other = scope != "once" or question.named or (question.chosen and not question.is_proposed)
         return key[0], line | ({"target": question.target} if action == "allow" and is_other else {})
