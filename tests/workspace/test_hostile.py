@@ -1,5 +1,6 @@
 """Hostile names and hostile repositories."""
 
+import hashlib
 import os
 import shutil
 import subprocess
@@ -369,6 +370,45 @@ def test_no_program_of_the_repository_is_run(repo: Path, tmp_path: Path, home: P
         ["git", "status"], cwd=repo, capture_output=True, env={**os.environ, "GIT_WORK_TREE": str(repo)}, timeout=30
     )
     assert os.listdir(ran) != [], "a person's git runs them, so the test can fail"
+
+
+@pytest.mark.parametrize("by", ["grafts", "graph"])
+def test_only_a_commit_says_what_came_before_it(repo: Path, by: str) -> None:
+    """Both files lie where a command may write, and a person's git believes them: main would go on to a commit that
+    knows nothing of it, as if nothing were lost."""
+    main = git(repo, "rev-parse", "main")
+    one = session(repo).start()
+    lone = git(repo, "commit-tree", "-m", "lone", git(repo, "rev-parse", "main^{tree}"))
+    tip = git(repo, "commit-tree", "-m", "tip", "-p", lone, git(repo, "rev-parse", "main^{tree}"))
+    git(repo, "update-ref", f"refs/heads/{one.branch}", tip)
+    if by == "grafts":
+        (repo / ".git" / "info").mkdir(exist_ok=True)
+        (repo / ".git" / "info" / "grafts").write_text(f"{lone} {main}\n")
+    else:
+        forge_graph(repo, lone, main)
+    fooled = subprocess.run(["git", "merge-base", "--is-ancestor", main, tip], cwd=repo, capture_output=True)
+    with opened(str(repo)) as found:
+        assert not found.ledger.git.is_ancestor(main, tip)
+    assert fooled.returncode == 0, "a person's git believes it, so the test can fail"
+
+
+def forge_graph(repo: Path, child: str, parent: str) -> None:
+    """A graph of commits in which one has another for its parent."""
+    names = "\n".join((child, parent))
+    words = ["git", "-c", "commitGraph.generationVersion=1", "commit-graph", "write", "--stdin-commits"]
+    subprocess.run(words, cwd=repo, input=names, text=True, check=True, capture_output=True)
+    file = repo / ".git" / "objects" / "info" / "commit-graph"
+    data = bytearray(file.read_bytes())
+    chunks = {
+        bytes(data[at : at + 4]): int.from_bytes(data[at + 4 : at + 12], "big") for at in range(8, 8 + 12 * 3, 12)
+    }
+    known = [data[at : at + 20].hex() for at in range(chunks[b"OIDL"], chunks[b"CDAT"], 20)]
+    row = chunks[b"CDAT"] + 36 * known.index(child)
+    data[row + 20 : row + 24] = known.index(parent).to_bytes(4, "big")
+    data[row + 28 : row + 32] = (2 << 2).to_bytes(4, "big")  # its generation
+    data[-20:] = hashlib.sha1(data[:-20], usedforsecurity=False).digest()
+    file.chmod(0o644)
+    file.write_bytes(data)
 
 
 def test_variables_of_git_do_not_reach_it(repo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -36,6 +36,7 @@ FIXED = """
     fsmonitor = false
     untrackedCache = false
     splitIndex = false
+    commitGraph = false
     protectHFS = true
     protectNTFS = true
 [checkout]
@@ -121,6 +122,7 @@ class Git:
             "GIT_OPTIONAL_LOCKS": "0",
             "GIT_NO_REPLACE_OBJECTS": "1",
             "GIT_NO_LAZY_FETCH": "1",
+            "GIT_GRAFT_FILE": "/dev/null",  # the commits themselves say what came before them, and nobody else
             "GIT_ALLOW_PROTOCOL": "none",
             "GIT_LITERAL_PATHSPECS": "1",
             "GIT_PAGER": "cat",
