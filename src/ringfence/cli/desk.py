@@ -29,7 +29,7 @@ _UNSEEN = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0")
 
 
 def plainly(text: str) -> str:
-    """A name as a person can tell it from others: many blanks would pass for the next line, and some letters for none."""
+    """A name that can be told from others: many blanks would pass for the next line, and some letters for none."""
     if not text.isascii():
         import unicodedata  # few names need it
 

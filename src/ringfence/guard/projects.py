@@ -4,7 +4,7 @@ import re
 
 from .arguments import Call
 from .others import MODULES, child, outside
-from .programs import ROWS, row
+from .programs import ROWS
 from .reach import Walk
 from .state import Field
 from .variables import LOADS, concern

@@ -15,7 +15,10 @@ from .variables import LOADS
 
 _JAVA = ("-J", "", r"-(?:script|e|expression|toolcp)\Z")
 _MAKE = ("", "install uninstall", "")
-_FETCHED = r"--@[^=]*registry|(?:[\w.@/-]+@)?exec:|(?:@?[\w.-]+(?:/[\w.-]+)?@)?(?:git\+|git:|https?:|ssh:|git@|(?:github|gitlab|bitbucket|gist):)"
+_FETCHED = (
+    r"--@[^=]*registry|(?:[\w.@/-]+@)?exec:"
+    r"|(?:@?[\w.-]+(?:/[\w.-]+)?@)?(?:git\+|git:|https?:|ssh:|git@|(?:github|gitlab|bitbucket|gist):)"
+)
 _ADDRESSED = r"(?:.*@\s*)?(?:git\+|(?:https?|ssh|git):|git@)"  # what is installed comes from there
 _COMPILER = ("", "", r".*,@|--config(?:=|\Z)")
 _ROWS: dict[str, tuple[str, str, str]] = {
@@ -188,8 +191,8 @@ _ROWS: dict[str, tuple[str, str, str]] = {
     **dict.fromkeys("gcc g++ cc c++ clang clang++ ld".split(), _COMPILER),
 }
 _COMPILERS = frozenset(
-    "gcc g++ cc c++ clang clang++ ld as ar ranlib strip rustc cargo go swiftc javac kotlinc scalac clang-tidy bazel cabal "
-    "meson".split()
+    "gcc g++ cc c++ clang clang++ ld as ar ranlib strip rustc cargo go swiftc javac kotlinc scalac clang-tidy bazel "
+    "cabal meson".split()
 )
 # Whichever tool it is: a module that is its own text, a linker of the line's choice, a variable left to another shell,
 # an agent in a virtual machine, code for a compiler, and letters that are spelled by numbers.
