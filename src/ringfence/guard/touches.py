@@ -13,6 +13,8 @@ _STREAMS = lazy(r"/dev/(?:null|stdout|stderr|fd/\d+)\Z")
 _WILD = frozenset("*?[")
 LONGEST = 2000  # characters of a word in which somebody looks for more than its beginning
 MOST_PATHS = 128
+_HOME = lazy(r'"?\$(?:HOME\b|\{HOME\})"?')
+_FROM_FILE = lazy(r"(?:\A|[=;])[@<]\Z")
 _LOCAL = lazy(r"(?i)file:(?://[^/]*)?/")
 _BEHIND = lazy(r"/proc/[^/]+/(?:task/[^/]+/)?(?:root|cwd)/")  # whose links nobody can follow beforehand
 # What agents run, or let others run, outside of any sandbox.
@@ -82,13 +84,15 @@ class Touches:
         speaks = name == "git" and first in ("commit", "merge", "tag", "notes", "stash")  # to others -m is a flag
         for index, field in enumerate(fields):
             message = speaks and index and fields[index - 1].text in ("-m", "--message", "-am")
-            if not field.known or message or ("/" not in field.text and field.text != ".."):
+            text = field.text if field.known else _HOME.sub(self.bounds.home, field.raw) if self.bounds.home else ""
+            if not field.known and name in ("curl", "wget") and _FROM_FILE.search(field.text):
+                self.doubt(f"{name} takes what it sends from {field.shown!r}, which is not known")
+            if message or ("/" not in text and text != "..") or (not field.known and text == field.raw):
                 continue
-            if len(field.text) > LONGEST or self.looked > MOST_PATHS:
+            if len(text) > LONGEST or self.looked > MOST_PATHS:
                 self.doubt(f"{name} gets more words, or longer ones, than are looked at")
                 return
-            text = _LOCAL.sub("file:/", field.text)
-            for path in itertools.islice(self.paths_in(text), MOST_PATHS):
+            for path in itertools.islice(self.paths_in(_LOCAL.sub("file:/", text)), MOST_PATHS):
                 for part in {path, _PARTS.split(path, maxsplit=1)[0]} - {""}:
                     self.looked += 1
                     self.told_one(name, part, shell)
