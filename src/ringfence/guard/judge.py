@@ -34,11 +34,9 @@ LINES = ("command", "cmd")
 STEERING = ("shell", "executable", "interpreter", "env", "environment")  # the model's word for what runs the line
 PATTERNED = frozenset(("glob", "find"))
 LONGEST = 100_000
+# Other words by which a tool may be told a path end so.
+_LIKE_PATH = tuple("path paths file files filename filenames dir directory folder uri destination dest target".split())
 # A line of a patch that names a file, as a reader takes it that forgives spaces and case.
-# Other words by which a tool may be told a path.
-_LIKE_PATH = lazy(
-    r"(?i)(?:.*_)?(?:paths?|files?|file_?names?|filepaths?|dir|directory|folder|uri|destination|dest|target)\Z|.*(?:Path|File|Dir)\Z"
-)
 _NAMES_FILE = lazy(r"(?is)\s*\*\*\*\s*(?:(?:add|update|delete)\s+file|move\s+to)\s*:[ \t]?(.*)\Z")
 
 
@@ -119,9 +117,11 @@ def file(call: ToolCall, bounds: Bounds, access: Access, lists_not: bool) -> Jud
     many = [one for value in listed for one in (value if isinstance(value, list) else [value])]
     if call.tool.lower() in PATTERNED:
         many.append(call.input.get("pattern", ""))
-    inner = [one[name] for one in _parts(call.input) for name in one if name in PATHS or _LIKE_PATH.match(name)]
+    inner = [one[name] for one in _parts(call.input) for name in one if name.lower().endswith(_LIKE_PATH)]
     inner += [
-        value for name, value in call.input.items() if name not in (*PATHS, *MANY) and _LIKE_PATH.match(name) and value
+        value
+        for name, value in call.input.items()
+        if name not in (*PATHS, *MANY) and name.lower().endswith(_LIKE_PATH) and value
     ]
     if not all(isinstance(path, str) and "\0" not in path for path in (*given.values(), *many, *inner)):
         return Judgement(Verdict.DENY, ("the path is not a text",), call.input)
@@ -177,7 +177,9 @@ def judged_path(path: str, bounds: Bounds, access: Access) -> Finding:
 
 def readings(path: str) -> list[str]:
     """What else agents take a path for: some cut blanks off, or make odd ones plain, and some decode letters."""
-    others = {path.strip(), path.removeprefix("@"), re.sub(r"(?i)\Afile://(?=/)", "", path.strip())}
+    others = {path.strip(), path.removeprefix("@")}
+    if path.strip()[:8].lower() == "file:///":
+        others |= {path.strip()[7:]}
     if not path.isascii():
         import unicodedata  # few paths need it
 
