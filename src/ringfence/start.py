@@ -1,10 +1,12 @@
 """The asynchronous way to run a command: the same launch and the same supervisor as `run`, waited for by asyncio.
 
-No thread is started, and nothing blocks but the launch itself, some milliseconds of work.
+Nothing blocks but the launch itself, some milliseconds of work; what the command left in its workspace is looked for by
+a thread.
 """
 
 import contextlib
 import enum
+import functools
 import select
 import time
 from collections import deque
@@ -37,10 +39,12 @@ class Chunk(msgspec.Struct, frozen=True):
 class Running:
     """A living run. Iterate over it for its output as it comes; `wait` for its end, with the output that is left."""
 
-    def __init__(self, living: Living, job: Job, timeout: float | None, finish: bool, record: Record) -> None:
+    def __init__(
+        self, living: Living, job: Job, timeout: float | None, finish: bool, record: Record, begun: int
+    ) -> None:
         import asyncio  # 24 ms, which `ringfence run` need not pay
 
-        self._living, self._job, self._record = living, job, record
+        self._living, self._job, self._record, self._begun = living, job, record, begun
         self._outcome: Outcome | None = None
         self._chunks: deque[tuple[int, bytes]] = deque()
         self._held = 0
@@ -48,6 +52,7 @@ class Running:
         self._error: BaseException | None = None
         self._loop = asyncio.get_running_loop()
         self._changed = asyncio.Event()
+        self._one_waits = asyncio.Lock()
         self._registered: dict[int, int] = {}
         self._soon: set[int] = set()  # what epoll does not take: regular files, which are always ready
         self._timer: asyncio.TimerHandle | None = None
@@ -71,11 +76,24 @@ class Running:
         self._is_collecting = True
         self._update()
         await self._until(lambda: self._supervisor.is_over)
-        if self._outcome is None:
-            out, err = (b"".join(data for to, data in self._chunks if to == number) for number in (1, 2))
-            kept = (out, err) if self._job.capture else (None, None)
-            self._outcome = self._record.keep(self._living.outcome(self._living.launch.ending(), *kept))
+        async with self._one_waits:
+            if self._outcome is None:
+                out, err = (b"".join(data for to, data in self._chunks if to == number) for number in (1, 2))
+                kept = (out, err) if self._job.capture else (None, None)
+                self._outcome = await self._searched(self._living.outcome(self._living.launch.ending(), *kept))
         return self._outcome
+
+    async def _searched(self, outcome: Outcome) -> Outcome:
+        """The outcome with what the command left behind, written down."""
+        import asyncio
+
+        search = functools.partial(self._record.searched, outcome, self._begun, False, *self._living.ground())
+        try:
+            outcome = await self._loop.run_in_executor(None, search)
+        except asyncio.CancelledError:  # it is known how it ended
+            self._record.keep(outcome)
+            raise
+        return self._record.keep(outcome)
 
     async def write(self, data: bytes) -> None:
         """Give the command something to read; returns when it, or the pipe, has taken most of it."""
@@ -213,13 +231,13 @@ async def start(
     flags = msgspec.structs.replace(flags or policy.Flags(), ask=True) if ask else flags
     job = make_job(argv, make_request(workspace, cwd, with_limits(flags, limits), as_root), env, capture, data)
     job = msgspec.structs.replace(job, asking=ask) if ask else job
-    finish = not isinstance(input, Input)
+    finish, begun = not isinstance(input, Input), time.time_ns()
     with Record(job.request, argv, job.environ) as record:
         for pause in PAUSES:
             if pause:
                 await _sleep(pause)
                 rewind(job)
-            async with _attempt(job, timeout, finish, record) as running:
+            async with _attempt(job, timeout, finish, record, begun) as running:
                 if not await running.is_stale() or pause == PAUSES[-1]:
                     yield running
                     return
@@ -233,9 +251,9 @@ async def _sleep(seconds: float) -> None:
 
 
 @contextlib.asynccontextmanager
-async def _attempt(job: Job, timeout: float | None, finish: bool, record: Record) -> AsyncIterator[Running]:
+async def _attempt(job: Job, timeout: float | None, finish: bool, record: Record, begun: int) -> AsyncIterator[Running]:
     with launch(job) as living:
-        running = Running(living, job, timeout, finish, record)
+        running = Running(living, job, timeout, finish, record, begun)
         try:
             living.renew()
             record.begin()

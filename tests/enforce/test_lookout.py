@@ -155,7 +155,7 @@ class Reader:
     def __call__(self, path: str) -> Listing:
         self.read.append(path)
         names = os.listdir(path)
-        return Listing(tuple(sorted(names)), False, False, len(names))
+        return Listing(tuple(sorted(names)), False, False, (), len(names))
 
 
 def test_a_directory_is_read_again_when_it_was_changed_and_not_before(tmp_path: Path) -> None:

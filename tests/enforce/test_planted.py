@@ -1,5 +1,6 @@
 """What a run leaves behind for a later git: each plant makes git run a program, is found, and can be moved away."""
 
+import asyncio
 import os
 import subprocess
 import time
@@ -10,6 +11,7 @@ import pytest
 from tests.attacks.conftest import Field
 from tests.attacks.conftest import field as field
 
+import ringfence
 from ringfence.enforce import Listings
 from ringfence.enforce.planted import quarantine, scan
 
@@ -287,9 +289,23 @@ def in_two_by_what_is_shared(workspace: Path) -> Iterator[Path]:
     (where / ".git").write_text(f"gitdir: {where}/kept/worktrees/x\n")
 
 
+def in_two_by_a_head_that_comes_to_share(workspace: Path) -> Iterator[Path]:
+    """A head and what it will share are old; then it is told what to share."""
+    where, part = workspace / "docs", workspace / "docs/worktrees/x"
+    for path in (where / "objects", where / "refs", part):
+        path.mkdir(parents=True)
+    (where / "config").write_text("[core]\n\trepositoryformatversion = 1\n[extensions]\n\tworktreeConfig = true\n")
+    (part / "HEAD").write_text("ref: refs/heads/main\n")
+    command = f'"touch {workspace.parent}/pwned; false"'
+    (part / "config.worktree").write_text(f"[core]\n\tbare = false\n\tworktree = {part}\n\tfsmonitor = {command}\n")
+    yield part
+    (part / "commondir").write_text("../..\n")
+
+
 @pytest.mark.parametrize(
     "plant",
     [
+        in_two_by_a_head_that_comes_to_share,
         in_two_by_a_part,
         in_two_by_another_name,
         in_two_with_its_head,
@@ -311,6 +327,42 @@ def test_what_two_runs_have_made_together_is_reported(workspace: Path, plant: Ca
     found = (*found, *scan(str(workspace), begun, 5))
 
     assert any(path.startswith(str(where)) for path in found), found
+
+
+def by_a_module_of_a_repository(workspace: Path) -> Iterator[Path]:
+    where = nested(workspace)
+    git(where, "-c", "user.name=n", "-c", "user.email=e@example.org", "commit", "-q", "--allow-empty", "-m", "x")
+    git(where, "-c", "protocol.file.allow=always", "submodule", "add", "-q", str(where), "module")
+    yield where / "module"
+    with open(where / ".git/modules/module/config", "a") as config:
+        config.write(f'[core]\n\tfsmonitor = "touch {workspace.parent}/pwned; false"\n')
+
+
+def by_a_worktree_of_a_repository(workspace: Path) -> Iterator[Path]:
+    where = nested(workspace)
+    git(where, "-c", "user.name=n", "-c", "user.email=e@example.org", "commit", "-q", "--allow-empty", "-m", "x")
+    git(where, "worktree", "add", "-q", "tree")
+    yield where / "tree"
+    rest = where / ".git/objects/rest"
+    for path in (rest / "objects", rest / "refs"):
+        path.mkdir(parents=True)
+    (rest / "config").write_text(f'[core]\n\tfsmonitor = "touch {workspace.parent}/pwned; false"\n')
+    (where / ".git/worktrees/tree/commondir").write_text("../../objects/rest\n")
+
+
+@pytest.mark.parametrize("plant", [by_a_module_of_a_repository, by_a_worktree_of_a_repository])
+def test_where_a_pointer_leads_is_looked_at_each_time(workspace: Path, plant: Callable[[Path], Iterator[Path]]) -> None:
+    """The pointer is as it was, and what it leads to is not."""
+    steps = plant(workspace)
+    where = next(steps)
+    time.sleep(0.05)
+    begun = time.time_ns() - 10_000_000
+    assert scan(str(workspace), begun, 5) == ()
+    assert list(steps) == []
+    use(where)
+    assert (workspace.parent / "pwned").exists(), "the plant must be able to harm"
+
+    assert scan(str(workspace), begun, 5) == (f"{where}/.git",)
 
 
 @pytest.mark.parametrize("plant", PLANTS)
@@ -446,6 +498,36 @@ def test_and_those_can_be_moved_out_of_the_way_too(workspace: Path) -> None:
     assert not (workspace.parent / "pwned").exists()
 
 
+def by_a_link_into_the_git_directory(workspace: Path) -> Path:
+    """Where nobody looks for another repository; and somebody comes there by a link all the same."""
+    by_configuration(workspace).rename(workspace / ".git/objects/docs")
+    (workspace / "docs").symlink_to(".git/objects/docs")
+    return workspace / "docs"
+
+
+def by_a_link_into_the_git_directory_on_the_way(workspace: Path) -> Path:
+    by_a_link_into_the_git_directory(workspace).unlink()
+    (workspace / "some/more").mkdir(parents=True)
+    (workspace / "some/more/link").symlink_to("../../.git/objects/../objects")
+    (workspace / "docs").symlink_to("some/more/link/docs")
+    return workspace / "some/more/link"
+
+
+@pytest.mark.parametrize("plant", [by_a_link_into_the_git_directory, by_a_link_into_the_git_directory_on_the_way])
+def test_a_link_into_a_git_directory_is_reported_and_moved(workspace: Path, plant: Callable[[Path], Path]) -> None:
+    begun = time.time_ns() - 10_000_000
+    link = plant(workspace)
+    use(workspace / "docs")
+    assert (workspace.parent / "pwned").exists(), "the plant must be able to harm"
+
+    found = scan(str(workspace), begun, 5)
+    moved = quarantine(str(workspace), found)
+
+    assert (found, len(moved)) == ((str(link),), 1)
+    assert not (workspace / "docs").exists()
+    assert scan(str(workspace), time.time_ns() + 10_000_000, 5) == (), "one that was there before"
+
+
 def test_ordinary_repositories_are_not_reported(workspace: Path) -> None:
     begun = time.time_ns() - 10_000_000
     where = nested(workspace)
@@ -464,10 +546,14 @@ def test_what_was_there_before_is_not_reported(workspace: Path) -> None:
     assert scan(str(workspace), time.time_ns() + 10_000_000, 5) == ()
 
 
-def test_the_search_ends_when_its_time_is_over(workspace: Path) -> None:
+def test_the_search_ends_when_its_time_is_over_and_says_so(workspace: Path) -> None:
     by_configuration(workspace)
+    left: list[str] = []
 
-    assert scan(str(workspace), 0, 0) == ()
+    assert scan(str(workspace), 0, 0, left=left) == ()
+    assert left == [f"{workspace}/deep"]
+    assert scan(str(workspace), 0, 5, left=left) == (f"{workspace}/deep/sub/.git",)
+    assert left == [f"{workspace}/deep"]
 
 
 def test_nothing_outside_is_renamed_through_a_link(workspace: Path, tmp_path: Path) -> None:
@@ -485,3 +571,34 @@ def test_a_run_reports_what_it_left(field: Field) -> None:
     outcome = field.run(ground, ["sh", "-c", script])
 
     assert f"{ground.workspace}/a/b/.git" in outcome.planted, outcome
+
+
+UNFINISHED = "repositories that were left in the workspace looked for"
+
+
+@pytest.mark.needs_userns
+def test_a_run_that_leaves_more_than_can_be_searched_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ringfence.enforce.planted.MOST_ENTRIES", 5)
+    script = "for i in 0 1 2 3 4 5 6 7 8 9; do mkdir -p many/$i/deep; done"
+    flags = ringfence.Flags(cwd=str(tmp_path))
+
+    for moves, origin in ((False, "built-in"), (True, "--quarantine")):
+        outcome = ringfence.run(
+            ["sh", "-c", script], workspace=str(tmp_path), flags=flags, as_root=os.geteuid() == 0, quarantine=moves
+        )
+        assert [str(gap.origin) for gap in outcome.gaps if gap.what == UNFINISHED] == [origin], outcome.gaps
+
+
+@pytest.mark.needs_userns
+def test_one_that_was_started_reports_it_too(tmp_path: Path) -> None:
+    words = ["sh", "-c", "mkdir -p a/b && cd a/b && git init -q && git config core.fsmonitor ./evil"]
+    flags = ringfence.Flags(cwd=str(tmp_path))
+
+    async def go() -> list[ringfence.Outcome]:
+        async with ringfence.start(words, workspace=str(tmp_path), flags=flags, as_root=os.geteuid() == 0) as running:
+            return await asyncio.gather(running.wait(), running.wait())
+
+    outcome, same = asyncio.run(go())
+
+    assert f"{tmp_path}/a/b/.git" in outcome.planted, outcome
+    assert same is outcome

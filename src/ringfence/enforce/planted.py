@@ -3,7 +3,7 @@
 The names at the top of the workspace are held by the kernel; a repository deeper in it is the command's own to make. It
 is reported when something was changed in it during the run that git would execute: a configuration beyond the ordinary,
 a hook, a pointer to another git directory. So is, at the top too, a rebase or a sequence of picks that was left with
-programs to run. What was changed is told by its time of change, which no command can set; but a directory takes its
+programs to run; and a new link that leads into a git directory, where nobody looks for another repository. What was changed is told by its time of change, which no command can set; but a directory takes its
 files along as old as they are, so one whose HEAD is new is looked at whole, and one with a HEAD also when half of a
 repository is missing.
 A look around near the top first, in bounded time of the processor (a busy machine hides nothing) and a bounded wait for
@@ -19,7 +19,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from ..model import Outcome, Refused
+from ..model import BUILT_IN, Gap, Need, Origin, Outcome, Refused
 from .lookout import Listing, Listings
 from .repository import NOWHERE, content, linked_worktree, modules, submodule, worktrees
 
@@ -72,11 +72,20 @@ def searched(
     if isinstance(outcome.ending, Refused):
         return outcome
     seconds = PATIENT if moves else min(0.001 + outcome.seconds * 0.03, 0.2)
-    found = scan(workspace, begun - CLOCK_TICK, seconds, listings, seen)
+    left: list[str] = []
+    found = scan(workspace, begun - CLOCK_TICK, seconds, listings, seen, left)
+    if left:
+        outcome = msgspec.structs.replace(outcome, gaps=(*outcome.gaps, _unfinished(len(left), moves)))
     if not found:
         return outcome
     moved = quarantine(workspace, found) if moves else ()
     return msgspec.structs.replace(outcome, planted=outcome.planted + found, quarantined=moved)
+
+
+def _unfinished(left: int, moves: bool) -> Gap:
+    why = f"the time for it was over, and {left} directories, and what is below them, were not looked into"
+    origin, way_out = (Origin("--quarantine"), "") if moves else (BUILT_IN, "--quarantine looks for up to 5 s")
+    return Gap("repositories that were left in the workspace looked for", why, Need.WANTED, origin, way_out)
 
 
 def scan(
@@ -85,8 +94,10 @@ def scan(
     seconds: float,
     listings: Listings = EVERY_TIME,
     seen: os.stat_result | None = None,
+    left: list[str] | None = None,
 ) -> tuple[str, ...]:
-    """The git directories that a later git would run programs of, changed since a time in nanoseconds."""
+    """The git directories that a later git would run programs of, changed since a time in nanoseconds; to `left` comes
+    what there was no time for."""
     top: Listing | None = None
     try:
         top = listings.of(workspace, _read, seen)
@@ -94,11 +105,11 @@ def scan(
         pass
     except OSError:
         return ()
-    if top is not None and not (top.below or top.has_git or top.is_repository):
+    if top is not None and not (top.below or top.has_git or top.is_repository or top.links):
         return ()
     until, latest = time.thread_time() + seconds, time.monotonic() + max(seconds, WAIT)
     held = f"{workspace}/.git"
-    repositories = _repositories(workspace, top, listings, until, latest)
+    repositories = _repositories(workspace, top, listings, (until, latest), [] if left is None else left)
     found = [path for path in repositories if _runs_code(path, since, held)]
     if top is None or top.has_git:
         found += _with_commands(held if os.path.isdir(held) else _elsewhere(workspace), since)
@@ -109,7 +120,8 @@ def quarantine(workspace: str, paths: tuple[str, ...]) -> tuple[str, ...]:
     """Rename what was found so that git no longer takes it for a repository; the new names."""
     renamed = []
     for path in paths:
-        where, name = os.path.split(path) if os.path.basename(path) in (".git", *_UNDER_WAY) else (path, "HEAD")
+        is_whole = os.path.basename(path) in (".git", *_UNDER_WAY) or os.path.islink(path)
+        where, name = os.path.split(path) if is_whole else (path, "HEAD")
         new = f"{name}{SUFFIX}-{os.urandom(4).hex()}"
         try:
             fd = _directory(workspace, where)
@@ -145,29 +157,40 @@ def _own(workspace: str) -> list[str]:
 
 
 def _read(path: str) -> Listing:
-    names, below = set(), []
+    names, below, links = set(), [], []
     with os.scandir(path) as listing:
         for entry in listing:
             names.add(entry.name)
-            if entry.name != ".git" and entry.is_dir(follow_symlinks=False):
+            if entry.name == ".git":
+                continue
+            if entry.is_dir(follow_symlinks=False):
                 below.append(entry.name)
-    return Listing(
-        tuple(below), ".git" in names, any(names >= parts for parts in (_BARE, _SHARING, *_HALVES)), len(names)
-    )
+            elif entry.is_symlink() and _leads_into_git(entry.path):
+                links.append(entry.name)
+    is_repository = any(names >= parts for parts in (_BARE, _SHARING, *_HALVES))
+    return Listing(tuple(below), ".git" in names, is_repository, tuple(links), len(names))
+
+
+def _leads_into_git(link: str) -> bool:
+    try:
+        return ".git" in os.readlink(link).lower().split("/")
+    except OSError:  # somebody took it away
+        return False
 
 
 def _repositories(
-    workspace: str, top: Listing | None, listings: Listings, until: float, latest: float
+    workspace: str, top: Listing | None, listings: Listings, until: tuple[float, float], left: list[str]
 ) -> Iterator[str]:
-    """Every git directory below the top of the workspace, near the top first, until the time is over. `top` is None
-    when the workspace itself is closed to us."""
+    """Every git directory below the top of the workspace, near the top first, until the time is over: the processor's,
+    or everybody's. `top` is None when the workspace itself is closed to us."""
     if top is None or top.has_git:
         yield from _own(workspace)
     if top is None or top.is_repository:
         yield workspace
+    yield from (f"{workspace}/{name}" for name in (top.links if top else ()))
     queue = deque(f"{workspace}/{name}" for name in top.below) if top else deque[str]()
     entries = top.entries if top else 0
-    while queue and entries < MOST_ENTRIES and time.thread_time() < until and time.monotonic() < latest:
+    while queue and entries < MOST_ENTRIES and time.thread_time() < until[0] and time.monotonic() < until[1]:
         path = queue.popleft()
         try:
             found = listings.of(path, _read)
@@ -182,17 +205,23 @@ def _repositories(
             yield f"{path}/.git"
         if found.is_repository:
             yield path
+        yield from (f"{path}/{name}" for name in found.links)
+    left += queue
 
 
 def _runs_code(path: str, since: int, held: str) -> bool:
     """Whether something that git would execute in a git directory was changed; not in the one that the kernel holds."""
     changed = _facts(path)
-    if changed is None or not stat.S_ISDIR(changed.st_mode):
+    if changed is None:
+        return False
+    if not stat.S_ISDIR(changed.st_mode):
         # A file or a link that leads to the git directory: where it leads may be anywhere.
-        return changed is not None and changed.st_ctime_ns >= since and not _is_known_pointer(path, since, held)
+        if changed.st_ctime_ns >= since:
+            return not _is_known_pointer(path, since, held)
+        return _is_changed_beyond(path, since, held)
     if not os.access(path, os.R_OK | os.X_OK):
         return changed.st_ctime_ns >= since
-    if not path.startswith(f"{held}/") and _is_new(f"{path}/HEAD", since):
+    if not path.startswith(f"{held}/") and (_is_new(f"{path}/HEAD", since) or _is_new(f"{path}/commondir", since)):
         since = 0  # it may have become a repository just now, by another name
     common = _whole(f"{path}/commondir")
     if common is None or common.rstrip(b"\r\n") not in (b"", b"../.."):
@@ -240,16 +269,30 @@ def _runs_on(place: str, since: int) -> bool:
     return False
 
 
+def _pointed_at(path: str) -> str:
+    """The git directory that a `.git` file names; "" where it does not."""
+    text = (_whole(path) or b"").rstrip(b"\r\n").decode("utf-8", "surrogateescape")
+    if not text.startswith("gitdir: ") or {"\n", "\0"} & set(text):  # to git all of it is one path
+        return ""
+    own = os.path.realpath(os.path.join(os.path.dirname(path), text.removeprefix("gitdir: ")))
+    return own if os.path.isdir(own) else ""
+
+
 def _is_known_pointer(path: str, since: int, held: str) -> bool:
     """Whether a `.git` file leads to what looks like a worktree's or submodule's part of a repository, in which nothing
     would be executed."""
-    text = (_whole(path) or b"").rstrip(b"\r\n").decode("utf-8", "surrogateescape")
-    if not text.startswith("gitdir: ") or {"\n", "\0"} & set(text):  # to git all of it is one path
-        return False
-    own = os.path.realpath(os.path.join(os.path.dirname(path), text.removeprefix("gitdir: ")))
+    own = _pointed_at(path)
     is_part = "/.git/worktrees/" in own or "/.git/modules/" in own
     since = since if own.startswith(f"{held}/") else 0  # elsewhere nobody has looked at it before
-    return is_part and os.path.isdir(own) and not _runs_code(own, since, held)
+    return is_part and not _runs_code(own, since, held)
+
+
+def _is_changed_beyond(path: str, since: int, held: str) -> bool:
+    """Whether a `.git` file that was there before leads to where something was changed: in the workspace, below a git
+    directory, where nobody looks otherwise. What is below the workspace's own is looked at by itself."""
+    own = _pointed_at(path)
+    is_inside = own.startswith(f"{os.path.dirname(held)}/") and not own.startswith(f"{held}/")
+    return is_inside and _runs_code(own, since, held)
 
 
 def _facts(path: str) -> os.stat_result | None:
