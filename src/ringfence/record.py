@@ -186,11 +186,18 @@ class Record:
         return entry
 
     def searched(
-        self, outcome: Outcome, begun: int, moves: bool, listings: Listings, seen: os.stat_result | None
+        self,
+        outcome: Outcome,
+        begun: int,
+        moves: bool,
+        listings: Listings,
+        seen: os.stat_result | None,
+        most: float = 0.2,
     ) -> Outcome:
-        """The outcome with what the command left behind since `begun`, which is moved if asked to."""
+        """The outcome with what the command left behind since `begun`, which is moved if asked to; where it is not,
+        it is looked for no longer than `most` seconds."""
         try:
-            return self.begin().searched(outcome, begun, moves, listings, seen)
+            return self.begin().searched(outcome, begun, moves, listings, seen, most)
         except BaseException:  # it is known how it ended, whatever stands in its workspace
             self.keep(outcome)
             raise

@@ -60,10 +60,16 @@ class Entry:
             self._again += (ending.text,)
 
     def searched(
-        self, outcome: Outcome, begun: int, moves: bool, listings: Listings, seen: os.stat_result | None
+        self,
+        outcome: Outcome,
+        begun: int,
+        moves: bool,
+        listings: Listings,
+        seen: os.stat_result | None,
+        most: float,
     ) -> Outcome:
         """The outcome with what the command left behind since `begun`, which is moved if asked to."""
-        return searched(self._request.workspace, outcome, begun, moves, listings, seen)
+        return searched(self._request.workspace, outcome, begun, moves, listings, seen, most)
 
     def write(self, outcome: Outcome | None, error: str) -> str:
         """Append what became of it, or what was wrong instead; why that could not be done, or ""."""

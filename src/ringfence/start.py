@@ -1,12 +1,11 @@
 """The asynchronous way to run a command: the same launch and the same supervisor as `run`, waited for by asyncio.
 
-Nothing blocks but the launch itself, some milliseconds of work; what the command left in its workspace is looked for by
-a thread.
+No thread is started, and nothing blocks but the launch itself and the look around after the end, some milliseconds of work
+each.
 """
 
 import contextlib
 import enum
-import functools
 import select
 import time
 from collections import deque
@@ -20,6 +19,7 @@ from .model import Asking, Outcome
 from .record import Record
 from .run import PAUSES, Living, check_words, launch, make_request, with_limits
 
+LOOK = 0.005  # seconds of looking for what was left behind, in which nothing else goes on
 HELD = 1 << 20  # of output that nobody has asked for yet, and of input that the command has not read yet
 
 
@@ -52,7 +52,6 @@ class Running:
         self._error: BaseException | None = None
         self._loop = asyncio.get_running_loop()
         self._changed = asyncio.Event()
-        self._one_waits = asyncio.Lock()
         self._registered: dict[int, int] = {}
         self._soon: set[int] = set()  # what epoll does not take: regular files, which are always ready
         self._timer: asyncio.TimerHandle | None = None
@@ -76,24 +75,13 @@ class Running:
         self._is_collecting = True
         self._update()
         await self._until(lambda: self._supervisor.is_over)
-        async with self._one_waits:
-            if self._outcome is None:
-                out, err = (b"".join(data for to, data in self._chunks if to == number) for number in (1, 2))
-                kept = (out, err) if self._job.capture else (None, None)
-                self._outcome = await self._searched(self._living.outcome(self._living.launch.ending(), *kept))
+        if self._outcome is None:
+            out, err = (b"".join(data for to, data in self._chunks if to == number) for number in (1, 2))
+            kept = (out, err) if self._job.capture else (None, None)
+            found = self._living.outcome(self._living.launch.ending(), *kept)
+            found = self._record.searched(found, self._begun, False, *self._living.ground(), most=LOOK)
+            self._outcome = self._record.keep(found)
         return self._outcome
-
-    async def _searched(self, outcome: Outcome) -> Outcome:
-        """The outcome with what the command left behind, written down."""
-        import asyncio
-
-        search = functools.partial(self._record.searched, outcome, self._begun, False, *self._living.ground())
-        try:
-            outcome = await self._loop.run_in_executor(None, search)
-        except asyncio.CancelledError:  # it is known how it ended
-            self._record.keep(outcome)
-            raise
-        return self._record.keep(outcome)
 
     async def write(self, data: bytes) -> None:
         """Give the command something to read; returns when it, or the pipe, has taken most of it."""

@@ -65,13 +65,14 @@ def searched(
     moves: bool,
     listings: Listings = EVERY_TIME,
     seen: os.stat_result | None = None,
+    most: float = 0.2,
 ) -> Outcome:
     """What the run left behind for a later git, looked for in a small part of the time that the run took. `listings`
     are those of the searches before; `seen` is what stands at the workspace's path since its end, if somebody has
     looked."""
     if isinstance(outcome.ending, Refused):
         return outcome
-    seconds = PATIENT if moves else min(0.001 + outcome.seconds * 0.03, 0.2)
+    seconds = PATIENT if moves else min(0.001 + outcome.seconds * 0.03, most)
     left: list[str] = []
     found = scan(workspace, begun - CLOCK_TICK, seconds, listings, seen, left)
     if left:
