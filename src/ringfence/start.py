@@ -1,7 +1,7 @@
 """The asynchronous way to run a command: the same launch and the same supervisor as `run`, waited for by asyncio.
 
-No thread is started, and nothing blocks but the launch itself and the look around after the end, some milliseconds of work
-each.
+No thread is started, and nothing blocks but the launch itself and the look around after the end, some milliseconds of
+work each.
 """
 
 import contextlib

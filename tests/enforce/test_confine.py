@@ -10,7 +10,8 @@ import pytest
 from hypothesis import strategies as st
 
 from ringfence.plan.bpf import simulate
-from ringfence.plan.syscalls import AUDIT_ARCH, Answer
+from ringfence.plan.row import Answer
+from ringfence.plan.syscalls import AUDIT_ARCH
 
 from .conftest import ROOT, SANITIZED, Build
 

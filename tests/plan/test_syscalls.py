@@ -16,20 +16,10 @@ from ringfence.plan import ready
 from ringfence.plan.bpf import simulate
 from ringfence.plan.filters import filter_for
 from ringfence.plan.numbers import ARCHITECTURES, numbers
+from ringfence.plan.row import Answer, OneOf, Row
+from ringfence.plan.sockets import FAST_OPEN, SOCKETS
 from ringfence.plan.sorts import Judged, Sockets
-from ringfence.plan.syscalls import (
-    AUDIT_ARCH,
-    CLOSED,
-    FAST_OPEN,
-    IPC,
-    LIFTED,
-    NAMESPACES,
-    SOCKETS,
-    Answer,
-    OneOf,
-    Row,
-    rows,
-)
+from ringfence.plan.syscalls import AUDIT_ARCH, CLOSED, IPC, LIFTED, NAMESPACES, rows
 
 ARCHES = sorted(ARCHITECTURES)
 ALL = Sockets.UNIX | Sockets.INET | Sockets.NETLINK_ROUTE

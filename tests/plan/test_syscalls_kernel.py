@@ -21,8 +21,8 @@ import pytest
 from ringfence.plan.bpf import Compare, Goto, Item, Jump, Label, Load, Return, assemble
 from ringfence.plan.filters import filter_for
 from ringfence.plan.numbers import numbers
+from ringfence.plan.row import Answer
 from ringfence.plan.sorts import Sockets
-from ringfence.plan.syscalls import Answer
 
 ARCH = platform.machine()
 KERNEL = tuple(int(part) for part in platform.release().split(".")[:2])

@@ -3,9 +3,9 @@
 The names at the top of the workspace are held by the kernel; a repository deeper in it is the command's own to make. It
 is reported when something was changed in it during the run that git would execute: a configuration beyond the ordinary,
 a hook, a pointer to another git directory. So is, at the top too, a rebase or a sequence of picks that was left with
-programs to run; and a new link that leads into a git directory, where nobody looks for another repository. What was changed is told by its time of change, which no command can set; but a directory takes its
-files along as old as they are, so one whose HEAD is new is looked at whole, and one with a HEAD also when half of a
-repository is missing.
+programs to run; and a new link that leads into a git directory, where nobody looks for another repository. What was
+changed is told by its time of change, which no command can set; but a directory takes its files along as old as they
+are, so one whose HEAD is new is looked at whole, and one with a HEAD also when half of a repository is missing.
 A look around near the top first, in bounded time of the processor (a busy machine hides nothing) and a bounded wait for
 the disk; it reads small regular files, and follows no link.
 """

@@ -5,8 +5,9 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from . import bpf
 from .numbers import numbers
+from .row import LOW, Answer, AnyBit, OneOf, Row
 from .sorts import Judged, Sockets
-from .syscalls import AUDIT_ARCH, LOW, Answer, AnyBit, OneOf, Row, rows
+from .syscalls import AUDIT_ARCH, rows
 
 _Chain = tuple[int, ...]  # the indices of the rows about one call, up to the first that always answers
 _ALLOWED: _Chain = ()
