@@ -78,6 +78,11 @@ import subprocess, time
 for n in range(100): subprocess.run(["head", "-c", "2M", "/dev/zero"], stdout=open(str(n), "wb"))
 time.sleep(100)
 """
+RESERVES = """
+import os, time
+os.posix_fallocate(os.open("big", os.O_CREAT | os.O_WRONLY, 0o644), 0, 80 << 20)
+time.sleep(100)
+"""
 TALKS = """
 import os
 for _ in range(1024): os.write(1, b"x" * (1 << 20))
@@ -115,6 +120,7 @@ print(ringfence.run(words, workspace=sys.argv[1], as_root=len(sys.argv) > 2, lim
         (FILLS, "disk", 40 << 20),
         (FILLS_PRIVATE, "disk", 40 << 20),
         (BY_CHILDREN, "disk", 40 << 20),
+        (RESERVES, "disk", 40 << 20),
         (TALKS, "output", 10 << 20),
         (TALKS_TWICE, "output", 1 << 20),
         (BUSY, "cpu", 0.5),
@@ -130,6 +136,19 @@ def test_a_tree_that_crosses_a_limit_is_ended_and_the_limit_is_named(
     assert outcome.ending == Exceeded(limit, amount), outcome
     assert outcome.exit_code == 123
     assert outcome.seconds < 80  # the machine is busy; the tree would take 100 at least
+
+
+KEEPS_SIZE = """
+import ctypes, os
+fd = os.open("big", os.O_CREAT | os.O_WRONLY, 0o644)
+ctypes.CDLL(None).fallocate(fd, 1, ctypes.c_long(0), ctypes.c_long(8 << 20))  # FALLOC_FL_KEEP_SIZE
+print(os.fstat(fd).st_blocks * 512 >= 8 << 20)
+"""
+
+
+@pytest.mark.parametrize(("limits", "said"), [({}, b"True\n"), ({"disk": "1G"}, b"False\n")])
+def test_no_room_is_taken_that_is_not_counted(workspace: Path, limits: dict[str, float | str], said: bytes) -> None:
+    assert run(workspace, KEEPS_SIZE, limits).stdout == said
 
 
 def test_who_never_exits_and_hears_nothing_is_ended_in_time(workspace: Path) -> None:

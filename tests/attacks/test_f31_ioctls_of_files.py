@@ -23,6 +23,8 @@ FILES = {
     "origin of a subvolume by a second way": 0xC0C09425,
     "fragments": 0x50009402,
     "fragments by a second way": 0x40309410,
+    "attributes of FAT and its kin": 0x40047211,
+    "a place on the disk that stays": 0x4004F50D,
 }
 PROGRAM = """
 for name, number in NAMED.items():

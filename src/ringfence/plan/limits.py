@@ -89,7 +89,8 @@ def limit_gaps(policy: Policy, host: Host) -> list[Gap]:
     rows: list[tuple[Limit, str, str, str]] = []
     for limit in policy.limits:
         if limit.name == "memory" and "memory" not in host.cgroups:
-            why = "no control group can be made here, so it is looked at every 0.1 s; what is shared counts once"
+            why = "no control group can be made here, so it is looked at every 0.1 s; what is shared counts once, and"
+            why += " what no process has mapped (memfd_create, pipes, sockets) does not count"
             rows.append((limit, "memory held by the kernel", why, _WAY_OUT))
         if limit.name == "processes" and "pids" not in host.cgroups:
             why = "no control group can be made here, so they are counted every 0.1 s"
@@ -100,7 +101,8 @@ def limit_gaps(policy: Policy, host: Host) -> list[Gap]:
             why = "children that their parent never waited for are counted only while they live"
             rows.append((limit, "processor time of all processes counted", why, _WAY_OUT))
         if limit.name == "disk":
-            why = "writes are counted every 0.1 s, those of orphans only while they live"
+            why = "writes are counted every 0.1 s, those of orphans only while they live; names, links and attributes"
+            why += " do not count everywhere"
             rows.append((limit, "disk space held by the kernel", why, "a quota of the file system"))
     gaps = [Gap(what, why, Need.WANTED, limit.origin, way_out) for limit, what, why, way_out in rows]
     return gaps + _crash_gaps(host)

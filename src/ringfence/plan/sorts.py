@@ -20,3 +20,4 @@ class Judged(enum.Flag):
     WRITES = 1
     READS = 2
     ATTRIBUTES = 4  # those of a name that may not be read: nobody reads them by a path
+    ROOM = 8  # on the disk, of which there is a limit

@@ -257,7 +257,7 @@ HANDED = (
     row("fcntl", Answer.NOTIFY, _HANDED, OneOf(1, (37, 38), "it is F_OFD_SETLK or F_OFD_SETLKW")),
 )
 
-_OF_A_FILE = (0x40086602, 0x401C5820, 0x40087602, 0x40086604, 0x40806685, 0x800C6613, 0x6609)
+_OF_A_FILE = (0x40086602, 0x401C5820, 0x40087602, 0x40086604, 0x40806685, 0x800C6613, 0x6609, 0x40047211, 0x4004F50D)
 _OF_BTRFS = (0x4008941A, 0xC0C89425, 0xC0C09425, 0x50009402, 0x40309410)
 _USED = "what is denied by a pattern could have come meanwhile: the warden does it, or refuses"
 _READ = "attributes of what a pattern denies would be read by its name"
@@ -295,6 +295,8 @@ JUDGED = {
         row("getxattr lgetxattr listxattr llistxattr", Answer.EOPNOTSUPP, _READ),
         row("getxattrat listxattrat", Answer.ENOSYS, _READ),
     ),
+    # As of a file system without it: posix_fallocate() then writes, and that is counted.
+    Judged.ROOM: (row("fallocate", Answer.EOPNOTSUPP, "room that is taken without a write, which is all that counts"),),
 }
 
 
