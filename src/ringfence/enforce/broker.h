@@ -307,20 +307,20 @@ static int is_of_the_run(int32_t thread)
 }
 
 /* What we only hear of in its turn, after what we had open is closed: see answer_with_new. A change of what is there is
- * ours to make where something is judged, told or asked of it. */
-static int is_in_turn(int number)
+ * ours to make where something is judged, told or asked of it, and where it makes a difference what it is. */
+static int is_in_turn(const struct seccomp_data *data)
 {
 	const int is_ours = is_judged() || observer.wanted & FAILURE || questions.channel >= 0;
 
-	switch (number) {
+	switch (data->nr) {
 	case __NR_flock:
 	case __NR_fcntl: return 1;
 #ifdef __NR_chmod
 	case __NR_chmod:
 #endif
-	case __NR_fchmod:
+	case __NR_fchmod: return !is_ours && !(data->args[1] & SETGID);
 	case __NR_fchmodat:
-	case 452: /* fchmodat2 */
+	case 452: /* fchmodat2 */ return !is_ours && !(data->args[2] & SETGID);
 	case __NR_setxattr:
 	case __NR_lsetxattr:
 	case __NR_fsetxattr:
@@ -373,7 +373,7 @@ static void serve(void)
 		answer_by(&asked, answer, answer ? 0 : (uint32_t)SECCOMP_USER_NOTIF_FLAG_CONTINUE);
 		return;
 	}
-	if (is_in_turn(notice.data.nr)) {
+	if (is_in_turn(&notice.data)) {
 		answer_by(&asked, 0, SECCOMP_USER_NOTIF_FLAG_CONTINUE);
 		return;
 	}

@@ -6,7 +6,7 @@
 
 #include "reading.h"
 
-enum { LONGEST_VALUE = 65536, NOW_ = 0x3fffffff };
+enum { LONGEST_VALUE = 65536, NOW_ = 0x3fffffff, SETGID = 02000 };
 
 /* Bytes of its memory, all of them. */
 static long fetch_bytes(const struct asked *asked, uint64_t address, void *into, size_t size)
@@ -50,7 +50,7 @@ static long hold(struct asked *asked, uint64_t directory, uint64_t address, int 
 /* What is to be changed, judged: by a path, or with none by a descriptor. `own` is a path to it for us. */
 struct changed {
 	long fd;
-	int is_link, is_path;
+	int is_link, is_path, is_directory;
 	char own[40];
 };
 
@@ -78,6 +78,7 @@ static long find_changed(struct asked *asked, uint64_t directory, uint64_t addre
 	if (!answer && !is_memory(changed->fd, &facts))
 		answer = judge_object(asked, changed->fd, CHANGES);
 	changed->is_link = !answer && (facts.mode & TYPE_MASK) == SYMLINK_;
+	changed->is_directory = !answer && (facts.mode & TYPE_MASK) == DIRECTORY_;
 	own_path(changed->own, changed->fd);
 	return answer;
 }
@@ -109,6 +110,8 @@ static long do_chmod(struct asked *asked, uint64_t directory, uint64_t address, 
 		return answer;
 	if (changed.is_link)
 		return -EOPNOTSUPP_;
+	if (mode & SETGID && !changed.is_directory)
+		return -E_PERM; /* a program that lends its group to whoever starts it, outside */
 	return changed.is_path ? CALL(fchmodat, AT_FDCWD, P(changed.own), mode, 0, 0) : CALL(fchmod, changed.fd, mode, 0, 0, 0);
 }
 

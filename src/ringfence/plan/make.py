@@ -319,8 +319,10 @@ def seccomp(policy: Policy, host: Host, gaps: list[Gap], watched: bool, judged: 
         gaps.append(Gap("dangerous system calls closed", "no seccomp filters here", Need.REQUIRED, BUILT_IN))
         return []
     if not (watched or Judged.WRITES in judged or host.is_inside):
-        what = "no program made that lends its owner's rights (setuid): one that is opened anew with that mode is"
-        gaps.append(Gap(what, "no warden answers the calls that open files", Need.WANTED, BUILT_IN))
+        what = (
+            "no program made that lends its group (setgid), or by being opened anew with that mode its owner (setuid)"
+        )
+        gaps.append(Gap(what, "no warden answers the calls that open and change files", Need.WANTED, BUILT_IN))
     with_a_view = has_view(host)
     allowed = Sockets.UNIX if has_unix_sockets(policy, host) else Sockets(0)
     if policy.network.open or with_a_view or host.loopback_only:  # a view's network has a loopback alone

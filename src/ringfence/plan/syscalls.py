@@ -39,6 +39,7 @@ _LENT = (
     "whoever starts such a program, outside, is the command's user while it runs: another account, or root's by anybody"
 )
 _SETUID, _LENDS = 0o4000, "it makes a program that runs as its owner"
+_SETGID, _LENDS_EITHER = 0o2000, "it makes a program that runs as its owner or its group"
 
 CLOSED = (
     row(
@@ -152,8 +153,10 @@ CLOSED = (
     row("setpriority ioprio_set", Answer.EPERM, _STARVED, AnyBit(1, LOW, _ANOTHER)),
     row("setpriority", Answer.EPERM, _STARVED, AnyBit(0, LOW, "it means a group or a user")),
     row("ioprio_set", Answer.EPERM, _STARVED, OneOf(0, (2, 3), "it means a group or a user")),
-    row("chmod fchmod creat mknod", Answer.EPERM, _LENT, AnyBit(1, _SETUID, _LENDS)),
-    row("fchmodat fchmodat2 mknodat", Answer.EPERM, _LENT, AnyBit(2, _SETUID, _LENDS)),
+    row("chmod fchmod", Answer.EPERM, _LENT, AnyBit(1, _SETUID, _LENDS)),
+    row("fchmodat fchmodat2", Answer.EPERM, _LENT, AnyBit(2, _SETUID, _LENDS)),
+    row("creat mknod", Answer.EPERM, _LENT, AnyBit(1, _SETUID | _SETGID, _LENDS_EITHER)),
+    row("mknodat", Answer.EPERM, _LENT, AnyBit(2, _SETUID | _SETGID, _LENDS_EITHER)),
     row("migrate_pages move_pages", Answer.EPERM, "another process's memory could be moved", AnyBit(0, LOW, _ANOTHER)),
 )
 
@@ -248,10 +251,10 @@ WATCHED_THREADS = (
 # comes to the warden, which has done so by then, and goes on: making it a program that can be executed ("text file
 # busy" otherwise), and a lock that lasts as long as what was opened.
 _HANDED = "the warden lets go of a new file first"
-_EXECUTABLE = "somebody may execute it then"
+_EXECUTABLE = "somebody may execute it then, or it lends its group, which only a directory may"
 HANDED = (
-    row("chmod fchmod", Answer.NOTIFY, _HANDED, AnyBit(1, 0o111, _EXECUTABLE)),
-    row("fchmodat fchmodat2", Answer.NOTIFY, _HANDED, AnyBit(2, 0o111, _EXECUTABLE)),
+    row("chmod fchmod", Answer.NOTIFY, _HANDED, AnyBit(1, 0o111 | _SETGID, _EXECUTABLE)),
+    row("fchmodat fchmodat2", Answer.NOTIFY, _HANDED, AnyBit(2, 0o111 | _SETGID, _EXECUTABLE)),
     row("setxattr lsetxattr fsetxattr setxattrat", Answer.NOTIFY, _HANDED),  # it may be a list of who may execute it
     row("flock", Answer.NOTIFY, _HANDED),
     row("fcntl", Answer.NOTIFY, _HANDED, OneOf(1, (37, 38), "it is F_OFD_SETLK or F_OFD_SETLKW")),
@@ -302,7 +305,9 @@ JUDGED = {
 
 # Before JUDGED and WATCHED. Without them opens have no tests at all, and openat2 has its mode in memory.
 _NEW = AnyBit(1, _TEMPORARY | _CREATES, "it may create"), AnyBit(2, _TEMPORARY | _CREATES, "it may create")
-LENDING = tuple(row(n, Answer.EPERM, _LENT, _NEW[at - 1], AnyBit(at + 1, _SETUID, _LENDS)) for n, at in _OPENS)
+LENDING = tuple(
+    row(n, Answer.EPERM, _LENT, _NEW[at - 1], AnyBit(at + 1, _SETUID | _SETGID, _LENDS_EITHER)) for n, at in _OPENS
+)
 
 
 def rows(
