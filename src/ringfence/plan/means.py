@@ -57,6 +57,7 @@ def with_view(
     gaps.append(
         Gap("what somebody outside replaced during the run kept hidden or unwritable", why, Need.WANTED, BUILT_IN)
     )
+    gaps += _loose(changed, host)
     if not has_broker(policy, host):
         why = "nobody here judges connect() to a path; /run, /tmp and homes are hidden"
         gaps.append(Gap("unix sockets of the host in visible directories unreachable", why, Need.WANTED, BUILT_IN))
@@ -75,6 +76,22 @@ def with_view(
         why = "their names show in /proc; signals, memory and files do not"
         gaps.append(Gap("other processes invisible", why, Need.WANTED, BUILT_IN))
     return head, grants + devices(disk, handled, SHM_PRIVATE), gaps
+
+
+def _loose(changed: list[tuple[Region, Region | None]], host: Host) -> list[Gap]:
+    """What read-only mounts do not hold."""
+    gaps = []
+    around = (State.WRITE, State.PRIVATE)
+    inside = [one for one, above in changed if one.state is State.READ and above is not None and above.state in around]
+    if any(one.place.kind is not Kind.MISSING for one in inside):
+        what = "named pipes in read-only places inside writable or private ones unwritable"
+        why = "a read-only mount does not hold a pipe, and Landlock's leave for what is around it holds for it too"
+        gaps.append(Gap(what, why, Need.WANTED, BUILT_IN))
+    if host.uid == 0:
+        what = "what the kernel tells root alone, in /proc and /sys, kept from the command"
+        why = "uid 0 may read it: counters, addresses, memory of devices; it is read-only"
+        gaps.append(Gap(what, why, Need.WANTED, BUILT_IN, "a workspace that belongs to a plain user"))
+    return gaps
 
 
 def own_view(host: Host, mounts: list[Step], private_network: bool, doors: list[Step]) -> list[Step]:
