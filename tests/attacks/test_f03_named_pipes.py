@@ -1,7 +1,7 @@
 """F3: a named pipe outside that somebody reads. Its mount is read-only, and that does not hold a pipe.
 
-Landlock does; but for what stands inside a private directory, as the ground of these tests does, or a writable one. That
-is a gap, and the plan says so.
+Landlock does; but for what stands inside a private directory, as the ground of these tests does, or a writable one.
+That is a gap, and the plan says so.
 """
 
 import os
