@@ -210,6 +210,7 @@ def without_view(policy: Policy, host: Host, disk: Disk, command: Command, found
     gap(
         "a private /tmp and /var/tmp"
         + ("" if host.is_inside else ": programs that do not ask TMPDIR are refused there")
+        + "; runs of one caller with the same walls have one TMPDIR"
     )
     gap("a private /dev/shm: it is shared with the host")
     gap("other processes invisible" + ("" if judged else ", and safe from being slowed (sched_setaffinity)"))
@@ -218,7 +219,7 @@ def without_view(policy: Policy, host: Host, disk: Disk, command: Command, found
         gap("no process outlives the run when both its watchers are killed from outside at the same moment")
     else:
         gap("no process outlives the run: one that leaves the command's session does")
-    gap("names and sizes of hidden files invisible")
+    gap("names and sizes of hidden files invisible, with their attributes, links and when they are used (inotify)")
     gap("the secrets of the system in /etc and /var/lib hidden: their own modes hold them")
     if not has_unix_sockets(policy, host):
         gap("unix sockets among the run's own processes: socket(AF_UNIX) is refused, socketpair works")
