@@ -560,6 +560,48 @@ print(sets[0].poll(0.1), sets[1].poll(0.1))
     ]  # fmt: skip
 
 
+ANOTHER_NETWORK = """
+sock = socket.socket()
+sock.connect(("good.test", PORT))
+lo = socket.if_nametoindex("lo")
+ways = ((25, b"lo"), (62, lo), (25, b""))
+print(*(attempt(lambda: sock.setsockopt(1, *way)) or "done" for way in ways))
+"""
+
+
+def test_no_connection_is_led_to_another_network(world: World, echo: Echo) -> None:
+    """What is written then goes to whoever has the address there, as it was seen on a wire."""
+    program = ANOTHER_NETWORK.replace("PORT", str(echo.port))
+    bare = [PYTHON, "-I", "-S", "-c", PREAMBLE + program.replace("good.test", "127.0.0.1")]
+    done = subprocess.run(bare, capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("done"), done.stdout
+
+    said = world.python(program, "good.test", f"127.0.0.1:{echo.port}")
+
+    assert said.split() == ["EPERM"] * 3
+
+
+INTERFACES = """
+import array, fcntl
+def interfaces(sock):
+    room = array.array("B", bytes(4096))
+    size, _ = struct.unpack("iL", fcntl.ioctl(sock, 0x8912, struct.pack("iL", 4096, room.buffer_info()[0])))
+    return {room.tobytes()[at:at + 16].rstrip(bytes(1)) for at in range(0, size, 40)}
+sock = socket.socket()
+sock.connect(("good.test", PORT))
+print(interfaces(socket.socket()) == {b"lo"}, interfaces(sock) >= {b"lo"})
+"""
+
+
+def test_that_a_socket_tells_of_the_machine_is_said(world: World, echo: Echo) -> None:
+    program = INTERFACES.replace("PORT", str(echo.port))
+
+    outcome = world.run([PYTHON, "-I", "-S", "-c", PREAMBLE + program], "good.test", f"127.0.0.1:{echo.port}")
+
+    assert outcome["stdout"].split() == ["True", "True"], outcome
+    assert any("interfaces and addresses of this machine" in gap["what"] for gap in outcome["gaps"])
+
+
 SOURCE_ROUTES = """
 hop = socket.inet_aton("127.0.0.66")
 routing = bytes((0, 4, 4, 1, 1, 0, 0, 0)) + bytes(16) + socket.inet_pton(socket.AF_INET6, "fd00::66")  # by segments

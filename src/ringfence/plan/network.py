@@ -215,7 +215,7 @@ def network_gaps(policy: Policy, host: Host) -> list[Gap]:
         why = "there is no warden here that could give a socket of the run's network"
         return [*network_gaps(_without(policy, forwards=()), host), Gap("--forward", why, Need.REQUIRED, FORWARD)]
     if has_own_network(host):
-        return _ungiven_ports(network, host) + _escapes(network)
+        return _ungiven_ports(network, host) + _escapes(network) + _told(network)
     if network.proxies:
         return [_port_gap(network)]
     why = "without a network namespace nothing tells one host from another, so the network stays closed"
@@ -244,6 +244,14 @@ def _escapes(network: Network) -> list[Gap]:
         for name, why in ESCAPES.items()
         if name in rule.path and rule.origin != AGENT
     ]
+
+
+def _told(network: Network) -> list[Gap]:
+    """What a socket of the host's tells whoever has it."""
+    if not network.allows_hosts:
+        return []
+    why = "a connection to a host outside is a socket of the host's network, and answers for it (SIOCGIFCONF)"
+    return [Gap("interfaces and addresses of this machine kept from the command", why, Need.WANTED, BUILT_IN)]
 
 
 def _ungiven_ports(network: Network, host: Host) -> list[Gap]:

@@ -53,6 +53,14 @@ FAST_OPEN = (
         OneOf(1, (41,), "the level is IPv6"),
         OneOf(2, (6, 57), "it is IPV6_2292PKTOPTIONS or IPV6_RTHDR"),
     ),
+    # EPERM, as before 5.7 for all but root: curl and its like go on without. Tried: by a plain user, on a wire.
+    row(
+        "setsockopt",
+        Answer.EPERM,
+        "what is written to a host that was judged goes to another network, to whoever there takes its address",
+        OneOf(1, (1,), "the level is that of all sockets"),
+        OneOf(2, (25, 62), "it is SO_BINDTODEVICE or SO_BINDTOIFINDEX"),
+    ),
 )
 
 SOCKETS = {
