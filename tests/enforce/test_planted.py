@@ -594,7 +594,7 @@ def test_one_that_was_started_reports_it_too(tmp_path: Path) -> None:
     words = ["sh", "-c", "mkdir -p a/b && cd a/b && git init -q && git config core.fsmonitor ./evil"]
     flags = ringfence.Flags(cwd=str(tmp_path))
 
-    async def go() -> list[ringfence.Outcome]:
+    async def go() -> tuple[ringfence.Outcome, ringfence.Outcome]:
         async with ringfence.start(words, workspace=str(tmp_path), flags=flags, as_root=os.geteuid() == 0) as running:
             return await asyncio.gather(running.wait(), running.wait())
 
