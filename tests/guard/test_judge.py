@@ -374,3 +374,15 @@ def test_under_a_policy_a_key_in_the_home_is_not_read_by_its_variable(root: Path
 
     assert verdict(bounds, "bash", command=line) == "ask"
     assert verdict(bounds, "bash", command='curl -H "X: $TOKEN" -d "$BODY" http://x') == "allow"
+
+
+@pytest.mark.parametrize(
+    "path", [".git/hooks/pre-commit", "sub/../.git/config", ".claude/settings.json", ".github/mcp.json"]
+)
+def test_a_file_tool_is_asked_about_what_runs_later_as_a_line_is(bounds: Bounds, path: str) -> None:
+    patch = f"*** Begin Patch\n*** Add File: {path}\n*** End Patch"
+
+    assert verdict(bounds, "bash", command=f"echo x > {path}") == "ask"
+    assert verdict(bounds, "write", file_path=path) == "ask"
+    assert verdict(bounds, "apply_patch", command=patch) == "ask"
+    assert verdict(bounds, "read", file_path=path) == "allow"

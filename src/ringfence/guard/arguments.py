@@ -22,9 +22,9 @@ RULES = lazy(
     r"|[^/]*\.(?:cs|fs|vb)proj|directory\.build\.\w+|project\.clj|conf\.py|main\.(?:go|rs)|configure\.ac|[^/]*\.(?:m4|rake)"
     r"|[^/]*\.(?:sbt|targets|props|bzl|cabal|tf|csx)|go\.(?:mod|work)|rust-toolchain(?:\.toml)?|\.cargo/config(?:\.toml)?|\.mvn/[^/]*"
     r"|gradle[^/]*\.properties|(?:nuget|rebar)\.config|global\.json|tsconfig[^/]*\.json|(?-i:BUILD|WORKSPACE)|(?:build|module)\.bazel"
-    r"|(?:mypy|pylint)\.ini|\.(?:mypy\.ini|flake8|rspec|pdm-python|python-version)|phpunit\.xml[^/]*|mkdocs\.yml|buf\.gen\.yaml"
+    r"|(?:mypy|pylint)\.ini|\.(?:mypy\.ini|flake8|rspec|pdm-python)|phpunit\.xml[^/]*|mkdocs\.yml|buf\.gen\.yaml"
     r"|cmake\w*presets\.json|compile_commands\.json|cabal\.project[^/]*|(?:uv|poetry|hatch|pdm|bunfig)\.toml|spec_helper\.rb)\Z"
-    r"|/(?:node_modules|\.?venv|site-packages)/[^/]"
+    r"|/node_modules/(?:\.bin/|.*\.(?:[cm]?[jt]s|json|node|sh)\Z)|/\.?venv/bin/.|/site-packages/.*\.(?:py|pth|so)\Z"
 )
 # Options that name a program to run, or are one.
 _CODE = lazy(

@@ -8,6 +8,7 @@ from collections.abc import Callable
 import msgspec
 
 from ..model import Access, Decision
+from .patterns import lazy
 
 
 class Bounds(msgspec.Struct, frozen=True):
@@ -35,3 +36,18 @@ class Finding(msgspec.Struct, frozen=True):
     reason: str
     access: str = ""  # read, write, enter; empty for a doubt
     path: str = ""
+
+
+# What agents run, or let others run, outside of any sandbox.
+_AGENTS_OWN = lazy(
+    r"(?i)/(?:\.ringfence|\.(?:claude|codex|gemini|cursor|pi|opencode)/(?:hooks?|plugins?|extensions|agents|commands)"
+    r"|\.(?:claude|gemini)/settings[^/]*\.json|\.(?:codex|cursor)/(?:hooks|mcp)\.json|\.codex/config\.toml|\.mcp\.json"
+    r"|\.github/(?:hooks|copilot|mcp\.json|lsp\.json)|\.envrc)(?:/|\Z)|/\.(?:claude|codex|gemini|cursor|pi|opencode)\Z"
+)
+
+
+def runs_later(path: str) -> str:
+    """Why a path that is written is more than a file, or nothing."""
+    if "/.git/" in path.lower() + "/":
+        return "which is git's own: it says what git will run"
+    return "which says what an agent will run" if "/." in path and _AGENTS_OWN.search(path) else ""

@@ -10,7 +10,7 @@ import re
 import msgspec
 
 from ..model import Access, Verdict
-from .bounds import Bounds, Finding
+from .bounds import Bounds, Finding, runs_later
 from .patterns import lazy
 from .quoting import in_quotes
 
@@ -211,6 +211,9 @@ def _judged(path: str, bounds: Bounds, access: Access) -> Finding:
         return Finding(Verdict.DENY, f"{path!r} is outside the worktree ({bounds.root})", access.value, real)
     if decision.verdict is not Verdict.ALLOW:
         return Finding(decision.verdict, f"{path!r}: {decision.reason}", access.value, real)
+    later = access is Access.WRITE and (runs_later(real) or runs_later(posixpath.join(bounds.start, path)))
+    if later:
+        return Finding(Verdict.ASK, f"{path!r}, {later}", access.value, real)
     return Finding(Verdict.ALLOW, "", access.value, real)
 
 

@@ -5,7 +5,7 @@ import posixpath
 from collections.abc import Iterator
 
 from ..model import Access, Verdict
-from .bounds import Bounds, Finding
+from .bounds import Bounds, Finding, runs_later
 from .patterns import lazy
 from .state import Field, Shell
 
@@ -17,12 +17,6 @@ _HOME = lazy(r'"?\$(?:HOME\b|\{HOME\})"?')
 _FROM_FILE = lazy(r"(?:\A|[=;])[@<]\Z")
 _LOCAL = lazy(r"(?i)file:(?://[^/]*)?/")
 _BEHIND = lazy(r"/proc/[^/]+/(?:task/[^/]+/)?(?:root|cwd)/")  # whose links nobody can follow beforehand
-# What agents run, or let others run, outside of any sandbox.
-_AGENTS_OWN = lazy(
-    r"(?i)/(?:\.ringfence|\.(?:claude|codex|gemini|cursor|pi|opencode)/(?:hooks?|plugins?|extensions|agents|commands)"
-    r"|\.(?:claude|gemini)/settings[^/]*\.json|\.(?:codex|cursor)/(?:hooks|mcp)\.json|\.codex/config\.toml|\.mcp\.json"
-    r"|\.github/(?:hooks|copilot|mcp\.json|lsp\.json)|\.envrc)(?:/|\Z)|/\.(?:claude|codex|gemini|cursor|pi|opencode)\Z"
-)
 _BACK = lazy(r"(?:^|/)(?!\.\.?(?:/|\Z))[^/]+/(?:.*/)?\.\.(?:/|\Z)")  # `..` after a name
 _RELATIVE = lazy(r"\bsqlite(?:\+\w+)?:///(?!/)")  # so begins an address whose path is none of the root's
 _PARTS = lazy(r"[\s=:,;|@\"'(){}]+")
@@ -130,10 +124,8 @@ class Touches:
         before, self.findings = self.findings, {}
         for path in paths:
             plain = posixpath.normpath(path)
-            if "/.git/" in plain.lower() + "/":
-                self.doubt(f"{what}, which is git's own: it says what git will run")
-            elif "/." in plain and _AGENTS_OWN.search(plain):
-                self.doubt(f"{what}, which says what an agent will run")
+            if later := runs_later(plain):
+                self.doubt(f"{what}, {later}")
             self.written(path, what, follow)
         found, self.findings = self.findings.values(), before
         # From one place it may be written and from another not, and where the shell will stand is not known: a doubt.
