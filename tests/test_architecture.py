@@ -25,7 +25,8 @@ ARROWS = (
         "run": ROOMS | {"keep", "where", "gates", "record", "explain", "asking", "command", "job"},
         "job": ROOMS | {"keep"},
         "command": ROOMS | {"keep", "where"},
-        "keep": ROOMS | {"approvals"},
+        "keep": ROOMS | {"approvals", "ground"},
+        "ground": ROOMS,
         "gates": ROOMS,
     }
     | {"start": ROOMS | {"run", "keep", "record", "job"}, "record": ROOMS | {"keep", "underway", "recording"}}

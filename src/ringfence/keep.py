@@ -10,14 +10,13 @@ import atexit
 import os
 import sys
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
 from . import enforce, plan, policy
 from .model import (
     NOTHING_APPROVED,
-    Access,
     Command,
     Crowd,
     Disk,
@@ -28,14 +27,16 @@ from .model import (
     Need,
     Network,
     Observe,
-    Place,
     Plan,
     Policy,
     Screen,
     Shelf,
     Step,
-    StepKind,
 )
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .ground import Ground
 
 FRESH_SECONDS = 5.0
 KEPT = 8
@@ -43,7 +44,6 @@ MOST_STANDBYS = 4
 PACKAGE = os.path.dirname(os.path.abspath(__file__))
 # Our own code: whoever could write it would be outside at the next run.
 OWN = tuple(sorted({PACKAGE, os.path.realpath(sys.prefix)} - {"/usr", "/usr/local", "/"}))
-RENEWED = ("/etc",)  # where whoever changes a file puts a new one in its place: users, names of hosts, libraries
 # What whoever asks has looked at this moment: `environment()`, and perhaps what stands at the workspace's path.
 AtHand = tuple[Mapping[str, str], os.stat_result | None]
 
@@ -77,6 +77,8 @@ class Prepared:
         self.variables: tuple[Mapping[str, str], tuple[bytes, ...], bytes] | None = None  # what is given of some
         self.between = b""  # the steps that every command has, encoded
         self._outline: Plan | None = None
+        self._ground: Ground | None = None
+        self._making = _thread.allocate_lock()
         self._nursery: tuple[enforce.Nursery, tuple[object, ...]] | None = None  # and how we were when it was made
         self.until = time.monotonic() + FRESH_SECONDS
         self._by = os.geteuid(), os.getegid()  # who has looked at the disk
@@ -96,7 +98,7 @@ class Prepared:
         if self.policy.enforcement is not Enforcement.OFF:
             shelf = enforce.make_shelf(request.workspace, request.home, request.ids, plan.PLACES)
             self.policy = plan.with_shelf(self.policy, shelf)
-        mounts = enforce.mounts()
+        begun, mounts = time.time_ns(), enforce.mounts()
         few, crowds = self._fold(mounts)
         known = Disk({crowd.directory: crowd.place for crowd in crowds}, unsearched=unsearched)
         denied = plan.denied_paths(few)
@@ -132,18 +134,7 @@ class Prepared:
         self.walls = plan.make_walls(carried, self.host, self.disk, empty, found, many)
         self.head = b"".join(map(enforce.encode_step, self.walls.head))
         self.tail = b"".join(map(enforce.encode_step, self.walls.tail))
-        timed = enforce.timed(mounts)
-        self.listings = enforce.Listings(timed)
-        self._absent = enforce.Lookout(plan.absent_names(few, self.disk), timed)
-        self._covered = _identities(self.walls, plan.covered_places(found, self.host), self.host.uid)
-        self._cover = enforce.Lookout(self._covered, timed)
-        self._crowds: dict[str, list[Crowd]] = {}  # by directory: what of each is covered stands in it
-        for held in many:
-            crowd, path = held.crowd, held.crowd.directory
-            self._crowds.setdefault(path, []).append(crowd)
-            self._cover.add(path, crowd.present, crowd.stamp)
-            if crowd.access is Access.WRITE:
-                self._absent.add(path, held.missing, crowd.stamp)
+        self._looked = found, many, mounts, begun
         self.laid, self.policy = few, plan.unfold(few, crowds)
         self._settle()
 
@@ -237,13 +228,19 @@ class Prepared:
         if is_other or time.monotonic() >= self.until:
             return False
         try:
-            return not self._absent.those(enforce.is_there, self.request.workspace, seen)
+            return not self.ground().has_appeared(self.request.workspace, seen)
         except OSError:  # nobody can say: look at everything again, and say what is wrong
             return False
 
-    def appeared(self, seen: os.stat_result | None) -> tuple[str, ...]:
-        """Protected names that did not exist when we looked, and are seen now."""
-        return tuple(self._absent.those(os.path.lexists, self.request.workspace, seen))
+    def ground(self) -> "Ground":
+        """What must stay as it is on the disk."""
+        if self._ground is None:
+            from .ground import Ground  # while a command begins, which needs none of it
+
+            with self._making:
+                if self._ground is None:
+                    self._ground = Ground(self.laid, *self._looked, self.disk, self.host, self.walls)
+        return self._ground
 
     def take_standby(self, inherited: tuple[object, ...]) -> "enforce.Standby | None":
         """An enactor that waits behind these walls and has what a child of ours would inherit now, if there is a
@@ -259,24 +256,10 @@ class Prepared:
         except OSError:
             self.drop_nursery()
             return None
-        if self.is_covered():
+        if self.ground().is_covered():
             return standby
         standby.close()
         return None
-
-    def is_covered(self) -> bool:
-        """Whether what a standby's view covers, and what its rules were made for, still stands where it stood."""
-        return not self._cover.those(self._is_other)
-
-    def _is_other(self, path: str) -> bool:
-        try:
-            now = os.lstat(path)
-        except OSError:
-            return True
-        above, _, name = path.rpartition("/")
-        crowds = [crowd for crowd in self._crowds.get(above, ()) if name in crowd.present]
-        known = (crowds[0].place.device, crowds[0].present[name]) if crowds else self._covered[path]
-        return (now.st_dev, now.st_ino) != known
 
     def renew_standby(self, inherited: tuple[object, ...]) -> None:
         """Have the next one ready, and some more where many run at once."""
@@ -313,33 +296,6 @@ class Prepared:
         self.held = []
         if self.temporary:
             enforce.remove(self.temporary)
-
-
-def _identities(walls: plan.Walls, covered: Iterable[Place], uid: int) -> dict[str, tuple[int, int]]:
-    """Which objects must still stand at their paths for walls that were built before: what is covered, or it stands
-    there uncovered; the directories in which the warden watches names, or it watches others; and what is granted where
-    the command's user or the system replaces things, or what was put there is closed."""
-    found = {place.path: (place.device, place.inode) for place in covered}
-    watched = [step for step in walls.head if step.kind is StepKind.PARENT]
-    found |= {os.fsdecode(step.strings[0]): (step.numbers[0], step.numbers[1]) for step in watched}
-    replaced: dict[str, bool] = {}  # by directory: whether he replaces things there
-    for step in walls.head:
-        if step.kind is StepKind.BENEATH and step.numbers[2]:
-            path = os.fsdecode(step.strings[0])
-            above = path.rpartition("/")[0] or "/"
-            if above not in replaced:
-                replaced[above] = above in RENEWED or _replaces(above, uid)
-            if replaced[above]:
-                found[path] = step.numbers[1], step.numbers[2]
-    return found
-
-
-def _replaces(directory: str, uid: int) -> bool:
-    try:
-        facts = os.stat(directory)
-    except OSError:
-        return False
-    return facts.st_uid == uid or facts.st_mode & 0o022 == 0o020
 
 
 _has_overlays = True
@@ -439,7 +395,7 @@ def acquire(request: Request, once: bool = False, at_hand: AtHand | None = None)
             release(kept)
         raise
     if kept is not None:
-        if kept.is_fresh(found, at_hand[1] if at_hand else None) and (not once or kept.is_covered()):
+        if kept.is_fresh(found, at_hand[1] if at_hand else None) and (not once or kept.ground().is_covered()):
             return kept
         forget(kept)
         release(kept)

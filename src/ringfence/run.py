@@ -294,10 +294,11 @@ class Living:
         return self._made.output
 
     def renew(self) -> None:
-        """Have the next one ready. It is made while the command runs, for a caller who comes again at once takes less
-        time than that."""
+        """Have the next one ready, and what is asked at the end. It is made while the command runs, for a caller who
+        comes again at once takes less time than that."""
         if self._inherited:
             self._made.renew_standby(self._inherited)
+        self._made.ground()
 
     def is_stale(self, ending: Ending) -> bool:
         """Whether the disk was not as these walls have it; then nobody else is put behind them."""
@@ -324,7 +325,7 @@ class Living:
             self.is_stale(ending)
             found = self._with_told(found)
         self._seen = enforce.seen_at(made.request.workspace)
-        planted, ignored, sources = made.appeared(self._seen), made.policy.ignored, made.policy.sources
+        planted, ignored, sources = made.ground().appeared(made.request.workspace, self._seen), made.policy.ignored, made.policy.sources
         if planted or ignored or sources:
             found = msgspec.structs.replace(found, ignored=ignored, planted=planted, policies=sources)
         found = self._asker.told(found) if self._asker else found
@@ -338,7 +339,7 @@ class Living:
 
     def ground(self) -> tuple[enforce.Listings, os.stat_result | None]:
         """What is known of the workspace's directories, and of itself since the end, which only a warden tells."""
-        return self._made.listings, self._seen if self._made.walls.has_warden else None
+        return self._made.ground().listings, self._seen if self._made.walls.has_warden else None
 
     def _with_told(self, found: Outcome) -> Outcome:
         """The outcome with what the warden and the gate have told."""

@@ -6,10 +6,10 @@ from collections.abc import Collection, Iterable
 
 import msgspec
 
-from ..model import Crowd, Kind, Mount, Place, PlanError, Rule
-from .disk import look
+from ..model import Crowd, Kind, Mount, PlanError, Rule
+from .disk import looked
 from .folding import folds_there, kinds_of
-from .lookout import Stamp, stamp_of
+from .lookout import stamp_in
 
 MOST_ENTRIES = 50_000  # a directory with more is asked about each name
 
@@ -29,13 +29,11 @@ def look_at(
         points.setdefault(above, set()).add(name)
     found: list[Crowd] = []
     loose: list[Rule] = []
-    modes: dict[str, bool] = {}
+    modes: dict[str, str] = {}
     kinds = kinds_of(mounts)
     for crowd in crowds:
         path = crowd.directory
-        stamp = stamp_of(path)  # before anything is looked at
-        place = _directory(path, held, ids, modes) if path not in apart else None
-        seen = _seen(crowd, place, stamp, kinds, points.get(path, set())) if place else None
+        seen = _seen(crowd, kinds, points.get(path, set()), held, ids, modes) if path not in apart else None
         if seen is None:
             loose += crowd.rules.values()
             continue
@@ -49,34 +47,41 @@ def look_at(
     return tuple(found), loose
 
 
-def _directory(path: str, held: list[int], ids: tuple[int, int] | None, modes: dict[str, bool]) -> Place | None:
-    """What stands at a path, if it is a directory and the path its own."""
-    try:
-        place = look(path, held, ids, modes)
-    except PlanError:
-        return None
-    return place if place.kind is Kind.DIRECTORY and place.path == path else None
-
-
 def _seen(
-    crowd: Crowd, place: Place, stamp: Stamp | None, kinds: dict[int, str], points: set[str]
+    crowd: Crowd,
+    kinds: dict[int, str],
+    points: set[str],
+    held: list[int],
+    ids: tuple[int, int] | None,
+    modes: dict[str, str],
 ) -> tuple[Crowd, set[str]] | None:
     """The crowd with its directory and names as they are, and those that are links or mount points; None where the
-    directory has too much in it, or folds names."""
-    path = place.path
+    directory is not what its path says, has too much in it, or folds names."""
+    path, rules = crowd.directory, crowd.rules
     try:
-        with os.scandir(path) as entries:
+        fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)  # one for all that is asked
+    except OSError:
+        return None
+    try:
+        stamp = stamp_in(fd)  # before anything is looked at
+        with os.scandir(fd) as entries:
             listed = list(itertools.islice(entries, MOST_ENTRIES + 1))
         # Where names are folded, one that is not listed may be there in another spelling.
-        if len(listed) > MOST_ENTRIES or folds_there(path, kinds.get(place.device, "")):
-            return None
-        there = [entry for entry in listed if entry.name in crowd.rules]
+        is_known = len(listed) <= MOST_ENTRIES and not folds_there(path, kinds.get(stamp[0], ""), fd=fd)
+        there = [entry for entry in listed if entry.name in rules]
         others = [entry for entry in there if not entry.is_file(follow_symlinks=False)]
         odd = {entry.name for entry in others if entry.is_symlink()}
         odd.update([entry.name for entry in there if entry.name in points] if points else ())
-        present = {entry.name: entry.inode() for entry in there if entry.name not in odd}
+        there = [entry for entry in there if entry.name not in odd] if odd else there
+        present = {entry.name: entry.inode() for entry in there}
         directories = [entry.name for entry in others if entry.name in present and entry.is_dir(follow_symlinks=False)]
     except OSError:
+        os.close(fd)
         return None
-    made = Crowd(place, crowd.access, crowd.rules, present, frozenset(directories), stamp)
-    return made, odd
+    try:
+        place = looked(path, fd, held, ids, modes)
+    except (OSError, PlanError):
+        return None
+    if not is_known or place.kind is not Kind.DIRECTORY or place.path != path:
+        return None
+    return Crowd(place, crowd.access, rules, present, frozenset(directories), stamp), odd

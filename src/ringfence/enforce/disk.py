@@ -45,10 +45,12 @@ def canonical(path: str) -> str:
         os.close(fd)
 
 
-def _missing(path: str, closed: bool) -> Place:
+def _missing(path: str, closed: bool, real: str = "") -> Place:
+    """A path that leads to nothing; `real` is where its text leads, if that is known: to itself, and no link is on it,
+    for the kernel has met no loop."""
     try:
-        real = _real(path)
-        links = links_on(path)
+        links = links_on(path) if real != path else ()
+        real = real or _real(path)
     except OSError as error:  # it leads where not even a link can be read: into another process
         raise _unseen(path, error) from None
     return Place(path, real, Kind.MISSING, links=links, closed=_closed_at(real) if closed else "")
@@ -58,14 +60,14 @@ def _unseen(path: str, error: OSError) -> PlanError:
     return PlanError(path, f"cannot be looked at: {error.strerror}", "repair or remove what stands there")
 
 
-def _by_its_text(path: str) -> str:
-    """What is there all the same where a path leads through a name that is not: a link to `missing/../x` is a link to
-    `x` for the judge, and will be one when somebody makes the name."""
+def _by_its_text(path: str) -> tuple[str, bool]:
+    """Where a path leads that the kernel does not find, "" if nobody can say; and whether something is there all the
+    same: a link to `missing/../x` is a link to `x` for the judge, and will be one when somebody makes the name."""
     try:
         real = _real(path)
     except OSError:  # `_missing` says it
-        return ""
-    return real if real != path and os.path.exists(real) else ""
+        return "", False
+    return real, real != path and os.path.exists(real)
 
 
 def _closed_at(path: str) -> str:
@@ -81,33 +83,51 @@ def _kind(mode: int) -> Kind:
     return Kind.FILE if stat.S_ISREG(mode) else Kind.OTHER
 
 
-def look(path: str, held: list[int], ids: tuple[int, int] | None = None, modes: dict[str, bool] | None = None) -> Place:
+def look(
+    path: str,
+    held: list[int],
+    ids: tuple[int, int] | None = None,
+    modes: dict[str, str] | None = None,
+    is_plain: bool = False,
+) -> Place:
     """What stands at a path; the descriptor that holds it is added to `held`. `ids` is who will use it, if not we;
-    `modes` are those of directories that were looked at already."""
+    `modes` are those of directories that were looked at already; `is_plain`: its directory is what its path says."""
     try:
-        fd = os.open(path, os.O_PATH | os.O_CLOEXEC)
+        fd = os.open(path, os.O_PATH | os.O_CLOEXEC | (os.O_NOFOLLOW if is_plain else 0))
     except _ABSENT as error:
-        real = _by_its_text(path)
-        if real:
+        real, is_there = _by_its_text(path)
+        if is_there:
             return msgspec.structs.replace(look(real, held, ids, modes), asked=path, links=links_on(path))
-        return _missing(path, isinstance(error, PermissionError))
+        return _missing(path, isinstance(error, PermissionError), real)
     except OSError as error:
         if error.errno in (errno.ELOOP, errno.ENAMETOOLONG):  # a link that leads nowhere: nothing is there
             return _missing(path, closed=False)
         raise _unseen(path, error) from None
+    return looked(path, fd, held, ids, {} if modes is None else modes, is_plain)
+
+
+def looked(
+    path: str, fd: int, held: list[int], ids: tuple[int, int] | None, modes: dict[str, str], is_plain: bool = False
+) -> Place:
+    """The same of what was opened already; the descriptor is no longer the caller's."""
     try:
-        found, real = os.fstat(fd), os.readlink(f"/proc/self/fd/{fd}")
+        found = os.fstat(fd)
+        is_link = is_plain and stat.S_ISLNK(found.st_mode)
+        real = path if is_plain else os.readlink(f"/proc/self/fd/{fd}")
         writable = not os.fstatvfs(fd).f_flag & os.ST_RDONLY  # where we came by, whoever else holds it
     except BaseException:
         os.close(fd)
         raise
+    if is_link:
+        os.close(fd)
+        return look(path, held, ids, modes)
     held.append(hold(fd, found))
     if found.st_nlink == 0:  # removed while we looked
         return _missing(path, closed=False)
-    closed = _closed_to(real, ids, {} if modes is None else modes) if ids else ""
-    if closed:
-        return Place(path, real, Kind.MISSING, links=links_on(path), closed=closed)
     links = links_on(path) if real != path else ()
+    closed = _closed_to(real, ids, modes) if ids else ""
+    if closed:
+        return Place(path, real, Kind.MISSING, links=links, closed=closed)
     kind = _kind(found.st_mode)
     readable = _is_readable(path, found, ids)
     names = found.st_nlink if kind is Kind.FILE else 1
@@ -135,16 +155,18 @@ def _lets(path: str, found: os.stat_result, ids: tuple[int, int], bits: int) -> 
     return "system.posix_acl_access" in listed
 
 
-def _closed_to(path: str, ids: tuple[int, int], modes: dict[str, bool]) -> str:
-    """The highest directory above a path that does not let its user through; we, being root, are let through by all."""
-    names = path.split("/")[1:-1]
-    for count in range(1, len(names) + 1):
-        above = "/" + "/".join(names[:count])
-        if above not in modes:
-            modes[above] = _lets(above, os.stat(above), ids, 1)
-        if not modes[above]:
-            return above
-    return ""
+def _closed_to(path: str, ids: tuple[int, int], modes: dict[str, str]) -> str:
+    """The highest directory above a path that does not let its user through; we, being root, are let through by all.
+    `modes` has the answers for directories that were asked about already."""
+    unknown = []
+    above = path.rpartition("/")[0]
+    while above and above not in modes:
+        unknown.append(above)
+        above = above.rpartition("/")[0]
+    closed = modes.get(above, "")
+    for above in reversed(unknown):
+        modes[above] = closed = closed or ("" if _lets(above, os.stat(above), ids, 1) else above)
+    return closed
 
 
 MOST_CHILDREN = 10_000  # each is a rule of its own
@@ -177,8 +199,10 @@ class Listing:
     MOST = 2000  # a directory with more is asked about each name
     WORTH = 3  # names: for fewer a directory is not read
 
-    def __init__(self, path: str, gone: Place | None, ids: tuple[int, int] | None, wanted: int) -> None:
-        """`gone` is the directory's own place when it is known not to be there; `ids` is who will use it, if not we;
+    def __init__(
+        self, path: str, gone: Place | None, ids: tuple[int, int] | None, modes: dict[str, str], wanted: int
+    ) -> None:
+        """`gone` is the directory's own place when it is known not to be there; `ids` and `modes` as for `look`;
         `wanted` is how many names in it are asked about."""
         self.names: set[str] | None = None  # None: ask
         self.gone = gone
@@ -186,18 +210,29 @@ class Listing:
         if gone is not None or wanted < self.WORTH:
             return
         try:
-            with os.scandir(path) as entries:
-                names = {entry.name for entry, _ in zip(entries, range(self.MOST), strict=False)}
+            fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         except (FileNotFoundError, NotADirectoryError):
-            self.gone = None if _by_its_text(path) else _missing(path, closed=False)
+            real, is_there = _by_its_text(path)
+            self.gone = None if is_there else _missing(path, False, real)
         except OSError:  # closed to us, or a link that leads nowhere: `look` says for each name what that means
             return
         else:
-            if canonical(path) == path:
-                # Where names are folded, one that is not listed may be there in another spelling.
-                self.is_plain = not (ids and _closed_to(f"{path}/", ids, {}))
-                is_known = len(names) < self.MOST and not _is_folding(path, names)
-                self.names = names if is_known else None
+            try:
+                self._read(path, fd, ids, modes)
+            except OSError:
+                return
+            finally:
+                os.close(fd)
+
+    def _read(self, path: str, fd: int, ids: tuple[int, int] | None, modes: dict[str, str]) -> None:
+        if os.readlink(f"/proc/self/fd/{fd}") != path or not os.fstat(fd).st_nlink:
+            return
+        with os.scandir(fd) as entries:
+            names = {entry.name for entry, _ in zip(entries, range(self.MOST), strict=False)}
+        # Where names are folded, one that is not listed may be there in another spelling.
+        self.is_plain = not (ids and _closed_to(f"{path}/", ids, modes))
+        is_known = len(names) < self.MOST and not _is_folding(path, names)
+        self.names = names if is_known else None
 
     def place(self, path: str, name: str) -> Place | None:
         """The place of a name that is not there; None where one must look."""
@@ -225,7 +260,11 @@ def _is_folding(path: str, names: set[str]) -> bool:
 
 
 def _listing(
-    path: str, listings: dict[str, Listing], ids: tuple[int, int] | None, wanted: Mapping[str, int]
+    path: str,
+    listings: dict[str, Listing],
+    ids: tuple[int, int] | None,
+    modes: dict[str, str],
+    wanted: Mapping[str, int],
 ) -> Listing:
     """The listing of a directory; where its parent's does not have it, nothing is asked of the disk."""
     found = listings.get(path)
@@ -237,7 +276,7 @@ def _listing(
     for one in reversed(unknown):
         above, _, name = one.rpartition("/")
         gone = None if one == "/" else listings[above or "/"].place(one, name)
-        listings[one] = Listing(one, gone, ids, wanted.get(one, 0))
+        listings[one] = Listing(one, gone, ids, modes, wanted.get(one, 0))
     return listings[path]
 
 
@@ -252,7 +291,7 @@ def survey(
     held: whatever stands there when it is covered, is covered."""
     places = dict(known.places)
     listings: dict[str, Listing] = {}
-    modes: dict[str, bool] = {}
+    modes: dict[str, str] = {}
     asked = [(path, *path.rpartition("/")) for path in paths if path not in places]
     wanted: dict[str, int] = {}
     for path, above, _, _ in asked:  # what is denied is told by its listing, without being held
@@ -261,14 +300,15 @@ def survey(
     for path, above, _, name in asked:
         if path in places:
             continue
-        listing = listings.get(above) or _listing(above or "/", listings, ids, wanted) if name else None
+        listing = listings.get(above) or _listing(above or "/", listings, ids, modes, wanted) if name else None
         if listing is not None and listing.names is not None and name not in listing.names:  # most often
             places[path] = Place(path, path, missing)
             continue
         absent = listing.place(path, name) if listing else None
         if absent is None and listing is not None and path in denied:
             absent = listing.glance(path)
-        places[path] = found = absent or look(path, held, ids, modes)
+        is_plain = listing is not None and listing.is_plain
+        places[path] = found = absent or look(path, held, ids, modes, is_plain)
         if found.closed and found.closed not in places:
             places[found.closed] = look(found.closed, held, ids, modes)
     return Disk(places, known.children, known.unsearched)

@@ -44,15 +44,14 @@ def kinds_of(mounts: Iterable[Mount]) -> dict[int, str]:
     return {os.makedev(int(major), int(minor)): kind for (major, minor), kind in numbers}
 
 
-def folds_there(path: str, kind: str, names: Set[str] | None = None) -> bool:
-    """Whether a directory on a file system of this type folds; `names` are those in it, if they are known."""
+def folds_there(path: str, kind: str, fd: int = -1) -> bool:
+    """Whether a directory on a file system of this type folds; `fd` is the directory, if it is open."""
     if kind in _NEVER:
         return False
     if kind in _FOLDING or kind in _FLAGGED:
-        return kind in _FOLDING or is_flagged(path)
-    if names is None:
-        with os.scandir(path) as entries:
-            names = {entry.name for entry, _ in zip(entries, range(_TRIED), strict=False)}
+        return kind in _FOLDING or (is_flagged(path) if fd < 0 else _has_flag(fd))
+    with os.scandir(path) as entries:
+        names = {entry.name for entry, _ in zip(entries, range(_TRIED), strict=False)}
     return folds(path, names)
 
 
@@ -77,9 +76,14 @@ def _same(path: str, other: str) -> bool:
 def is_flagged(path: str) -> bool:
     fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
+        return _has_flag(fd)
+    finally:
+        os.close(fd)
+
+
+def _has_flag(fd: int) -> bool:
+    try:
         answer = fcntl.ioctl(fd, _GET_FLAGS, bytes(8))
     except OSError:  # a file system without flags
         return False
-    finally:
-        os.close(fd)
     return bool(struct.unpack("<q", answer)[0] & _CASEFOLD)

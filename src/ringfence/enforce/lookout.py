@@ -57,6 +57,11 @@ def stamp_of(path: str) -> Stamp | None:
     return _stamped(facts)
 
 
+def stamp_in(fd: int) -> Stamp:
+    """That of a directory that is open."""
+    return _stamped(os.fstat(fd))
+
+
 def is_settled(stamp: Stamp, read: int, timed: Set[int]) -> bool:
     """Whether a change after the moment in which a directory was read would show in its stamp, taken before that."""
     return stamp[0] in timed and read - max(stamp[2:]) > _SETTLED
@@ -87,12 +92,12 @@ class Lookout:
         self._seen: dict[str, tuple[str, Stamp]] = {}  # for each directory: which one says that it is as it was
         self._marks: dict[str, Stamp] | None = None  # the same by that one, when all of them were as they had been
 
-    def add(self, directory: str, names: Iterable[str], stamp: Stamp | None) -> None:
-        """More names of one directory, of which nothing was true since it had this stamp."""
+    def add(self, directory: str, names: Iterable[str], stamp: Stamp | None, asked: int) -> None:
+        """More names of one directory, of which nothing was true since it had this stamp, when somebody asked."""
         self._marks = None
         self._inside.setdefault(directory, []).extend(names)
         if stamp is not None:
-            self._settle(directory, directory, stamp, time.time_ns())
+            self._settle(directory, directory, stamp, asked)
 
     def _settle(self, directory: str, where: str, stamp: Stamp, asked: int) -> None:
         """Ask no more while the stamp of `where` stays as it is, if it said anything when the names were asked for."""

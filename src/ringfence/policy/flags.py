@@ -2,6 +2,7 @@
 
 import enum
 from collections.abc import Sequence
+from itertools import repeat
 
 import msgspec
 
@@ -71,7 +72,7 @@ def plain_rules(
     paths: Sequence[str], origins: Sequence[Origin], access: Access, verdict: Verdict, always: bool = False
 ) -> list[Rule]:
     """The rules of paths that stand for themselves."""
-    rules = [Rule(access, verdict, path, origin, always) for path, origin in zip(paths, origins, strict=True)]
+    rules = list(map(Rule, repeat(access), repeat(verdict), paths, origins, repeat(always)))
     if access is Access.WRITE and verdict is Verdict.ALLOW:
         rules += [Rule(Access.READ, verdict, rule.path, rule.origin, implied=True) for rule in rules]
     return rules
