@@ -129,9 +129,15 @@ def without_absent(policy: Policy, host: Host, disk: Disk) -> Policy:
     places = disk.places
     opened = [rule.path for rule in policy.rules if rule.access is write and rule.verdict is allow and not rule.glob]
     roots = {disk[path].path for path in (*opened, *PRIVATE)}
+    opens: dict[str, bool] = {}  # by directory: whether names can be made in it, or below it
 
     def is_absent(place: Place) -> bool:
-        return place.kind is missing and not (place.closed or place.links or is_any_above(place.path, roots))
+        if place.kind is not missing or place.closed or place.links:
+            return False
+        above = place.path.rpartition("/")[0]
+        if above not in opens:
+            opens[above] = is_any_above(place.path, roots)
+        return not opens[above]
 
     kept = [
         rule
@@ -186,7 +192,8 @@ def with_git_file(policy: Policy, disk: Disk) -> Policy:
     path = git_path(policy)
     if disk[path].kind not in (Kind.FILE, Kind.MISSING):
         return policy
-    kept = tuple(rule for rule in policy.rules if not (rule.origin == BUILT_IN and is_below(rule.path, path)))
+    inside = f"{path}/"
+    kept = tuple([rule for rule in policy.rules if rule.origin is not BUILT_IN or not rule.path.startswith(inside)])
     if disk[path].kind is Kind.FILE:
         why = "it says where the repository is"
         kept = (*kept, Rule(Access.WRITE, Verdict.DENY, path, BUILT_IN, need=Need.WANTED, why=why))
