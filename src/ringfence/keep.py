@@ -326,7 +326,7 @@ def _with_repository(found: Policy, home: str) -> Policy:
 
 def _with_matches(found: Policy) -> tuple[Policy, tuple[str, ...]]:
     """The policy with what its patterns match, and where nobody has looked."""
-    if not any(rule.glob for rule in found.rules):
+    if not [rule for rule in found.rules if rule.glob]:
         return found, ()
     from .enforce.walker import walk  # only where there are patterns
     from .policy.search import Search, with_matches

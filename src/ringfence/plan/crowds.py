@@ -6,6 +6,7 @@ the command, and whether it is there. So such names go through the planner as cr
 """
 
 from collections.abc import Iterable, Sequence
+from itertools import islice
 
 import msgspec
 
@@ -41,7 +42,8 @@ Homed = Sequence[Held]
 
 def has_many(policy: Policy) -> bool:
     """Whether there is anything to fold, maybe."""
-    return len([rule for rule in policy.rules if rule.origin is not BUILT_IN]) >= LEAST
+    own = (rule for rule in policy.rules if rule.origin is not BUILT_IN)
+    return next(islice(own, LEAST - 1, None), None) is not None
 
 
 def can_fold(policy: Policy, host: Host) -> bool:
@@ -53,13 +55,11 @@ def fold(policy: Policy) -> tuple[Policy, tuple[Crowd, ...]]:
     """The policy without the rules that can go as crowds, and those."""
     reads: dict[str, dict[str, Rule]] = {}  # by directory, and by name
     writes: dict[str, dict[str, Rule]] = {}
-    others: list[Rule] = []
     read, deny, built_in = Access.READ, Verdict.DENY, BUILT_IN  # an enumeration is slow to ask, and there are thousands
+    others = [rule for rule in policy.rules if rule.verdict is not deny or rule.origin is built_in or rule.glob]
+    denied = [rule for rule in policy.rules if rule.verdict is deny and rule.origin is not built_in and not rule.glob]
     last, about, named = "", None, {}  # most rules lie beside the one before
-    for rule in policy.rules:
-        if rule.verdict is not deny or rule.origin is built_in or rule.glob:
-            others.append(rule)
-            continue
+    for rule in denied:
         directory, _, name = rule.path.rpartition("/")
         if directory != last or rule.access is not about:
             last, about = directory, rule.access
