@@ -25,8 +25,7 @@ ARROWS = (
         "run": ROOMS | {"keep", "where", "gates", "record", "explain", "asking", "command", "job"},
         "job": ROOMS | {"keep"},
         "command": ROOMS | {"keep", "where"},
-        "keep": ROOMS | {"approvals", "ground"},
-        "ground": ROOMS,
+        "keep": ROOMS | {"approvals"},
         "gates": ROOMS,
     }
     | {"start": ROOMS | {"run", "keep", "record", "job"}, "record": ROOMS | {"keep", "underway", "recording"}}

@@ -10,7 +10,7 @@ import atexit
 import os
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
@@ -27,20 +27,19 @@ from .model import (
     Need,
     Network,
     Observe,
+    Place,
     Plan,
     Policy,
     Screen,
     Shelf,
     Step,
+    StepKind,
 )
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from .ground import Ground
 
 FRESH_SECONDS = 5.0
 KEPT = 8
 MOST_STANDBYS = 4
+RENEWED = ("/etc",)  # where whoever changes a file puts a new one in its place: users, names of hosts, libraries
 PACKAGE = os.path.dirname(os.path.abspath(__file__))
 # Our own code: whoever could write it would be outside at the next run.
 OWN = tuple(sorted({PACKAGE, os.path.realpath(sys.prefix)} - {"/usr", "/usr/local", "/"}))
@@ -77,7 +76,7 @@ class Prepared:
         self.variables: tuple[Mapping[str, str], tuple[bytes, ...], bytes] | None = None  # what is given of some
         self.between = b""  # the steps that every command has, encoded
         self._outline: Plan | None = None
-        self._ground: Ground | None = None
+        self._ground: enforce.Ground | None = None
         self._making = _thread.allocate_lock()
         self._nursery: tuple[enforce.Nursery, tuple[object, ...]] | None = None  # and how we were when it was made
         self.until = time.monotonic() + FRESH_SECONDS
@@ -232,15 +231,19 @@ class Prepared:
         except OSError:  # nobody can say: look at everything again, and say what is wrong
             return False
 
-    def ground(self) -> "Ground":
-        """What must stay as it is on the disk."""
+    def ground(self) -> enforce.Ground:
+        """What must stay as it is on the disk. It is made while the first command begins, which needs none of it."""
         if self._ground is None:
-            from .ground import Ground  # while a command begins, which needs none of it
-
             with self._making:
-                if self._ground is None:
-                    self._ground = Ground(self.laid, *self._looked, self.disk, self.host, self.walls)
+                self._ground = self._ground or self._make_ground(*self._looked)
         return self._ground
+
+    def _make_ground(
+        self, found: list[plan.Region], many: plan.Homed, mounts: tuple[Mount, ...], begun: int
+    ) -> enforce.Ground:
+        covered = _identities(self.walls, plan.covered_places(found, self.host), self.host.uid)
+        crowds = [(held.crowd, held.missing) for held in many]
+        return enforce.Ground(plan.absent_names(self.laid, self.disk), covered, crowds, mounts, begun)
 
     def take_standby(self, inherited: tuple[object, ...]) -> "enforce.Standby | None":
         """An enactor that waits behind these walls and has what a child of ours would inherit now, if there is a
@@ -296,6 +299,33 @@ class Prepared:
         self.held = []
         if self.temporary:
             enforce.remove(self.temporary)
+
+
+def _identities(walls: plan.Walls, covered: Iterable[Place], uid: int) -> dict[str, tuple[int, int]]:
+    """Which objects must still stand at their paths for walls that were built before: what is covered, or it stands
+    there uncovered; the directories in which the warden watches names, or it watches others; and what is granted where
+    the command's user or the system replaces things, or what was put there is closed."""
+    found = {place.path: (place.device, place.inode) for place in covered}
+    watched = [step for step in walls.head if step.kind is StepKind.PARENT]
+    found |= {os.fsdecode(step.strings[0]): (step.numbers[0], step.numbers[1]) for step in watched}
+    replaced: dict[str, bool] = {}  # by directory: whether he replaces things there
+    for step in walls.head:
+        if step.kind is StepKind.BENEATH and step.numbers[2]:
+            path = os.fsdecode(step.strings[0])
+            above = path.rpartition("/")[0] or "/"
+            if above not in replaced:
+                replaced[above] = above in RENEWED or _replaces(above, uid)
+            if replaced[above]:
+                found[path] = step.numbers[1], step.numbers[2]
+    return found
+
+
+def _replaces(directory: str, uid: int) -> bool:
+    try:
+        facts = os.stat(directory)
+    except OSError:
+        return False
+    return facts.st_uid == uid or facts.st_mode & 0o022 == 0o020
 
 
 _has_overlays = True

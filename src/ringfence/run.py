@@ -325,7 +325,8 @@ class Living:
             self.is_stale(ending)
             found = self._with_told(found)
         self._seen = enforce.seen_at(made.request.workspace)
-        planted, ignored, sources = made.ground().appeared(made.request.workspace, self._seen), made.policy.ignored, made.policy.sources
+        planted = made.ground().appeared(made.request.workspace, self._seen)
+        ignored, sources = made.policy.ignored, made.policy.sources
         if planted or ignored or sources:
             found = msgspec.structs.replace(found, ignored=ignored, planted=planted, policies=sources)
         found = self._asker.told(found) if self._asker else found

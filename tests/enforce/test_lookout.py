@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from ringfence.enforce import Listings, Lookout, is_there, timed
-from ringfence.enforce.lookout import Listing, is_settled
+from ringfence.enforce import Listings
+from ringfence.enforce.lookout import Listing, Lookout, is_settled, is_there, timed
 from ringfence.model import Mount
 
 

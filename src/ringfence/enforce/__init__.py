@@ -7,11 +7,9 @@ import sys
 from typing import TYPE_CHECKING
 
 from .holding import let_go as let_go
+from .lookout import Ground as Ground
 from .lookout import Listings as Listings
-from .lookout import Lookout as Lookout
-from .lookout import is_there as is_there
 from .lookout import seen_at as seen_at
-from .lookout import timed as timed
 from .repository import linked_worktree as linked_worktree
 from .repository import modules as modules
 from .repository import programs as programs

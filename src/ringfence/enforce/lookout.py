@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterable, Set
 from typing import NamedTuple
 
-from ..model import Mount
+from ..model import Access, Crowd, Mount
 
 # Not those whose clock goes in steps of seconds, as FAT's does.
 _TIMED = frozenset("bcachefs btrfs devtmpfs ext2 ext3 ext4 f2fs overlay ramfs tmpfs xfs zfs".split())
@@ -180,3 +180,52 @@ class Listings:
         if is_settled(stamp, begun, self._timed) and len(self._kept) < self.MOST:
             self._kept[path] = stamp, found
         return found
+
+
+class Ground:
+    """What must stand as it was looked at for walls to be true: what they cover, and what was not there."""
+
+    def __init__(
+        self,
+        absent: Iterable[str],
+        covered: dict[str, tuple[int, int]],
+        crowds: Iterable[tuple[Crowd, tuple[str, ...]]],
+        mounts: Iterable[Mount],
+        asked: int,
+    ) -> None:
+        """Names that are not there, objects that are covered, and crowds, each with those of its names that must not
+        appear; crowds were looked at since `asked`."""
+        devices = timed(mounts)
+        self.listings = Listings(devices)
+        self._covered = covered
+        self._absent, self._cover = Lookout(absent, devices), Lookout(covered, devices)
+        self._crowds: dict[str, list[Crowd]] = {}  # by directory: what of each is covered stands in it
+        for crowd, missing in crowds:
+            path = crowd.directory
+            self._crowds.setdefault(path, []).append(crowd)
+            self._cover.add(path, crowd.present, crowd.stamp, asked)
+            if crowd.access is Access.WRITE:
+                self._absent.add(path, missing, crowd.stamp, asked)
+
+    def has_appeared(self, workspace: str, seen: os.stat_result | None) -> bool:
+        """Whether a name is there that was not; an OSError where nobody can say. `seen` is what stands at the
+        workspace's path, if somebody has just looked."""
+        return bool(self._absent.those(is_there, workspace, seen))
+
+    def appeared(self, workspace: str, seen: os.stat_result | None) -> tuple[str, ...]:
+        """Protected names that did not exist when we looked, and are seen now."""
+        return tuple(self._absent.those(os.path.lexists, workspace, seen))
+
+    def is_covered(self) -> bool:
+        """Whether what a standby's view covers, and what its rules were made for, still stands where it stood."""
+        return not self._cover.those(self._is_other)
+
+    def _is_other(self, path: str) -> bool:
+        try:
+            now = os.lstat(path)
+        except OSError:
+            return True
+        above, _, name = path.rpartition("/")
+        crowds = [crowd for crowd in self._crowds.get(above, ()) if name in crowd.present]
+        known = (crowds[0].place.device, crowds[0].present[name]) if crowds else self._covered[path]
+        return (now.st_dev, now.st_ino) != known
