@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from ringfence import enforce
 from ringfence.enforce import Listings
-from ringfence.enforce.lookout import Listing, Lookout, is_settled, is_there, timed
-from ringfence.model import Mount
+from ringfence.enforce.lookout import Listing, Lookout, is_settled, is_there, stamp_of, timed
+from ringfence.model import Access, Crowd, Kind, Mount, Origin, Place, Rule, Verdict
 
 
 def own(directory: Path) -> set[int]:
@@ -221,3 +222,38 @@ def test_a_stamp_says_something_when_the_names_were_read_well_after_it() -> None
     assert is_settled(stamp, changed + 60_000_000, {7})
     assert not is_settled(stamp, changed + 1_000_000, {7})
     assert not is_settled(stamp, changed + 60_000_000, {8})
+
+
+@pytest.fixture
+def crowd(tmp_path: Path) -> Crowd:
+    """Two names that must not be written, of which one is there, as they were a moment ago."""
+    (tmp_path / "present").touch()
+    settled(tmp_path)
+    facts = tmp_path.stat()
+    place = Place(str(tmp_path), str(tmp_path), Kind.DIRECTORY, facts.st_dev, facts.st_ino)
+    origin = Origin("a test")
+    rules = {name: Rule(Access.WRITE, Verdict.DENY, str(tmp_path / name), origin) for name in ("present", "missing")}
+    present = {"present": (tmp_path / "present").stat().st_ino}
+    return Crowd(place, Access.WRITE, rules, present, stamp=stamp_of(str(tmp_path)))
+
+
+@pytest.mark.parametrize("is_late", [False, True], ids=["after", "before"])
+def test_what_came_or_went_since_a_crowd_was_looked_at_is_seen(tmp_path: Path, crowd: Crowd, is_late: bool) -> None:
+    """Also when it did before anybody kept watch."""
+    asked, mounts = time.time_ns(), enforce.mounts()
+
+    def change() -> None:
+        (tmp_path / "missing").touch()
+        (tmp_path / "present").rename(tmp_path / "elsewhere")
+        (tmp_path / "present").touch()
+
+    if is_late:
+        change()
+    ground = enforce.Ground((), {}, [(crowd, ("missing",))], mounts, asked)
+    if not is_late:
+        assert ground.appeared(str(tmp_path), None) == ()
+        assert ground.is_covered()
+        change()
+
+    assert ground.appeared(str(tmp_path), None) == (str(tmp_path / "missing"),)
+    assert not ground.is_covered()

@@ -103,3 +103,27 @@ def test_a_link_that_comes_and_goes_meanwhile_is_no_fault(tmp_path: Path) -> Non
     finally:
         is_over.set()
         changing.join()
+
+
+def test_a_name_beside_others_is_told_as_it_is_alone(tmp_path: Path) -> None:
+    """A directory of which many names are asked is looked at once, and its links are seen all the same."""
+    there = tmp_path / "there"
+    there.mkdir()
+    (there / "file").touch()
+    (there / "directory").mkdir()
+    for name, target in (("link", "file"), ("dangling", "nowhere"), ("loop", "loop"), ("up", "../there/directory")):
+        (there / name).symlink_to(target)
+    names = [str(there / name) for name in ("file", "directory", "link", "dangling", "loop", "up", "missing")]
+    below = [f"{name}/below" for name in names]
+    held: list[int] = []
+
+    together = enforce.survey([*names, *below], held)
+
+    try:
+        assert [together[path] for path in (*names, *below)] == [
+            enforce.survey([path], held)[path] for path in (*names, *below)
+        ]
+        assert together[names[2]].path == names[0]
+        assert [set(together[path].links) for path in names[2:6]] == [{path} for path in names[2:6]]
+    finally:
+        enforce.let_go(held)
