@@ -241,7 +241,9 @@ class Prepared:
     def _make_ground(
         self, found: list[plan.Region], many: plan.Homed, mounts: tuple[Mount, ...], begun: int
     ) -> enforce.Ground:
-        covered = _identities(self.walls, plan.covered_places(found, self.host), self.host.uid)
+        def covered() -> dict[str, tuple[int, int]]:
+            return _identities(self.walls, plan.covered_places(found, self.host), self.host.uid)
+
         crowds = [(held.crowd, held.missing) for held in many]
         return enforce.Ground(plan.absent_names(self.laid, self.disk), covered, crowds, mounts, begun)
 
@@ -277,6 +279,7 @@ class Prepared:
                     other, self._nursery = self._nursery, kept
                 if other is not None:
                     other[0].close()
+                self.ground().cover()
             kept[0].ask(min(max(self.users, 1), MOST_STANDBYS))
         except (OSError, LaunchError):
             self.drop_nursery()  # the next run starts without one, and says itself what is wrong

@@ -183,29 +183,27 @@ class Listings:
 
 
 class Ground:
-    """What must stand as it was looked at for walls to be true: what they cover, and what was not there."""
+    """What must stand as it was looked at for walls to be true: what was not there, and what they cover."""
 
     def __init__(
         self,
         absent: Iterable[str],
-        covered: dict[str, tuple[int, int]],
+        covered: Callable[[], dict[str, tuple[int, int]]],
         crowds: Iterable[tuple[Crowd, tuple[str, ...]]],
         mounts: Iterable[Mount],
         asked: int,
     ) -> None:
         """Names that are not there, objects that are covered, and crowds, each with those of its names that must not
         appear; crowds were looked at since `asked`."""
-        devices = timed(mounts)
-        self.listings = Listings(devices)
-        self._covered = covered
-        self._absent, self._cover = Lookout(absent, devices), Lookout(covered, devices)
-        self._crowds: dict[str, list[Crowd]] = {}  # by directory: what of each is covered stands in it
-        for crowd, missing in crowds:
-            path = crowd.directory
-            self._crowds.setdefault(path, []).append(crowd)
-            self._cover.add(path, crowd.present, crowd.stamp, asked)
+        self._timed = timed(mounts)
+        self.listings = Listings(self._timed)
+        self._make_covered, self._crowds, self._asked = covered, tuple(crowds), asked
+        self._absent = Lookout(absent, self._timed)
+        for crowd, missing in self._crowds:
             if crowd.access is Access.WRITE:
-                self._absent.add(path, missing, crowd.stamp, asked)
+                self._absent.add(crowd.directory, missing, crowd.stamp, asked)
+        self._cover: Lookout | None = None
+        self._inside: dict[str, list[Crowd]] = {}  # by directory: what of each is covered stands in it
 
     def has_appeared(self, workspace: str, seen: os.stat_result | None) -> bool:
         """Whether a name is there that was not; an OSError where nobody can say. `seen` is what stands at the
@@ -216,9 +214,20 @@ class Ground:
         """Protected names that did not exist when we looked, and are seen now."""
         return tuple(self._absent.those(os.path.lexists, workspace, seen))
 
+    def cover(self) -> Lookout:
+        """What is covered; only a view that is older than its run asks for it."""
+        if self._cover is None:
+            self._covered = self._make_covered()
+            cover = Lookout(self._covered, self._timed)
+            for crowd, _ in self._crowds:
+                self._inside.setdefault(crowd.directory, []).append(crowd)
+                cover.add(crowd.directory, crowd.present, crowd.stamp, self._asked)
+            self._cover = cover
+        return self._cover
+
     def is_covered(self) -> bool:
         """Whether what a standby's view covers, and what its rules were made for, still stands where it stood."""
-        return not self._cover.those(self._is_other)
+        return not self.cover().those(self._is_other)
 
     def _is_other(self, path: str) -> bool:
         try:
@@ -226,6 +235,6 @@ class Ground:
         except OSError:
             return True
         above, _, name = path.rpartition("/")
-        crowds = [crowd for crowd in self._crowds.get(above, ()) if name in crowd.present]
+        crowds = [crowd for crowd in self._inside.get(above, ()) if name in crowd.present]
         known = (crowds[0].place.device, crowds[0].present[name]) if crowds else self._covered[path]
         return (now.st_dev, now.st_ino) != known
