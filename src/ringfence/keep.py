@@ -405,8 +405,9 @@ def load_policy(request: Request, at_hand: AtHand | None = None) -> Policy:
 
 
 def prepare(request: Request) -> Prepared:
-    """The walls for a request, to be looked at."""
+    """The walls for a request, to be looked at, or for a run to come: whatever that will ask is there."""
     made = acquire(request)
+    made.ground()
     release(made)
     return made
 
