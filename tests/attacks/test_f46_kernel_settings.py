@@ -38,9 +38,10 @@ for path in filter(os.path.exists, ("/proc/kcore", "/proc/kmsg")):
 @pytest.mark.needs_root
 @EVERY_WALL
 def test_what_acts_or_tells_of_everybody_when_it_is_read_is_not_read(field: Field) -> None:
-    """Reading `hot_add` makes a device of the machine's, and a read-only mount does not keep from reading."""
+    """Reading `hot_add` makes a device of the machine's, and a read-only mount does not keep from reading. Where no
+    traces are mounted, an empty directory is nothing to read."""
     program = """
 attempt("device", lambda: os.close(os.open("/sys/class/zram-control/hot_add", os.O_RDONLY)))
-attempt("traces", lambda: os.listdir("/sys/kernel/tracing"))
+attempt("traces", lambda: os.listdir("/sys/kernel/tracing") or os.stat("/sys/kernel/tracing/events"))
 """
     field.repels(program, bare_as_root=True, unknown=("device", "traces"))
