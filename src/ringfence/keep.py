@@ -64,7 +64,7 @@ class Prepared:
     """Everything about a run but the command itself."""
 
     def __init__(self, request: Request, found: Policy) -> None:
-        self.request = request
+        self.request, self.place = request, os.fsencode(request.workspace)
         self.loaded = self.policy = found
         self.held: list[int] = []
         self.temporary = ""
@@ -226,6 +226,7 @@ class Prepared:
         is_other = (found is not self.loaded and found != self.loaded) or (os.geteuid(), os.getegid()) != self._by
         if is_other or time.monotonic() >= self.until:
             return False
+        self.loaded = found  # of two threads that load it each has its own, and to compare them takes long
         try:
             return not self.ground().has_appeared(self.request.workspace, seen)
         except OSError:  # nobody can say: look at everything again, and say what is wrong
@@ -400,8 +401,8 @@ def load_policy(request: Request, at_hand: AtHand | None = None) -> Policy:
         from .approvals import standing
 
         approved = standing(request.workspace, environ)
-    asked = request.workspace, request.flags
-    return policy.load(*asked, home=home, environ=environ, own=OWN, standing=approved, seen=seen)
+    asked, brief = (request.workspace, request.flags), enforce.brief
+    return policy.load(*asked, home=home, environ=environ, own=OWN, standing=approved, seen=seen, brief=brief)
 
 
 def prepare(request: Request) -> Prepared:

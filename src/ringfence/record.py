@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from . import underway
-from .enforce import Listings
+from .enforce import Listings, brief
 from .keep import environment
 from .model import Denial, Gap, Need, Origin, Outcome, RingfenceError
 from .policy.trust import audit_of
@@ -64,7 +64,7 @@ def open_log(directory: str) -> "Log":
 
     if not directory:
         raise LogError("there is no home directory to keep it in")
-    found = _logs.setdefault(directory, Log(directory))
+    found = _logs.setdefault(directory, Log(directory, brief))
     try:
         underway.sweep(directory, functools.partial(_tell_left, directory))
     except (LogError, OSError):

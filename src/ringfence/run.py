@@ -79,7 +79,8 @@ def _look(
     asked = (workspace, here, flags, as_root, detached, screen, own.get("HOME"), os.geteuid())
     kept = _requests.get(asked)
     try:
-        seen = os.stat(workspace)
+        brief = enforce.brief
+        seen = brief.stat(kept[3]) if kept is not None and kept[0][0] in brief.near else os.stat(workspace)
     except OSError:
         return _find_request(workspace, cwd, flags, as_root, detached, screen), None
     stamp = seen.st_dev, seen.st_ino, seen.st_mode, seen.st_uid, seen.st_gid
@@ -88,11 +89,11 @@ def _look(
     request = _find_request(workspace, cwd, flags, as_root, detached, screen)
     if len(_requests) >= KEPT:
         _requests.clear()
-    _requests[asked] = (stamp, time.monotonic() + FRESH_SECONDS, request)
+    _requests[asked] = (stamp, time.monotonic() + FRESH_SECONDS, request, os.fsencode(workspace))
     return request, None
 
 
-_requests: dict[tuple[object, ...], tuple[object, float, Request]] = {}
+_requests: dict[tuple[object, ...], tuple[tuple[int, ...], float, Request, bytes]] = {}
 
 
 def _find_request(
@@ -296,9 +297,12 @@ class Living:
     def renew(self) -> None:
         """Have the next one ready, and what is asked at the end. It is made while the command runs, for a caller who
         comes again at once takes less time than that."""
+        made = self._made
         if self._inherited:
-            self._made.renew_standby(self._inherited)
-        self._made.ground()
+            made.renew_standby(self._inherited)
+        timed = made.ground().listings.timed
+        if made.users > 1 and enforce.brief.near is not timed:
+            enforce.brief.begin(timed)
 
     def is_stale(self, ending: Ending) -> bool:
         """Whether the disk was not as these walls have it; then nobody else is put behind them."""
@@ -324,7 +328,8 @@ class Living:
         if not (self.launch.is_quiet and self._passage is None and self._asker is None):
             self.is_stale(ending)
             found = self._with_told(found)
-        self._seen = enforce.seen_at(made.request.workspace)
+        before = self._job.at_hand[1] if self._job.at_hand else None
+        self._seen = enforce.seen_at(made.place, before.st_dev if before else -1)
         planted = made.ground().appeared(made.request.workspace, self._seen)
         ignored, sources = made.policy.ignored, made.policy.sources
         if planted or ignored or sources:

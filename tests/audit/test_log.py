@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,7 @@ from ringfence.audit.chain import verify
 from ringfence.audit.index import find
 from ringfence.audit.log import _Due
 from ringfence.audit.wanted import Wanted, event_of
+from ringfence.enforce.lookout import Brief
 from ringfence.model.event import AnyEvent, Noted, Ran
 
 
@@ -426,3 +428,88 @@ def test_events_are_found_by_time_session_and_run(place: Path) -> None:
 def test_a_line_that_is_none_gives_no_event() -> None:
     assert event_of(b"{}\n") is None
     assert event_of(b"\xff\n") is None
+
+
+# ---- What happens to a log under a writer that lives ----
+
+
+@pytest.fixture(params=["by os", "keeping the lock"])
+def living(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], Log]:
+    """Makes writers that ask as one run does, or one of many."""
+    brief = Brief()
+    if request.param == "keeping the lock":
+        brief.begin({tmp_path.stat().st_dev})
+        assert brief.has_begun
+    return lambda: Log(str(tmp_path / "audit"), brief)
+
+
+def test_two_that_live_write_in_turns(place: Path, living: Callable[[], Log], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(logs, "LARGEST", 2000)
+    writers = [living(), living()]
+    order = [0, 0, 1, 0, 1, 1, 1, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 0, 1]
+    for number, which in enumerate(order):
+        writers[which].append([ran(str(number))])
+        assert verify(str(place)).ok
+    assert words(place)[1:] == [str(number) for number in range(len(order))]
+    assert len(list(place.glob("*.jsonl"))) > 2
+
+
+def test_many_that_live_write_at_once(place: Path, living: Callable[[], Log]) -> None:
+    writers = [living() for _ in range(3)]
+    threads = [
+        threading.Thread(target=lambda log=log: [log.append([ran("x")]) for _ in range(50)])
+        for log in writers
+        for _ in range(2)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert words(place).count("x") == 300
+    assert verify(str(place)).ok
+
+
+def test_what_is_cut_off_under_a_living_writer_is_told(place: Path, living: Callable[[], Log]) -> None:
+    log, file = living(), place / "000001.jsonl"
+    log.append([ran("a")])
+    whole = file.read_bytes()
+    log.append([ran("b")])
+    file.write_bytes(whole)
+    log.append([ran("c")])
+
+    assert any("was cut off" in word for word in words(place))
+    assert words(place)[-1] == "c"
+
+
+def test_a_head_that_is_removed_under_a_living_writer_is_made_again(place: Path, living: Callable[[], Log]) -> None:
+    log = living()
+    log.append([ran("a")])
+    (place / "head").unlink()
+    log.append([ran("b")])
+
+    assert verify(str(place)).ok
+    assert words(place)[-2:] == ["(the head of the log was missing or damaged)", "b"]
+
+
+def test_a_head_that_is_damaged_under_a_living_writer_says_again_what_it_said(
+    place: Path, living: Callable[[], Log]
+) -> None:
+    log = living()
+    log.append([ran("a")])
+    for damage in (b"", b"nonsense", b"0" * 110):
+        (place / "head").write_bytes(damage)
+        log.append([ran("b")])
+        assert verify(str(place)).ok
+
+
+def test_a_log_that_is_removed_under_a_living_writer_begins_anew(place: Path, living: Callable[[], Log]) -> None:
+    log = living()
+    log.append([ran("a")])
+    (place / "000001.jsonl").unlink()
+    log.append([ran("b")])
+    assert words(place)[-1] == "b"
+    for path in place.iterdir():
+        path.unlink()
+    place.rmdir()
+    log.append([ran("c")])
+    assert words(place) == ["(the log begins)", "c"]

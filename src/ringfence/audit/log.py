@@ -16,8 +16,8 @@ import os
 import sys
 import time
 from collections import deque
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Sequence, Set
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import msgspec
 
@@ -148,15 +148,44 @@ class _Due:
         self.fault: Exception | None = None
 
 
+if TYPE_CHECKING:
+
+    class Brief(Protocol):
+        """Who can ask the kernel without letting go of the interpreter's lock, on some devices."""
+
+        near: Set[int]
+        links_and_size: Callable[[int], tuple[int, int]]
+        lock: Callable[[int], None]
+        unlock: Callable[[int], None]
+
+
+class _Plain:
+    """The same by `os`, anywhere."""
+
+    @staticmethod
+    def links_and_size(fd: int) -> tuple[int, int]:
+        facts = os.fstat(fd)
+        return facts.st_nlink, facts.st_size
+
+    @staticmethod
+    def lock(fd: int) -> None:
+        fcntl.flock(fd, fcntl.LOCK_EX)
+
+    @staticmethod
+    def unlock(fd: int) -> None:
+        fcntl.flock(fd, fcntl.LOCK_UN)
+
+
 class Log:
     """A log to append to. It may be shared by threads; a fork needs its own, for locks are shared by forks."""
 
-    def __init__(self, directory: str) -> None:
+    def __init__(self, directory: str, brief: "Brief | None" = None) -> None:
         self.directory = directory
+        self._brief, self._device = brief, -1
         self._mutex, self._due = _thread.allocate_lock(), deque[_Due]()
         self._head = self._file = self._at = -1
         self._number = 0  # of the file that is open
-        self._last: tuple[bytes, Position] = b"", START  # the head as we wrote it: most often nobody else did since
+        self._last = START  # where it ended when we had written: most often nobody else did since
         self._open()
 
     def _open(self) -> None:
@@ -167,6 +196,7 @@ class Log:
         if facts.st_uid != os.geteuid() or facts.st_mode & 0o022:
             self.close()
             raise LogError(f"{self.directory} can be written by others")
+        self._device = facts.st_dev
         self._head = self._opened(HEAD, os.O_RDWR)
 
     def _opened(self, name: str, flags: int) -> int:
@@ -211,27 +241,38 @@ class Log:
             return fault
         return None
 
+    def _calls(self) -> "Brief | type[_Plain]":
+        """How the kernel is asked for what nobody waits for."""
+        return self._brief if self._brief is not None and self._device in self._brief.near else _Plain
+
     def _put(self, events: Sequence[Event | bytes], durable: bool) -> None:
-        if self._head < 0 or os.fstat(self._head).st_nlink == 0:  # somebody removed it under us
+        calls = self._calls()
+        if self._head < 0 or not calls.links_and_size(self._head)[0]:  # somebody removed it under us
             self.close()
             self._open()
-        fcntl.flock(self._head, fcntl.LOCK_EX)
+            calls = self._calls()
+        calls.lock(self._head)
         try:
-            at = self._go_on()
+            at = self._last
+            # Nobody has written since we did: the head says what we know, or will again.
+            is_ours = self._file >= 0 and self._number == at.file and at.size < LARGEST
+            if not is_ours or not self._is_as_left(*calls.links_and_size(self._file)):
+                at = self._go_on()
             data, after = chained(events, at)
             self._write(data, at.size)
             self._set_head(after)
             if durable:
                 os.fsync(self._file)
         finally:
-            fcntl.flock(self._head, fcntl.LOCK_UN)
+            calls.unlock(self._head)
+
+    def _is_as_left(self, links: int, size: int) -> bool:
+        return links > 0 and size == self._last.size
 
     def _go_on(self) -> Position:
         """Where the next line goes, and the file for it open. What is not as the head says is put right, and told."""
         said = os.pread(self._head, _HEAD_BYTES + 1, 0)
-        known, at = self._last if said else (b"", None)
-        if said != known:
-            at = read_head(said)
+        at = read_head(said)
         if at is None:
             return self._start()
         size = self._turn_to(at.file)
@@ -328,4 +369,4 @@ class Log:
         data = b"%010d %016d %016d %b\n" % (at.file, at.number, at.size, at.hash.encode())
         if os.pwrite(self._head, data, 0) != len(data):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), f"{self.directory}/{HEAD}")
-        self._last = data, at
+        self._last = at

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from .holding import let_go as let_go
 from .lookout import Ground as Ground
 from .lookout import Listings as Listings
+from .lookout import brief as brief
 from .lookout import seen_at as seen_at
 from .repository import linked_worktree as linked_worktree
 from .repository import modules as modules

@@ -27,6 +27,36 @@ def timed(mounts: Iterable[Mount]) -> frozenset[int]:
     return frozenset(os.makedev(int(major), int(minor)) for major, minor in numbers)
 
 
+class Brief:
+    """Calls that let nobody wait, where they can be made without letting go of the interpreter's lock: see libc.py."""
+
+    has_begun = _was_tried = False  # until somebody runs beside others
+    near: Set[int] = frozenset()  # the devices of which they may be asked
+    read: Callable[[int], bytes]
+    is_there: Callable[[bytes], bool]
+    links_and_size: Callable[[int], tuple[int, int]]
+    stat: Callable[[bytes], os.stat_result]
+    lock: Callable[[int], None]
+    unlock: Callable[[int], None]
+
+    def begin(self, near: Set[int]) -> None:
+        """Make them so from now on, if this Python can."""
+        if not self._was_tried:
+            self._was_tried = True
+            try:
+                from . import libc
+            except ImportError:
+                return
+            self.read, self.is_there, self.stat = libc.read, libc.is_there, libc.stat
+            self.links_and_size, self.lock, self.unlock = libc.links_and_size, libc.lock, libc.unlock
+            self.has_begun = True
+        if self.has_begun:
+            self.near = near
+
+
+brief = Brief()
+
+
 def is_there(path: str) -> bool:
     """Whether a name is there, whatever it is; an error where nobody can say."""
     try:
@@ -38,10 +68,10 @@ def is_there(path: str) -> bool:
     return True
 
 
-def seen_at(path: str) -> os.stat_result | None:
-    """What stands at a path, if that can be said."""
+def seen_at(path: bytes, device: int = -1) -> os.stat_result | None:
+    """What stands at a path, if that can be said; `device` is the one that it was on."""
     try:
-        return os.stat(path)
+        return brief.stat(path) if device in brief.near else os.stat(path)
     except OSError:
         return None
 
@@ -166,7 +196,7 @@ class Listings:
 
     def __init__(self, timed: Set[int] = frozenset()) -> None:
         """`timed` are the devices whose times are believed: with none every directory is read each time."""
-        self._timed = timed
+        self.timed = timed
         self._kept: dict[str, tuple[Stamp, Listing]] = {}
 
     def of(self, path: str, read: Callable[[str], Listing], seen: os.stat_result | None = None) -> Listing:
@@ -177,7 +207,7 @@ class Listings:
             return kept[1]
         begun = time.time_ns()
         found = read(path)
-        if is_settled(stamp, begun, self._timed) and len(self._kept) < self.MOST:
+        if is_settled(stamp, begun, self.timed) and len(self._kept) < self.MOST:
             self._kept[path] = stamp, found
         return found
 

@@ -13,6 +13,8 @@ import os
 import select
 from collections.abc import Sequence
 
+from .lookout import brief
+
 PIPE = -1
 GRACE = 2.0  # from SIGTERM to SIGKILL, and for output that somebody still holds
 LOST = 1 << 16  # the code of a process whose end somebody else was told of
@@ -225,7 +227,8 @@ def inheritance() -> tuple[object, ...]:
     """What a command inherits of us besides descriptors: who we are and what we may, limits, niceness and its kind of
     turn, processors, masks of modes and signals."""
     told, limits = _telling.get("self") or _listen()
-    status, find = os.pread(told, _PAGE, 0), bytes.find
+    read = brief.read if brief.has_begun else _read
+    status, find = read(told), bytes.find
     if len(status) == _PAGE:  # somebody is in a thousand groups
         status = os.pread(told, _PAGE << 8, 0)
     umask, blocked = find(status, b"Umask:"), find(status, b"SigBlk:")
@@ -237,11 +240,15 @@ def inheritance() -> tuple[object, ...]:
         status[blocked:caught],
         status[rights : find(status, b"Cpus_allowed_list:", rights)],
     )
-    return ids, own, os.pread(limits, _PAGE, 0), os.getpriority(os.PRIO_PROCESS, 0), os.sched_getscheduler(0)
+    return ids, own, read(limits), os.getpriority(os.PRIO_PROCESS, 0), os.sched_getscheduler(0)
 
 
 _PAGE = 4096
 _telling: dict[str, tuple[int, ...]] = {}  # what tells it, held open: to open it anew costs as much as to read it
+
+
+def _read(fd: int) -> bytes:
+    return os.pread(fd, _PAGE, 0)
 
 
 def _listen() -> tuple[int, ...]:

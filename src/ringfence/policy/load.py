@@ -7,7 +7,8 @@ them, and whether the command itself could.
 
 import os
 import stat
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping, Set
+from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
@@ -39,8 +40,17 @@ _REMEMBERED = 64
 _SETTLED = 50_000_000  # ns. A file changed twice within one tick of the kernel's clock looks unchanged the second time.
 
 _Identity = tuple[int, ...] | None
-_Memory = tuple[tuple[int, int], tuple[str, ...], tuple[tuple[str, _Identity], ...], Policy]
+# The policy; the workspace's device and inode, and its path; what was absent, and on which devices; what was there.
+_Memory = tuple[Policy, tuple[int, int], bytes, tuple[bytes, ...], frozenset[int], tuple[tuple[str, _Identity], ...]]
 _memory: dict[object, _Memory] = {}
+
+if TYPE_CHECKING:
+
+    class Brief(Protocol):
+        """Who can say without letting go of the interpreter's lock whether a name is there, on some devices."""
+
+        near: Set[int]
+        is_there: Callable[[bytes], bool]
 
 
 class Sources(msgspec.Struct, frozen=True):
@@ -73,20 +83,21 @@ def load(
     own: tuple[str, ...] = (),
     standing: Standing = NOTHING_APPROVED,
     seen: os.stat_result | None = None,
+    brief: "Brief | None" = None,
 ) -> Policy:
     """The policy for a workspace: all layers, merged and checked.
 
     `home` is the command's home, where it runs as somebody else than the caller; `environ` says where the caller's
     own files are; `own` are our program's directories; `standing` is what a person approved; `seen` is what stands at
-    the workspace's path, if somebody has just looked.
+    the workspace's path, if somebody has just looked; `brief` is for whoever has many at once.
     """
     environ = os.environ if environ is None else environ
     get = environ.get
     chosen = get("HOME", ""), get("XDG_CONFIG_HOME", ""), get("XDG_STATE_HOME", ""), get("XDG_RUNTIME_DIR", "")
     key = (workspace, flags, chosen, home, managed, managed_owner, own, standing, os.getuid())
     known = _memory.get(key)
-    if known is not None and _is_as_stamped(workspace, known, seen):
-        return known[3]
+    if known is not None and _is_as_stamped(workspace, known, seen, brief):
+        return known[0]
     named = dict(zip(_PLACES, chosen, strict=True))
     sources = Sources(_directory(workspace), named, home, managed, managed_owner, own)
     homes = _homes(sources)
@@ -96,9 +107,10 @@ def load(
     if stamp is not None and _is_settled(stamp[1]):
         if len(_memory) >= _REMEMBERED:
             _memory.clear()
-        absent = tuple(path for path, then in zip(watched, stamp[1], strict=True) if then is None)
+        absent = tuple(os.fsencode(path) for path, then in zip(watched, stamp[1], strict=True) if then is None)
         there = tuple(found for found in zip(watched, stamp[1], strict=True) if found[1] is not None)
-        _memory[key] = stamp[0], absent, there, policy
+        place = os.fsencode(workspace)
+        _memory[key] = policy, stamp[0], place, absent, _devices((place, *absent)), there
     return policy
 
 
@@ -171,22 +183,38 @@ def _stamp(workspace: str, watched: tuple[str, ...]) -> tuple[tuple[int, int], t
     return (facts.st_dev, facts.st_ino), tuple(map(_identity, watched))
 
 
-def _is_as_stamped(workspace: str, known: _Memory, seen: os.stat_result | None) -> bool:
+def _devices(paths: Iterable[bytes]) -> frozenset[int]:
+    """On which these are, or would be: of each the device of the nearest directory that is there."""
+    return frozenset(map(_device, paths))
+
+
+def _device(path: bytes) -> int:
+    try:
+        return os.stat(path).st_dev
+    except OSError:
+        return -1 if path == b"/" else _device(os.path.dirname(path))
+
+
+def _is_as_stamped(workspace: str, known: _Memory, seen: os.stat_result | None, brief: "Brief | None") -> bool:
     """Whether everything is as it was. Most of it was missing, and to ask for that alone costs a third."""
-    which, absent, there, _ = known
+    _, which, place, absent, devices, there = known
     try:
         facts = os.stat(workspace) if seen is None else seen
     except (OSError, ValueError):
         return False
     if which != (facts.st_dev, facts.st_ino):
         return False
-    is_there = os.access
-    if absent and not is_there(workspace, 0, follow_symlinks=False):
+    is_there = brief.is_there if brief is not None and devices <= brief.near else _is_there
+    if absent and not is_there(place):
         return False  # the call itself is refused here, and would say of everything that it is not there
     for path in absent:
-        if is_there(path, 0, follow_symlinks=False):
+        if is_there(path):
             return False
     return not there or all(_identity(path) == then for path, then in there)
+
+
+def _is_there(path: bytes) -> bool:
+    return os.access(path, 0, follow_symlinks=False)
 
 
 def _identity(path: str) -> _Identity:
