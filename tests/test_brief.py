@@ -17,7 +17,7 @@ from tests.looking import until
 
 import ringfence
 from ringfence import enforce, keep
-from ringfence.enforce import enactor
+from ringfence.enforce import enactor, lookout
 
 AS_ROOT = os.geteuid() == 0
 
@@ -35,7 +35,7 @@ def workspace(
     enactor._hosts[os.geteuid()] = msgspec.structs.replace(host, namespaces=False)
     keep.forget_all()
     keeps = request.param == "keeping the lock"
-    near = enforce.timed(enforce.mounts())
+    near = lookout.timed(enforce.mounts())
     assert {path.stat().st_dev for path in (tmp_path, Path("/etc"), Path("/"))} <= near, "the test needs such a disk"
     if keeps:
         enforce.brief.begin(near)
