@@ -3,6 +3,7 @@
 import asyncio
 import errno
 import socket
+import struct
 import threading
 from collections.abc import Callable, Coroutine
 from typing import Any
@@ -165,6 +166,33 @@ def test_a_parent_proxy_is_dialled_through(scheme: str, answer: bytes, heard: by
     good = b"200" in answer or answer.endswith(b"\x05\x00\x00\x01" + bytes(6))
     assert (said == "reached") is good
     assert parent.heard.startswith(heard)
+
+
+@pytest.mark.parametrize("scheme", ["http", "socks5"])
+def test_a_parent_proxy_that_hangs_up_is_told_of(scheme: str) -> None:
+    """By a reset, which the command would otherwise wait behind until its own patience ends."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        network = allowing("a.test", parent=ParentProxy(https=f"{scheme}://127.0.0.1:{listener.getsockname()[1]}"))
+
+        def hang_up() -> None:
+            link = listener.accept()[0]
+            link.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            link.close()
+
+        thread = threading.Thread(target=hang_up)
+        thread.start()
+
+        async def reach(dialler: Dialler) -> str:
+            try:
+                await dialler.dial("a.test", 443)
+            except Unreachable as error:
+                return str(error)
+            return "reached"
+
+        said = with_dialler(network, reach, [["127.0.0.1"]])
+        thread.join()
+
+    assert said.startswith("the parent proxy 127.0.0.1:")
 
 
 def test_what_is_not_allowed_does_not_get_to_the_parent() -> None:

@@ -131,7 +131,7 @@ class Asks:
         except Denied as refused:
             self.run.denied(refused.target, refused.decision, who)
             error = errno.EACCES
-        except Unreachable as failed:
+        except (Unreachable, OSError) as failed:  # whoever asked waits for an answer, whatever it is
             error = failed.errno or errno.EHOSTUNREACH
         self._reply(asked, error, sock)
 

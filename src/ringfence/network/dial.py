@@ -187,6 +187,9 @@ class Dialler:
         ask = self._ask_socks if scheme.startswith("socks") else self._ask_http
         try:
             await ask(sock, host, port, credential)
+        except OSError as error:
+            sock.close()
+            raise Unreachable(f"the parent proxy {where}: {error.strerror}", errno.ECONNREFUSED) from None
         except BaseException:
             sock.close()
             raise
