@@ -481,6 +481,21 @@ def test_what_is_cut_off_under_a_living_writer_is_told(place: Path, living: Call
     assert words(place)[-1] == "c"
 
 
+def test_what_another_wrote_and_is_cut_off_under_a_living_writer_is_told(
+    place: Path, living: Callable[[], Log]
+) -> None:
+    log, other, file = living(), living(), place / "000001.jsonl"
+    log.append([ran("a")])
+    as_left = file.read_bytes()
+    other.append([ran("b")])
+    file.write_bytes(as_left)  # as long as the first one left it
+    log.append([ran("c")])
+
+    assert any("was cut off" in word for word in words(place))
+    assert not verify(str(place)).ok
+    assert words(place)[-1] == "c"
+
+
 def test_a_head_that_is_removed_under_a_living_writer_is_made_again(place: Path, living: Callable[[], Log]) -> None:
     log = living()
     log.append([ran("a")])
@@ -491,9 +506,7 @@ def test_a_head_that_is_removed_under_a_living_writer_is_made_again(place: Path,
     assert words(place)[-2:] == ["(the head of the log was missing or damaged)", "b"]
 
 
-def test_a_head_that_is_damaged_under_a_living_writer_says_again_what_it_said(
-    place: Path, living: Callable[[], Log]
-) -> None:
+def test_a_head_that_is_damaged_under_a_living_writer_is_made_again(place: Path, living: Callable[[], Log]) -> None:
     log = living()
     log.append([ran("a")])
     for damage in (b"", b"nonsense", b"0" * 110):

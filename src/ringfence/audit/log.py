@@ -154,6 +154,7 @@ if TYPE_CHECKING:
         """Who can ask the kernel without letting go of the interpreter's lock, on some devices."""
 
         near: Set[int]
+        read: Callable[[int], bytes]
         links_and_size: Callable[[int], tuple[int, int]]
         lock: Callable[[int], None]
         unlock: Callable[[int], None]
@@ -161,6 +162,10 @@ if TYPE_CHECKING:
 
 class _Plain:
     """The same by `os`, anywhere."""
+
+    @staticmethod
+    def read(fd: int) -> bytes:
+        return os.pread(fd, _HEAD_BYTES + 1, 0)
 
     @staticmethod
     def links_and_size(fd: int) -> tuple[int, int]:
@@ -185,7 +190,7 @@ class Log:
         self._mutex, self._due = _thread.allocate_lock(), deque[_Due]()
         self._head = self._file = self._at = -1
         self._number = 0  # of the file that is open
-        self._last = START  # where it ended when we had written: most often nobody else did since
+        self._last: tuple[bytes, Position] = b"", START  # the head as we wrote it: most often nobody else did since
         self._open()
 
     def _open(self) -> None:
@@ -253,10 +258,10 @@ class Log:
             calls = self._calls()
         calls.lock(self._head)
         try:
-            at = self._last
-            # Nobody has written since we did: the head says what we know, or will again.
+            said, at = self._last
             is_ours = self._file >= 0 and self._number == at.file and at.size < LARGEST
-            if not is_ours or not self._is_as_left(*calls.links_and_size(self._file)):
+            # The log alone does not say that nobody has written since: what somebody wrote may have been cut off.
+            if not is_ours or calls.read(self._head) != said or not self._is_as_left(*calls.links_and_size(self._file)):
                 at = self._go_on()
             data, after = chained(events, at)
             self._write(data, at.size)
@@ -267,7 +272,7 @@ class Log:
             calls.unlock(self._head)
 
     def _is_as_left(self, links: int, size: int) -> bool:
-        return links > 0 and size == self._last.size
+        return links > 0 and size == self._last[1].size
 
     def _go_on(self) -> Position:
         """Where the next line goes, and the file for it open. What is not as the head says is put right, and told."""
@@ -369,4 +374,4 @@ class Log:
         data = b"%010d %016d %016d %b\n" % (at.file, at.number, at.size, at.hash.encode())
         if os.pwrite(self._head, data, 0) != len(data):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), f"{self.directory}/{HEAD}")
-        self._last = at
+        self._last = data, at
