@@ -221,7 +221,10 @@ def told(walk: Walk, call: Call, fields: list[Field]) -> None:
     found += [
         text for text in texts if text.rstrip(",") in others or (text[:1] == "-" and text.partition("=")[2] in others)
     ]
-    found += [text for text in texts if _ANYWHERE.match(text) or (pattern and re.match(pattern, text, re.DOTALL))]
+    runs = pattern is _ADDRESSED and texts[:1] in (["run"], ["exec"]) and texts[1:2] and texts[1][:1] != "-"
+    own = texts[:2] if runs else texts  # what follows the program is for the program, which is judged by itself
+    found += [text for text in own if pattern and re.match(pattern, text, re.DOTALL)]
+    found += [text for text in texts if _ANYWHERE.match(text)]
     if call.name in _COMPILERS:
         found += [text for text in texts if LOADS.match(text)]
     found += [text for text, next_one in itertools.pairwise((*texts, "")) if _names_program(call, text, next_one)]
@@ -298,15 +301,14 @@ def ends(walk: Walk, call: Call) -> None:
     if set(odd) & set(letters) or (not signal and set("PUGFZ") & set(letters)) or words - _PLAIN_ENDS:
         walk.doubt(f"{call.name} is told whom to end in another way than by name")
     for field in call.operands:
-        text = field.text.lower()  # some are told not to mind
-        if not field.known or any(_fits(text, name, call.name == "killall") for name in _OURS):
+        if not field.known or _is_ours(call, field.text):
             walk.doubt(f"{call.name} {field.shown} may end what this line has not started")
 
 
 def seeks(walk: Walk, call: Call) -> None:
     """pgrep and pidof: a number by which somebody may be ended."""
     for field in call.operands:
-        if field.known and any(_fits(field.text.lower(), name, call.name == "pidof") for name in _OURS):
+        if field.known and _is_ours(call, field.text):
             walk.sought = field.shown
 
 
@@ -315,17 +317,23 @@ _PLAIN_ENDS = frozenset(
     "--process-group".split()
 )
 MOST_REPEATS = 4  # in a pattern: with each of them it takes longer to see that it does not fit
+# What these programs read in another way than we do.
+_OTHERWISE = lazy(r".*(?:\\[\w<>`']|\[[.:=]|\(\?|[*+?}][*+?{])", re.DOTALL)
+_IN_OUR_LINES = " -c ", "/bin/bash", "/usr/bin/", "/usr/lib/"  # short: a pattern may take long at each letter
 
 
-def _fits(pattern: str, name: str, exact: bool) -> bool:
-    if exact:
-        return pattern == name
-    if len(pattern) > 200 or sum(map(pattern.count, "*+?{")) > MOST_REPEATS:
+def _is_ours(call: Call, pattern: str) -> bool:
+    """Whether a name, or what it may be a pattern for, is one of those whom no line ends; some do not mind the case."""
+    if call.name in ("killall", "pidof"):
+        return pattern.lower() in _OURS
+    if len(pattern) > 200 or sum(map(pattern.count, "*+?{")) > MOST_REPEATS or _OTHERWISE.match(pattern):
         return True
     try:
-        return re.search(pattern, name) is not None
+        found = [re.compile(pattern), re.compile(pattern, re.IGNORECASE)]
     except (re.error, OverflowError, RecursionError):
         return True
+    names = [*_OURS, *_IN_OUR_LINES] if call.has("-f", "--full") else _OURS
+    return any(one.search(name) for one in found for name in names)
 
 
 HANDLERS = {"cache": cache, "clock": clock, "ends": ends, "seeks": seeks, "device": device}
