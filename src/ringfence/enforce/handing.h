@@ -53,6 +53,15 @@ static int is_more(const struct processors *all, const struct processors *those)
 	return !missing && more;
 }
 
+static int is_same(const struct processors *one, const struct processors *other)
+{
+	uint64_t differs = 0;
+
+	for (int i = 0; i < WORDS; i++)
+		differs |= one->words[i] ^ other->words[i];
+	return !differs;
+}
+
 /* Stay on this processor for a while. */
 static void stay_here(void)
 {
@@ -66,14 +75,15 @@ static void stay_here(void)
 		handing.bound = BOUND_FOR;
 }
 
-/* Hand a descriptor in while the caller can wake only where we are. What it is bound to by others meanwhile stays. */
+/* Hand a descriptor in while the caller can wake only where we are. What it is bound to by others meanwhile stays, but for a
+ * binding to where we are, which looks like ours. */
 static long hand_in_here(uint32_t thread, struct seccomp_notif_addfd *given)
 {
 	struct processors theirs, now;
 	const int is_bound = processors_of(thread, &theirs) > 0 && is_more(&theirs, &handing.where) && !bind_to(thread, &handing.where);
 	const long answer = CALL(ioctl, LISTENER, SECCOMP_IOCTL_NOTIF_ADDFD, P(given), 0, 0);
 
-	if (is_bound && processors_of(thread, &now) > 0 && is_more(&theirs, &now))
+	if (is_bound && processors_of(thread, &now) > 0 && is_same(&now, &handing.where))
 		bind_to(thread, &theirs);
 	if (!--handing.bound)
 		bind_to(0, &handing.mine);
