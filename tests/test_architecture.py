@@ -22,13 +22,15 @@ ARROWS = (
     {"model": set[str]()}
     | dict.fromkeys(PURE | WORLD, VALUES)
     | {
-        "run": ROOMS | {"keep", "where", "gates", "record", "explain", "asking", "command", "job"},
+        "run": ROOMS | {"keep", "where", "gates", "record", "explain", "asking", "command", "job", "siblings"},
         "job": ROOMS | {"keep"},
         "command": ROOMS | {"keep", "where"},
-        "keep": ROOMS | {"approvals"},
+        "keep": ROOMS | {"approvals", "ground"},
+        "ground": ROOMS,
         "gates": ROOMS,
     }
     | {"start": ROOMS | {"run", "keep", "record", "job"}, "record": ROOMS | {"keep", "underway", "recording"}}
+    | {"siblings": ROOMS | {"keep", "beside", "taking"}, "beside": ROOMS | {"keep", "job", "run"}, "taking": VALUES}
     | {"recording": ROOMS | {"keep", "record"}}
     | {
         "session": ROOMS | {"run"},
@@ -68,6 +70,7 @@ ARROWS = (
     | {"entrances": VALUES, "_doorstep": {"_finder"}, "_finder": set(), "underway": set()}
 )
 ARROWS["cli"] |= {"spawner", "service", "_doorstep"}  # it starts two, and a hook steps over it later
+ARROWS["cli"] |= {"beside", "siblings", "taking"}  # a run inside a run, from both ends
 
 # Modules that reach into the world. Two files of policy read and remember: the disk is open to them alone.
 DISK = {"os", "pathlib", "shutil", "tempfile", "glob", "fcntl", "io", "open"}
@@ -79,6 +82,10 @@ PLATFORM_FILES |= {
     "spawner.py",
     "steward.py",
     "carry.py",
+    "siblings.py",
+    "beside.py",
+    "taking.py",
+    "cli/beside.py",
     "workspace/tenants/life.py",
 }  # on Linux only, and they say so
 

@@ -23,10 +23,12 @@ class Own:
         environ: Mapping[str, str],
         streams: tuple[Stream, ...],
         begin: tuple[Step, ...] = (),
+        program: str = "",
     ):
-        """`begin` comes before all the others, and a standby has none."""
+        """`begin` comes before all the others, and a standby has none. Where there is a `program`, nobody looks for the
+        first word."""
         self._made, self._argv, self._streams, self._begin = made, argv, streams, begin
-        self._program = argv[0]
+        self._program = program or argv[0]
         if self._program[0] != "/":
             self._program = find_program(argv[0], environ.get("PATH", os.defpath), made.request.cwd)
         words = plan.exec_words(self._program, argv, made.walls.prefix)

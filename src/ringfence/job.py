@@ -29,6 +29,7 @@ class Job(msgspec.Struct, frozen=True):
     explain: Explain = Explain.FAILURE
     at_hand: AtHand | None = None
     asking: Asking | None = None
+    program: str = ""  # where the first word was found, if somebody else has looked for it
     is_assumed: bool = False  # nobody has looked at 0 to 2: they are taken for what they were the last time
 
 

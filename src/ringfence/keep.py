@@ -58,6 +58,8 @@ class Request(msgspec.Struct, frozen=True, cache_hash=True):
     detached: bool = True
     screen: Screen = Screen()
     observe: Observe = Observe.NOTHING
+    siblings: bool = False  # a ringfence inside may ask for runs beside this one
+    given: bytes = b""  # the policy itself, of a run that was asked for so
 
 
 class Prepared:
@@ -70,6 +72,7 @@ class Prepared:
         self.temporary = ""
         self.proxies: tuple[int, ...] = ()  # without a network namespace: sockets that listen on the host's loopback
         self.agent: tuple[str, int] | None = None  # the ssh agent outside, and the socket that stands for it inside
+        self.door = -1  # where a ringfence inside asks for runs beside this one
         self.users = self.runs = 0  # runs that rely on it now, and all that did
         self.is_forgotten = False  # nobody new will rely on it
         self._judged: Policy | None = None
@@ -89,10 +92,16 @@ class Prepared:
 
     def _plan(self) -> None:
         request = self.request
-        self.policy = _with_repository(self.policy, request.home)
-        self.policy, unsearched = _with_matches(self.policy)
+        self.policy = self.policy if request.given else with_repository(self.policy, request.home)
+        unsearched: tuple[str, ...] = ()
+        if [rule for rule in self.policy.rules if rule.glob]:
+            from .ground import with_matches
+
+            self.policy, unsearched = with_matches(self.policy)
         if self.policy.network != Network() or self.policy.asking:
             self._plan_network()
+        if request.siblings and plan.has_siblings(self.policy, enforce.probe(request.ids)):
+            self._open_door()
         shelf = Shelf()
         if self.policy.enforcement is not Enforcement.OFF:
             shelf = enforce.make_shelf(request.workspace, request.home, request.ids, plan.PLACES)
@@ -108,7 +117,7 @@ class Prepared:
         if self.policy.limits:
             self.host = msgspec.structs.replace(self.host, cgroups=enforce.controllers())
         if self.policy.enforcement is not Enforcement.OFF and not plan.has_view(self.host):
-            self.temporary = enforce.new_directory(request.ids, self.held)
+            self.temporary = self.temporary or enforce.new_directory(request.ids, self.held)
             disk = enforce.survey([self.temporary], self.held, disk, request.ids)
         present = {asked: place.path for asked, place in disk.places.items() if place.kind is not Kind.MISSING}
         surveyed = plan.with_git_file(few, disk)
@@ -200,6 +209,13 @@ class Prepared:
             for name, text in plan.resolver_files(self.policy, os.uname().nodename).items():
                 enforce.write_new(f"{self.temporary}/{name}", text)
             self.policy = plan.with_resolver(self.policy, self.temporary)
+
+    def _open_door(self) -> None:
+        self.temporary = self.temporary or enforce.new_directory(self.request.ids, self.held)
+        path, host = f"{self.temporary}/{enforce.DOOR}", enforce.probe(self.request.ids)
+        self.door = enforce.listen_at(path, self.request.ids, plan.has_view(host))
+        self.held.append(self.door)
+        self.policy = plan.with_door(self.policy, path, host)
 
     def outline(self, steps: tuple[Step, ...] | None = None, argv: Sequence[str] = ()) -> Plan:
         """A plan with these walls, or with these steps for a command."""
@@ -341,7 +357,7 @@ def give_up_overlays() -> None:
     _has_overlays = False
 
 
-def _with_repository(found: Policy, home: str) -> Policy:
+def with_repository(found: Policy, home: str) -> Policy:
     """The policy for the repository as it is: of a worktree or a submodule it lies elsewhere."""
     workspace = found.workspace
     worktree = enforce.linked_worktree(workspace)
@@ -356,23 +372,6 @@ def _with_repository(found: Policy, home: str) -> Policy:
     if own:
         return plan.with_submodule(found, own)
     return plan.with_git_insides(found, enforce.worktrees(workspace), enforce.modules(workspace))
-
-
-def _with_matches(found: Policy) -> tuple[Policy, tuple[str, ...]]:
-    """The policy with what its patterns match, and where nobody has looked."""
-    if not [rule for rule in found.rules if rule.glob]:
-        return found, ()
-    from .enforce.walker import walk  # only where there are patterns
-    from .policy.search import Search, with_matches
-
-    found = policy.with_real_patterns(found, enforce.canonical)
-    search = Search(found)
-    seen = walk(search.starts(), search.step)
-    by_pattern: dict[str, list[str]] = {}
-    for path, numbers in seen.paths:
-        for number in numbers:
-            by_pattern.setdefault(search.patterns[number], []).append(path)
-    return with_matches(found, by_pattern), (*seen.closed, *([seen.unseen] if seen.unseen else []))
 
 
 _prepared: dict[Request, Prepared] = {}
@@ -394,6 +393,8 @@ _environment: tuple[dict[bytes, bytes], dict[str, str]] = ({}, {})
 
 def load_policy(request: Request, at_hand: AtHand | None = None) -> Policy:
     """The policy of all layers for a request: the caller's own settings, and the command's home."""
+    if request.given:
+        return msgspec.json.decode(request.given, type=Policy)
     home = request.home if request.ids else ""
     environ, seen = at_hand or (environment(), None)
     approved = NOTHING_APPROVED

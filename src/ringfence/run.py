@@ -178,13 +178,15 @@ def run(
     observe: Observe = Observe.NOTHING,
     on_denial: Callable[[Denial], None] | None = None,
     ask: Asking | None = None,
+    siblings: bool = False,
 ) -> Outcome:
     """Run a command inside its workspace, and tell what became of it.
 
     `capture` puts its output into the outcome; `on_output` is called with "stdout" or "stderr" and each piece of it.
     `limits` are by the policy's names: {"memory": "2G", "processes": 256}. `quarantine` renames repositories that it
     left in the workspace and that would make a later git run programs. `explain` says how much is done to tell why it
-    failed. With `ask` what is refused and may be granted waits for a person.
+    failed. With `ask` what is refused and may be granted waits for a person. With `siblings` a `ringfence run` inside
+    is a run beside this one, for whoever has one at a time.
     """
     check_words(argv)
     own = environment()
@@ -192,12 +194,25 @@ def run(
     request, seen = _look(own, workspace, cwd, with_limits(flags, limits), as_root, detached, screen)
     if explain is Explain.OUTPUT:
         observe |= Observe.FAILURES
-    request = msgspec.structs.replace(request, observe=observe) if observe else request
+    if observe or siblings:
+        request = msgspec.structs.replace(request, observe=observe, siblings=siblings)
     environ = own if env is None else env
     job = make_job(argv, request, environ, capture or on_output is not None, input, explain, (own, seen), assumes=True)
     job = msgspec.structs.replace(job, asking=ask) if ask else job
-    begun = time.time_ns()
-    with Record(request, argv, job.environ, own) as record:
+    return carried_out(job, on_output, timeout, on_start, on_denial, quarantine)
+
+
+def carried_out(
+    job: Job,
+    on_output: Callable[[str, bytes], None] | None = None,
+    timeout: float | None = None,
+    on_start: Callable[[enforce.Launch], None] | None = None,
+    on_denial: Callable[[Denial], None] | None = None,
+    quarantine: bool = False,
+) -> Outcome:
+    """A job, at it until the disk is as it was planned for."""
+    begun, own = time.time_ns(), job.at_hand[0] if job.at_hand else environment()
+    with Record(job.request, job.argv, job.environ, own) as record:
         for pause in PAUSES:
             if pause:
                 time.sleep(pause)
@@ -251,6 +266,7 @@ class Living:
 
     opened: contextlib.ExitStack | None = None  # where more than the launch is to be left
     log: "Log | None" = None  # what Landlock refuses, where that can be read
+    doorway: "enforce.Doorway | None" = None  # where runs beside this one may be asked for
     _seen: os.stat_result | None = None
 
     def __init__(
@@ -269,6 +285,12 @@ class Living:
         self._made, self._inherited = made, inherited
         self._started = time.monotonic()
 
+    def serve(self, over: int) -> None:
+        """Somebody inside has asked for a run beside this one."""
+        from .siblings import Siblings
+
+        Siblings(self._made, self.launch.process.pid).serve(over)
+
     def __enter__(self) -> "Living":
         return self
 
@@ -281,6 +303,8 @@ class Living:
             else:
                 self.opened.__exit__(kind, error, trace)
         finally:
+            if self.doorway is not None:
+                self.doorway.close()
             if self.log is not None:
                 self.log.close()
             release(self._made)
@@ -379,7 +403,7 @@ def launch(job: Job) -> Living:
             from .enforce.logged import listen
 
             log = listen(made.host.landlock_abi)
-        own = Own(made, job.argv, job.environ, streams, (log.step,) if log else ())
+        own = Own(made, job.argv, job.environ, streams, (log.step,) if log else (), job.program)
         # A terminal must be known when the walls are built, so it never meets a standby; and what we have read of our
         # own input for one that was gone would be lost. Most callers run one command. A file must be opened by a call
         # that the filter of a standby has closed.
@@ -401,6 +425,8 @@ def launch(job: Job) -> Living:
             launched.own_steps = own.steps
             living = Living(made, launched, inherited, None, job)
         living.log = log
+        if made.door >= 0:
+            living.doorway = enforce.Doorway(made.door, living.serve)
         return living
     except BaseException:
         if log:
@@ -426,7 +452,8 @@ def _launch_with_others(
     if asks:
         from . import asking
     asker = asking.Asker(made, job.argv, job.asking or Asking(), environment()) if asks else None
-    passage = _passage(made, job.environ, asker)
+    # Whose proxy we dial through is not for a command to say, which a sibling's variables come from.
+    passage = _passage(made, environment() if made.request.given else job.environ, asker)
     with contextlib.ExitStack() as stack:
         if asker:
             stack.enter_context(asker)

@@ -1,8 +1,8 @@
-"""A run inside a run: the narrower of the two holds, to any depth, and what is not given is said.
+"""A run inside a run where nobody listens for it: the narrower of the two holds, to any depth, or nothing runs.
 
-The warden of the outer run makes names for everything in it, outside any Landlock domain made inside: so it lets none
-be made there, and an inner run relies on the outer one, or is refused. With allowNestedSandbox the outer run has no
-such table, and what is inside makes walls of its own.
+Mostly the outer run listens, and starts one beside it (`test_siblings`). Else: its warden makes names for everything in
+it, outside any Landlock domain made inside: so it lets none be made there, and an inner run relies on the outer one, or
+is refused. With allowNestedSandbox the outer run has no such table, and what is inside makes walls of its own.
 """
 
 import os
@@ -14,12 +14,13 @@ from tests.attacks.everybody import RUN, run
 from tests.attacks.everybody import installed as installed
 from tests.attacks.everybody import workspace as workspace
 
+ALONE = ["env", "-u", "RINGFENCE_SIBLINGS", *RUN]  # as a library's, or an agent's that keeps its variables to itself
 pytestmark = [pytest.mark.needs_userns, pytest.mark.usefixtures("installed")]
 
 
 def inner(*options: str, script: str) -> str:
     """A line that runs a script one level further in."""
-    return shlex.join([*RUN, *options, "--", "sh", "-c", script])
+    return shlex.join([*ALONE, *options, "--", "sh", "-c", script])
 
 
 def test_ten_levels_deep_the_walls_are_the_first_ones_and_the_exit_code_comes_back(workspace: Path) -> None:
@@ -28,7 +29,7 @@ def test_ten_levels_deep_the_walls_are_the_first_ones_and_the_exit_code_comes_ba
         f"echo made > made; echo no > {outside}; echo no > .mcp.json; echo tmp > $TMPDIR/t && cat $TMPDIR/t; exit 7"
     )
     (workspace / "deeper").write_text(
-        f'[ "$1" = 10 ] && {{ {bottom}; }}\nexec {shlex.join(RUN)} -- sh deeper $(($1 + 1))\n'
+        f'[ "$1" = 10 ] && {{ {bottom}; }}\nexec {shlex.join(ALONE)} -- sh deeper $(($1 + 1))\n'
     )
 
     code, said = run(workspace, script="sh deeper 1")

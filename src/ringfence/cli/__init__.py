@@ -6,6 +6,10 @@ Each verb is a module of its own, imported when it is called, so that `run` pays
 import os
 import sys
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 VERBS = {
     "run": "run a command inside its workspace",
     "plan": "show every step and every gap before anything runs",
@@ -70,17 +74,22 @@ def _written(code: int) -> int:
 
 
 def call(words: list[str]) -> int:
-    """Call one verb; every error of ours ends here, as one or two lines on standard error."""
+    """Call one verb."""
+    return guarded(lambda: _dispatch(words), "--json" in words[: words.index("--") if "--" in words else None])
+
+
+def guarded(verb: "Callable[[], int]", as_json: bool) -> int:
+    """The exit code of a verb; every error of ours ends here, as one or two lines on standard error."""
     from ..model import RingfenceError
     from .options import say
 
     try:
-        return _dispatch(words)
+        return verb()
     except RingfenceError as error:
-        if "--json" in words[: words.index("--") if "--" in words else None]:
+        if as_json:
             from .render import error_document
 
-            print(error_document(error))
+            print(error_document(error), flush=True)
         say(*error.lines())
         return error.exit_code
     except BrokenPipeError:

@@ -9,6 +9,7 @@ import msgspec
 
 from ..enforce import Launch
 from ..model import BUILT_IN, Asking, Denial, Exited, Explain, Need, Outcome, Refused, Screen, UsageError
+from ..plan import SIBLINGS
 from ..run import run
 from .options import ASK, LIMITS, OUTPUT, POLICY, WORKSPACE, Option, Values, flags_of, one, parse, render_help, say
 from .shared import Shared
@@ -47,6 +48,12 @@ def main(words: list[str]) -> int:
             )
         )
         return 0
+    if SIBLINGS in os.environ:  # we are inside a run
+        from .beside import ask
+
+        code = ask(values, argv)
+        if code is not None:
+            return code
     as_json = "--json" in values
     explain = Explain.NOTHING if "--quiet" in values and not as_json else Explain.FAILURE
     explain = Explain.OUTPUT if "--explain" in values else explain
@@ -73,6 +80,7 @@ def main(words: list[str]) -> int:
             explain=explain,
             on_denial=at_once if explain is Explain.OUTPUT and not as_json else None,
             ask=asking_of(values),
+            siblings=True,
         )
     if as_json:
         from .render import outcome_document

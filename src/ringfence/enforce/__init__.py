@@ -24,6 +24,9 @@ from .wire import encode_texts as encode_texts
 from .wire import whole as whole
 
 if TYPE_CHECKING:
+    from .temporary import DOOR as DOOR
+    from .temporary import Doorway as Doorway
+    from .temporary import listen_at as listen_at
     from .temporary import new_directory as new_directory
     from .temporary import remove as remove
     from .temporary import write_new as write_new
@@ -96,7 +99,7 @@ else:
 
 
 def __getattr__(name: str) -> object:
-    if name in ("new_directory", "remove", "write_new"):
+    if name in ("DOOR", "Doorway", "listen_at", "new_directory", "remove", "write_new"):
         from . import temporary
 
         return _kept(name, temporary)

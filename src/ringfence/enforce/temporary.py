@@ -1,10 +1,17 @@
-"""Directories in /tmp for runs that cannot have a /tmp of their own."""
+"""Directories in /tmp for runs that cannot have a /tmp of their own, and for what a run is to find by a path."""
 
+import _socket
+import _thread
 import contextlib
 import errno
 import fcntl
 import os
+import select
 import time
+from collections.abc import Callable
+
+DOOR = "siblings"  # what listens in one of them
+MOST_WAITING = 16
 
 
 def new_directory(ids: tuple[int, int] | None, held: list[int]) -> str:
@@ -53,6 +60,8 @@ def _sweep() -> None:
 def remove(path: str) -> None:
     """Remove such a directory, with all that is left in it."""
     try:
+        with contextlib.suppress(OSError):  # most often there is none
+            os.unlink(f"{path}/{DOOR}")
         os.rmdir(path)
     except OSError as error:
         if error.errno != errno.ENOENT:
@@ -60,3 +69,49 @@ def remove(path: str) -> None:
 
             with contextlib.suppress(OSError):
                 remove_tree(path)
+
+
+def listen_at(path: str, ids: tuple[int, int] | None, connects: bool) -> int:
+    """What listens at a path, for one user: a socket, or a named pipe where a command cannot connect."""
+    if not connects:
+        os.mkfifo(path, 0o600)
+        door = os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
+    else:
+        sock = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
+        sock.setblocking(False)
+        sock.bind(path)
+        os.chmod(path, 0o600)
+        sock.listen(MOST_WAITING)
+        door = sock.detach()
+    if ids:
+        os.chown(path, *ids)
+    return door
+
+
+class Doorway:
+    """Somebody who waits at what listens, in a thread of its own, and is called when the first one comes."""
+
+    def __init__(self, door: int, serve: Callable[[int], None]) -> None:
+        """`serve` is given what can be read when it is over."""
+        self._door, self._serve = door, serve
+        self._over = os.pipe()
+        self._done = _thread.allocate_lock()
+        self._done.acquire()
+        _thread.start_new_thread(self._wait, ())
+
+    def _wait(self) -> None:
+        try:
+            poller = select.poll()
+            for fd in (self._door, self._over[0]):
+                poller.register(fd, select.POLLIN)
+            if self._over[0] not in dict(poller.poll()):
+                self._serve(self._over[0])
+        finally:
+            self._done.release()
+
+    def close(self) -> None:
+        """It is over: wait until whoever was called has seen to that."""
+        os.write(self._over[1], b"\0")
+        self._done.acquire()
+        for fd in self._over:
+            os.close(fd)

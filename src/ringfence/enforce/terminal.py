@@ -60,7 +60,10 @@ class Terminal:
         """Take the keyboard when it is ours to take, which it is not in the background."""
         if not self._is_interactive:
             return
-        is_ours = os.tcgetpgrp(self._outer) == os.getpgrp()
+        try:
+            is_ours = os.tcgetpgrp(self._outer) == os.getpgrp()
+        except OSError:  # of another session: whoever handed it to us is at it
+            is_ours = True
         if self._keys is not None:
             self._keys.is_paused = not is_ours
         if is_ours and self._saved is None:

@@ -200,6 +200,7 @@ class Policy(msgspec.Struct, frozen=True):
     nested: bool = False  # allowNestedSandbox: programs may make sandboxes of their own
     escape: Verdict = Verdict.DENY  # what is said of a way out that no rule speaks of: ask, or deny
     asking: bool = False  # --ask: and while the command waits
+    is_resolved: bool = False  # every path was followed before: a link on the way to a grant is somebody's trick
 
 
 class Standing(msgspec.Struct, frozen=True):

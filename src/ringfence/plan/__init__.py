@@ -28,11 +28,14 @@ from .make import named_paths as named_paths
 from .make import outline as outline
 from .make import shows as shows
 from .make import ways as ways
+from .network import SIBLINGS as SIBLINGS
 from .network import doors as doors
+from .network import has_siblings as has_siblings
 from .network import resolver_files as resolver_files
 from .network import wants_proxies as wants_proxies
 from .network import wants_resolver as wants_resolver
 from .network import with_agent as with_agent
+from .network import with_door as with_door
 from .network import with_proxies as with_proxies
 from .network import with_resolver as with_resolver
 from .network import with_sockets as with_sockets

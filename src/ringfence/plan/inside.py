@@ -5,15 +5,9 @@ could make; so it lets none be made, and the inner run relies on the outer. It m
 all that the inner policy closes: a hidden place cannot be looked into, what may not be written is mounted read-only.
 """
 
-from ..model import BUILT_IN, Disk, Gap, Host, Kind, Need, Place
+from ..model import BUILT_IN, Disk, Gap, Kind, Need, Place
 from .regions import Region, State, is_below
-from .rules import has_view
 from .view import is_device
-
-
-def relies(host: Host) -> bool:
-    """Whether an outer run is all that can hold files here."""
-    return host.is_inside and not has_view(host) and host.landlock_abi < 1
 
 
 def listed(found: list[Region]) -> list[str]:

@@ -27,7 +27,7 @@ from ..model import (
     StepKind,
     Verdict,
 )
-from . import allowlist, caches, crowds, inside, landlock, limits, patterns, table, view
+from . import allowlist, caches, crowds, landlock, limits, patterns, table, view
 from .aliases import upwards
 from .gaps import asking_gaps, closed_gaps, folding_gaps, glob_gaps, grant_gaps, kernel_gaps, name_gaps
 from .means import is_root_hidden, with_view, without_view
@@ -48,6 +48,7 @@ from .rules import (
     is_asking,
     is_nesting,
     narrowed,
+    relies,
     without_swayed,
 )
 from .sorts import Judged, Sockets
@@ -116,7 +117,12 @@ def further_paths(found: list[Region], host: Host, many: crowds.Homed = ()) -> t
     if host.system == "darwin":
         return [], []
     if not has_view(host):
-        return [], sorted({*allowlist.spines(found), *(inside.listed(found) if inside.relies(host) else ())})
+        from_outside: list[str] = []
+        if relies(host):
+            from . import inside  # where a run is inside another one, and nobody listens
+
+            from_outside = inside.listed(found)
+        return [], sorted({*allowlist.spines(found), *from_outside})
     changed = changes(found)
     pins = [path for region, above in changed for path in view.pins(region, above)]
     return [*pins, *table.ways(changed), *crowds.ways(many)], []
@@ -198,7 +204,7 @@ def make_walls(
     tail = border(host, is_nesting(policy, host)) if has_warden(host) else []
     tail.append(Step(StepKind.CAPABILITIES, "no capabilities, now or after exec"))
     tail += seccomp(policy, host, gaps, bool(names) or is_asked(policy, host), judged)
-    gaps += inside.outer_gaps(found, disk) if inside.relies(host) else kernel_gaps(host)
+    gaps += _outer_gaps(found, disk) if relies(host) else kernel_gaps(host)
     gaps += [Gap(ask.key, ask.why, ask.need, ask.origin) for ask in policy.asks]
     held = has_broker(policy, host) and bool(patterns.lower(policy, disk)[0])
     gaps += (
@@ -228,6 +234,12 @@ def make_walls(
         asks=is_asking(policy, host),
         shows_asked=_shown(policy, host, disk) is not policy and not is_root_hidden(found),
     )
+
+
+def _outer_gaps(found: list[Region], disk: Disk) -> list[Gap]:
+    from . import inside
+
+    return inside.outer_gaps(found, disk)
 
 
 def _anywhere(command: Command) -> list[Gap]:

@@ -150,6 +150,10 @@ def injections(policy: Policy, disk: Disk, gaps: list[Gap]) -> list[Step]:
     steps = []
     for injection in policy.injections:
         source, target = disk[injection.source], disk[injection.target]
+        if policy.is_resolved and (source.links or target.links):
+            why = "a link has come on the way since the run around this one began"
+            gaps.append(Gap(f"{source.path} shown at {target.path}", why, Need.REQUIRED, injection.origin))
+            continue
         if Kind.MISSING in (source.kind, target.kind) or (source.kind is Kind.DIRECTORY) != (
             target.kind is Kind.DIRECTORY
         ):

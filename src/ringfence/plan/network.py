@@ -122,6 +122,27 @@ def with_agent(policy: Policy, path: str) -> Policy:
     return msgspec.structs.replace(policy, network=network, environment=environment)
 
 
+SIBLINGS = "RINGFENCE_SIBLINGS"  # the variable that says where a run beside this one is asked for
+SHARED = ("cpu", "memory", "processes", "disk")  # limits of all processes of a run together
+_DOOR = Origin("runs beside this one")
+
+
+def has_siblings(policy: Policy, host: Host) -> bool:
+    """Whether a ringfence inside may ask for runs beside this one. Who lets sandboxes be made inside has no need; and
+    what all of a run may use together no sibling would count for."""
+    counted = any(limit.name in SHARED for limit in policy.limits)
+    return host.system == "linux" and policy.enforcement is not Enforcement.OFF and not (policy.nested or counted)
+
+
+def with_door(policy: Policy, path: str, host: Host) -> Policy:
+    """The policy with the place at which runs beside this one are asked for, and the variable by which it is found."""
+    environment = msgspec.structs.replace(policy.environment, set=policy.environment.set | {SIBLINGS: path})
+    rules = tuple(Rule(access, Verdict.ALLOW, path, _DOOR) for access in Access)
+    if not has_view(host):
+        rules = ()  # it lies in the command's own temporary directory
+    return msgspec.structs.replace(policy, rules=(*policy.rules, *rules), environment=environment)
+
+
 def wants_datagrams(policy: Policy) -> bool:
     """Whether unix sockets for datagrams can be made: only for a policy that names sockets itself, for where a datagram
     goes is in the sending call."""

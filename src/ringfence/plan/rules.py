@@ -61,6 +61,11 @@ def has_broker(policy: Policy, host: Host) -> bool:
     return able and has_warden(host) and host.traces and not host.is_inside
 
 
+def relies(host: Host) -> bool:
+    """Whether an outer run is all that can hold files here."""
+    return host.is_inside and not has_view(host) and host.landlock_abi < 1
+
+
 def is_asking(policy: Policy, host: Host) -> bool:
     """Whether what is refused waits for a person."""
     return policy.asking and policy.escape is Verdict.ASK and has_broker(policy, host)
@@ -82,11 +87,11 @@ def has_unix_sockets(policy: Policy, host: Host) -> bool:
 def swayed(policy: Policy, disk: Disk) -> tuple[Rule, ...]:
     """Grants whose path runs through a symbolic link that a command may replace: it would choose what is granted at the
     next run. The repository of a linked worktree is another workspace's to write, so no link counts there at all; nor
-    on the way to what a person approved, who saw another path."""
+    on the way to what a person approved, who saw another path; nor where all of them were followed before."""
     given = [rule for rule in policy.rules if rule.verdict is Verdict.ALLOW]
     linked = [rule for rule in given if links_to(rule, disk)]
-    if not linked:
-        return ()
+    if not linked or policy.is_resolved:
+        return tuple(linked)
     roots = {disk[rule.path].path for rule in given if is_allow_write(rule) and not links_to(rule, disk)}
     return tuple(
         rule for rule in linked if rule.why in (REPOSITORY, GRANTED) or is_any_below(links_to(rule, disk), roots)

@@ -99,7 +99,7 @@ class _Judge:
             if rule.verdict is not Verdict.ALLOW:
                 return Decision(rule.verdict, f"{_sentence(path, rule)}; {_way_out(rule)}", rule)
         reading = self.read(path)
-        if reading.rule is not None and reading.verdict is Verdict.ALLOW and _shows_nothing(reading.rule):
+        if reading.rule is not None and reading.verdict is Verdict.ALLOW and shows_nothing(reading.rule):
             return reading
         allowing = _of_the_host(matching)
         if not allowing:
@@ -116,7 +116,7 @@ class _Judge:
         for depth, rule in self.matching(Access.WRITE, path):
             if rule.verdict is Verdict.ALLOW:
                 inside = bool(reading) and reading[0][0] > depth
-                return rule if _shows_nothing(rule) and not inside else None
+                return rule if shows_nothing(rule) and not inside else None
         return None
 
 
@@ -141,7 +141,8 @@ def _rank(found: tuple[int, Rule]) -> tuple[int, bool, bool, bool, int]:
     return -depth, rule.implied, rule.origin == BUILT_IN, rule.glob or bool(rule.pattern), rule.verdict
 
 
-def _shows_nothing(rule: Rule) -> bool:
+def shows_nothing(rule: Rule) -> bool:
+    """Whether it makes a place the command's own, with nothing of the host's in it."""
     return rule.origin == BUILT_IN and rule.access is Access.WRITE and rule.path in _UNSEEN
 
 
@@ -149,9 +150,9 @@ def _of_the_host(matching: list[tuple[int, Rule]]) -> list[Rule]:
     """The rules that let the host's own file be written: none that reaches into a private place from outside."""
     kept: list[Rule] = []
     for _, rule in matching:
-        if _shows_nothing(rule) and not (kept and kept[-1].path == rule.path):
+        if shows_nothing(rule) and not (kept and kept[-1].path == rule.path):
             break
-        if rule.verdict is Verdict.ALLOW and not _shows_nothing(rule):
+        if rule.verdict is Verdict.ALLOW and not shows_nothing(rule):
             kept.append(rule)
     return kept
 

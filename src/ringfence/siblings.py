@@ -1,0 +1,182 @@
+"""Runs beside a run: who listens for a ringfence inside it, and starts what that asks for.
+
+The command of a run is outside nobody's reach but its own, so an inner `ringfence run` cannot build walls: it hands its
+streams to the outer one, which starts a sibling with the narrower of the two policies (`beside`). Here is the outer
+one's half: a thread that starts a process for each who asks. That process reads what was sent; we do not. It ends with
+us, and with whoever asked.
+
+Every word that comes through the socket is the command's. So there are never more than `MOST` siblings of a run, those
+of its siblings among them: whoever starts one takes a token from a pipe that they share.
+"""
+
+import _signal as signal  # type: ignore[import-not-found]  # `signal` makes an enum of them all, in half a millisecond
+import _socket
+import contextlib
+import os
+import select
+import stat
+import sys
+import time
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from .beside import Bound
+from .enforce.process import sealed
+from .model import BUILT_IN, UsageError
+
+if TYPE_CHECKING:
+    from .keep import Prepared
+
+if sys.platform != "linux":
+    raise UsageError("a run beside a run", "is for Linux")
+
+MOST = 16
+PATIENCE = 3.0  # seconds for siblings to end when the run has
+TAKEN, TOO_MANY = b"\0", b"\x02"
+_PROGRAM = (  # by that name it does without much of what msgspec imports, as the command does
+    "import sys; sys.argv[0] = 'ringfence'; sys.path.insert(0, {!r}); "
+    "from ringfence.cli.beside import serve; serve(sys.argv[1:])"
+)
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+
+Tokens = tuple[int, int]
+
+
+class Siblings:
+    """Those of one run, from the first that is asked for to its end."""
+
+    def __init__(self, made: "Prepared", run: int) -> None:
+        """`run` is the first process of the run."""
+        self._door, self._run = made.door, run
+        self._bound = sealed(bound_of(made))
+        self._tokens = _inherited or _mint()
+        self._lifeline = os.pipe()
+        self._living: dict[int, int] = {}  # by pidfd
+
+    def serve(self, over: int) -> None:
+        """Start whoever is asked for, until something comes on a descriptor: then all of them end."""
+        try:
+            poller = select.poll()
+            for fd in (self._door, over):
+                poller.register(fd, select.POLLIN)
+            ready: list[int] = []
+            while over not in ready:
+                for fd in ready:
+                    if fd == self._door:
+                        watch = self._admit()
+                        if watch >= 0:
+                            poller.register(watch, select.POLLIN)
+                    else:
+                        poller.unregister(fd)
+                        self._reap(fd)
+                ready = [fd for fd, _ in poller.poll()]
+        finally:
+            os.close(self._lifeline[1])
+            self._end()
+            for fd in (self._lifeline[0], self._bound, *(() if _inherited else self._tokens)):
+                os.close(fd)
+
+    def _admit(self) -> int:
+        """Start whoever serves the next one that asks; what tells its end, or -1."""
+        link = self._next()
+        if link < 0:
+            return -1
+        try:
+            os.read(self._tokens[0], 1)
+        except BlockingIOError:
+            _say(link, TOO_MANY)
+            return -1
+        try:
+            pid = self._start(link)
+            watch = os.pidfd_open(pid)
+        except OSError:
+            _say(link, b"")
+            self._give_back()
+            return -1
+        _say(link, TAKEN)
+        self._living[watch] = pid
+        return watch
+
+    def _next(self) -> int:
+        """The other end of whoever asks, or -1."""
+        if stat.S_ISFIFO(os.fstat(self._door).st_mode):
+            from .taking import taken
+
+            try:
+                return taken(os.read(self._door, 8), self._run)
+            except OSError:
+                return -1
+        door: Any = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM, 0, self._door)
+        try:
+            link: int = door._accept()[0]
+            return link
+        except OSError:
+            return -1
+        finally:
+            door.detach()
+
+    def _start(self, link: int) -> int:
+        given = (link, self._lifeline[0], self._bound, *self._tokens)
+        null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
+        try:
+            actions = [(os.POSIX_SPAWN_DUP2, null, fd) for fd in range(3)]
+            actions += [(os.POSIX_SPAWN_DUP2, fd, fd) for fd in given]
+            words = [sys.executable, "-I", "-c", _PROGRAM.format(_PACKAGE), *map(str, given)]
+            asked = (signal.SIGPIPE, signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGCHLD)
+            return os.posix_spawn(sys.executable, words, os.environ, file_actions=actions, setsid=True, setsigdef=asked)
+        finally:
+            os.close(null)
+
+    def _reap(self, watch: int) -> None:
+        with contextlib.suppress(ChildProcessError):
+            os.waitpid(self._living.pop(watch), 0)
+        os.close(watch)
+        self._give_back()
+
+    def _give_back(self) -> None:
+        os.write(self._tokens[1], b"\0")
+
+    def _end(self) -> None:
+        until = time.monotonic() + PATIENCE
+        for watch, pid in tuple(self._living.items()):
+            poller = select.poll()
+            poller.register(watch, select.POLLIN)
+            if not poller.poll(max(0.0, until - time.monotonic()) * 1000):
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            self._reap(watch)
+
+
+def bound_of(made: "Prepared") -> bytes:
+    """What holds the siblings of a run."""
+    whole, request = made.judged(), made.request
+    own = f"{made.temporary}/"  # what is there is this run's alone: its door, its agent
+    rules = tuple(rule for rule in whole.rules if not rule.path.startswith(own))
+    shown = tuple(one for one in whole.injections if one.origin != BUILT_IN)
+    held = msgspec.structs.replace(made.loaded, rules=rules, injections=shown)
+    return msgspec.json.encode(Bound(held, request.workspace, request.home, request.ids))
+
+
+def _say(link: int, word: bytes) -> None:
+    """The first word to whoever asks, and our end of it given up."""
+    end = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM, 0, link)
+    with contextlib.suppress(OSError):  # it is gone, or takes nothing
+        end.send(word, _socket.MSG_DONTWAIT | _socket.MSG_NOSIGNAL)
+    end.close()
+
+
+_inherited: Tokens | None = None
+
+
+def inherit(tokens: Tokens) -> None:
+    """We are a sibling ourselves: ours count with those of the run around us."""
+    global _inherited
+    _inherited = tokens
+
+
+def _mint() -> Tokens:
+    ends = os.pipe()
+    os.set_blocking(ends[0], False)
+    os.write(ends[1], bytes(MOST))
+    return ends

@@ -1,0 +1,266 @@
+"""What asks for a run beside its own is a command in a sandbox, and lies: it gets nothing that it does not have.
+
+Each attack writes a request of its own, by our own code, and sends it where an honest `ringfence run` would.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+
+import hypothesis
+import hypothesis.strategies as st
+import msgspec
+import pytest
+from tests.attacks.everybody import BASE, NOBODY, RUN
+from tests.attacks.everybody import installed as installed
+from tests.attacks.everybody import workspace as workspace
+from tests.attacks.test_siblings import Outer, inner
+from tests.attacks.test_siblings import outer as outer
+
+from ringfence import siblings
+from ringfence.beside import HEAD, LONGEST, MAGIC, Asked, receive
+from ringfence.model import LaunchError, Policy
+from ringfence.taking import TAKE, taken
+
+pytestmark = pytest.mark.usefixtures("installed")
+
+# Whoever runs it has `link`, connected and taken, and `ask(policy, ...)`, which prints what came of it.
+ASKER = f"""
+import os, socket, struct, sys
+sys.path.insert(0, {str(BASE / "lib")!r})
+import msgspec
+from ringfence.beside import Asked, HEAD, MAGIC, send
+from ringfence.cli.beside import _reach
+from ringfence.model import *
+from ringfence.model.policy import LIMITS
+
+READ, WRITE, ALLOW, DENY = Access.READ, Access.WRITE, Verdict.ALLOW, Verdict.DENY
+ME = Origin("me")
+everything = tuple(Rule(access, ALLOW, "/", origin) for access in Access for origin in (ME, BUILT_IN))
+
+
+def reach():
+    return _reach(os.environ["RINGFENCE_SIBLINGS"])
+
+
+def ask(policy, script, fds=None, cwd=None, argv=None, **more):
+    link = reach()
+    argv = argv or (b"sh", b"-c", script.encode())
+    here = os.getcwd()
+    asked = Asked(argv, b"/bin/sh", os.fsencode(cwd or here), dict(os.environb) | more, policy)
+    try:
+        send(link, asked, fds or (0, 1, 2, os.open(here, os.O_PATH)))
+    except OSError:
+        pass
+    said = link.recv(2, socket.MSG_WAITALL)
+    print("answer", list(said), flush=True)
+    return said
+"""
+
+
+def attack(outer: Outer, script: str, *options: str) -> str:
+    (outer.workspace / "attack.py").write_text(ASKER + script)
+    _, said = outer.run(*options, script="/usr/bin/python3 -I attack.py")
+    assert "Traceback" not in said, said
+    return said
+
+
+GREEDY = """
+policy = Policy(
+    "/", everything, network=Network(True, True, True, True), enforcement=Enforcement({enforcement!r}), nested=True,
+    escape=ALLOW, injections=(Injection({secret!r}, os.getcwd() + "/shown", ME),),
+    limits=(Limit("processes", -1.0, ME),), environment=Environment(("*",), {{"RINGFENCE_SIBLINGS": "/nowhere"}}),
+)
+ask(policy, "cat {secret}; cat shown; echo no > {outside}/new; echo $RINGFENCE_SIBLINGS; echo ran")
+"""
+
+
+@pytest.mark.parametrize("enforcement", ["off", "best-effort", "required"])
+def test_a_policy_that_allows_everything_opens_nothing(outer: Outer, enforcement: str) -> None:
+    secret, outside = outer.home / "x" / "f", outer.workspace.parent / "outside"
+    (outer.workspace / "shown").touch()
+
+    said = attack(outer, GREEDY.format(enforcement=enforcement, secret=str(secret), outside=outside))
+
+    assert "ran" in said.split()
+    assert "of-the-outer" not in said
+    assert "/nowhere" not in said.split()
+    assert not list(outside.iterdir())
+
+
+LINKED = """
+os.symlink({secret!r}, "link")
+here = os.getcwd()
+policy = Policy(here, (Rule(READ, ALLOW, "/", ME), Rule(READ, DENY, here, ME), {rules}))
+ask(policy, "cat link/f " + here + "/link/f; echo no > link/new", cwd="/", fds=(0, 1, 2, os.open("/", os.O_PATH)))
+"""
+
+
+@pytest.mark.parametrize(
+    "rules",
+    [
+        'Rule(READ, ALLOW, here + "/link", ME)',
+        '*(Rule(access, ALLOW, here + "/link", BUILT_IN) for access in Access)',
+        '*(Rule(access, ALLOW, here + "/link/f", ME) for access in Access)',
+    ],
+)
+def test_a_grant_of_what_is_its_own_does_not_lead_elsewhere_through_a_link(outer: Outer, rules: str) -> None:
+    """The workspace is not writable in such a run, so nobody inside could turn the link; whoever asks has done so."""
+    place = outer.home / "x"
+
+    said = attack(outer, LINKED.format(secret=str(place), rules=rules))
+
+    assert "answer" in said
+    assert "of-the-outer" not in said
+    assert not (place / "new").exists()
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        "os.open(here, os.O_RDONLY), 1, 2, os.open(here, os.O_PATH)",
+        'os.open("/etc/passwd", os.O_PATH), 1, 2, os.open(here, os.O_PATH)',
+        "0, 1, 2, 0",
+    ],
+)
+def test_streams_through_which_one_could_leave_are_refused(outer: Outer, given: str) -> None:
+    said = attack(outer, f'here = os.getcwd()\nask(Policy("/", everything), "echo ran", fds=({given}))\n')
+
+    assert "ran" not in said.split(), said
+    assert "answer" in said
+
+
+def test_a_directory_that_is_another_outside_is_none(outer: Outer) -> None:
+    """It is the path that counts inside, and what stands there must be what whoever asks has seen."""
+    said = attack(outer, f'ask(Policy("/", everything), "echo ran; pwd", cwd={str(outer.home)!r})\n')
+
+    assert "answer [3, 0]" in said
+
+
+RUBBISH = """
+import random
+for _ in range(12):
+    link = reach()
+    if link is None:
+        continue
+    size = random.choice((0, 5, 100, 1 << 31))
+    data = random.randbytes(random.randrange(40))
+    head = random.choice((b"", b"RF", os.urandom(8), HEAD.pack(MAGIC, size), HEAD.pack(b"abcd", size)))
+    fds = [0] * random.choice((0, 1, 3, 4, 5, 30))
+    rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, struct.pack(f"{len(fds)}i", *fds))] if fds else []
+    try:
+        link.sendmsg([head + data or b"x"], rights)
+        link.close()
+    except OSError:
+        pass
+if "landlock" in sys.argv:
+    door = os.open(os.environ["RINGFENCE_SIBLINGS"], os.O_WRONLY)
+    for number in range(40):
+        os.write(door, random.choice((struct.pack("<iI", random.randrange(-9, 99999), number), bytes(8))))
+"""
+
+
+def test_rubbish_does_no_harm_and_the_next_one_is_served(outer: Outer) -> None:
+    (outer.workspace / "attack.py").write_text(ASKER + RUBBISH)
+
+    _, said = outer.run(script=f"/usr/bin/python3 -I attack.py {outer.walls}; {inner(script='echo served')}")
+
+    assert said.split() == ["served"], said
+
+
+def test_there_are_never_more_than_so_many(outer: Outer) -> None:
+    """Those that say nothing count too, until they have waited too long."""
+    most, asker = siblings.MOST, inner(script="echo ran")
+    held = f"links = [reach() for _ in range({most})]\nos.system({asker!r})\nprint(len(links))\n"
+
+    said = attack(outer, held)
+
+    assert f"has {most} beside it already" in said
+    assert said.split()[-1] == str(most)
+    assert "ran" not in said.split()
+
+
+def test_what_is_sent_to_the_log_is_the_run_that_was_asked_for(outer: Outer) -> None:
+    """A run beside another one is recorded as any other is."""
+    outer.run(script=inner(script="echo beside-the-outer"))
+    log = subprocess.run(
+        [*RUN[:4], "log"], cwd=outer.workspace, env=outer.environ, capture_output=True, text=True,
+        user=NOBODY if os.geteuid() == 0 and outer.walls == "landlock" else None,
+    )  # fmt: skip
+
+    assert "beside-the-outer" in log.stdout, log.stderr
+
+
+def test_only_a_descriptor_of_the_run_itself_is_taken() -> None:
+    """We may take those of all the user's others, and a command could name them."""
+    code = "import socket, sys, time; a, b = socket.socketpair(); print(a.fileno(), flush=True); sys.stdin.read()"
+    with (
+        subprocess.Popen([sys.executable, "-c", code], stdin=-1, stdout=-1, text=True) as run,
+        subprocess.Popen([sys.executable, "-c", code], stdin=-1, stdout=-1, text=True) as bystander,
+    ):
+        numbers = [int(one.stdout.readline()) for one in (run, bystander) if one.stdout]
+
+        mine = taken(TAKE.pack(run.pid, numbers[0]), run.pid)
+        others = [
+            taken(TAKE.pack(bystander.pid, numbers[1]), run.pid),
+            taken(TAKE.pack(os.getpid(), 0), run.pid),
+            taken(TAKE.pack(run.pid, 0), run.pid),  # a pipe, and no end of a connection
+            taken(TAKE.pack(run.pid, 500), run.pid),
+            taken(TAKE.pack(-1, 0), run.pid),
+            taken(b"short", run.pid),
+        ]
+        unguarded = taken(TAKE.pack(bystander.pid, numbers[1]), os.getpid())  # as one of ours it would be
+        for one in (run, bystander):
+            one.send_signal(signal.SIGKILL)
+    assert mine >= 0
+    assert unguarded >= 0
+    assert others == [-1] * 6
+    for fd in (mine, unguarded):
+        os.close(fd)
+
+
+ASKED = Asked((b"true",), b"/bin/true", b"/", {b"A": b"b"}, Policy("/", ()))
+
+
+@hypothesis.given(data=st.data())
+def test_a_request_is_understood_or_refused_and_no_descriptor_is_kept(data: st.DataObject) -> None:
+    import _socket
+    import struct
+
+    whole = bytearray(msgspec.msgpack.encode(ASKED))
+    for _ in range(data.draw(st.integers(0, 4))):
+        at = data.draw(st.integers(0, len(whole) - 1))
+        whole[at : at + data.draw(st.integers(0, 3))] = data.draw(st.binary(max_size=4))
+    size = data.draw(st.sampled_from((len(whole), len(whole), len(whole) + 1, LONGEST + 1)))
+    count = data.draw(st.sampled_from((4, 4, 0, 3, 5)))
+    ours, theirs = _socket.socketpair(_socket.AF_UNIX, _socket.SOCK_STREAM)
+    theirs.settimeout(1)
+    before = len(os.listdir("/proc/self/fd"))
+    rights = [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, struct.pack(f"{count}i", *[0] * count))] if count else []
+    ours.sendmsg([HEAD.pack(MAGIC, size)], rights)
+    ours.sendall(whole)
+    ours.shutdown(_socket.SHUT_WR)
+    try:
+        asked, fds = receive(theirs, os.geteuid())
+    except LaunchError:
+        pass
+    else:
+        assert isinstance(asked, Asked)
+        assert len(fds) == 4
+        for fd in fds:
+            os.close(fd)
+    assert len(os.listdir("/proc/self/fd")) == before
+    for end in (ours, theirs):
+        end.close()
+
+
+def test_another_user_is_not_heard() -> None:
+    import _socket
+
+    ours, theirs = _socket.socketpair(_socket.AF_UNIX, _socket.SOCK_STREAM)
+
+    with pytest.raises(LaunchError, match="another user"):
+        receive(theirs, os.geteuid() + 1)
+    for end in (ours, theirs):
+        end.close()

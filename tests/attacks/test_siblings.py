@@ -1,0 +1,312 @@
+"""A run inside a run is one beside it, with the narrower of the two policies; and whoever asks may be anybody.
+
+With a view it is asked for at a socket, by Landlock alone through a named pipe. What a hostile command sends there can
+only narrow what it has: every attack is made by a request of its own, and shown to reach what it wants without walls.
+"""
+
+import contextlib
+import os
+import re
+import shlex
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from tests.attacks.everybody import NOBODY, RUN
+from tests.attacks.everybody import installed as installed
+from tests.attacks.everybody import workspace as workspace
+from tests.test_terminal import Person
+
+pytestmark = pytest.mark.usefixtures("installed")
+
+VIEW = pytest.param("view", marks=pytest.mark.needs_userns)
+LANDLOCK = pytest.param("landlock", marks=[pytest.mark.needs_bwrap, pytest.mark.needs_landlock(6)])
+NO_VIEW = ["bwrap", "--unshare-user", "--disable-userns", "--dev-bind", "/", "/"]
+SECONDS = 20
+
+
+class Outer:
+    """Runs in a workspace, with one kind of walls."""
+
+    def __init__(self, workspace: Path, walls: str) -> None:
+        self.workspace, self.walls = workspace, walls
+        self.home = workspace.parent / "home"
+        self.environ = {"HOME": str(self.home), "PATH": "/usr/local/bin:/usr/bin:/bin", "LANG": "C.UTF-8"}
+
+    def words(self, *options: str, script: str) -> list[str]:
+        words = [*RUN, *options, "--", "sh", "-c", script]
+        if self.walls == "view":
+            return words
+        who = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"] if os.geteuid() == 0 else []
+        return [*who, *NO_VIEW, *words]
+
+    def start(self, *options: str, script: str, **given: object) -> "subprocess.Popen[str]":
+        streams = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT} | given
+        words = self.words(*options, script=script)
+        return subprocess.Popen(words, cwd=self.workspace, env=self.environ, text=True, **streams)  # type: ignore[call-overload, no-any-return]
+
+    def run(self, *options: str, script: str, **given: object) -> tuple[int, str]:
+        with self.start(*options, script=script, **given) as process:
+            try:
+                said, _ = process.communicate(timeout=SECONDS)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                raise
+        return process.returncode, said
+
+
+@pytest.fixture(params=[VIEW, LANDLOCK])
+def outer(request: pytest.FixtureRequest, workspace: Path) -> Outer:
+    secret = workspace.parent / "home" / "x"
+    secret.mkdir()
+    (secret / "f").write_text("of-the-outer\n")
+    (workspace / "sub" / "s").write_text("in-sub\n")
+    if os.geteuid() == 0:
+        for path in (secret, secret / "f", workspace / "sub" / "s"):
+            os.chown(path, NOBODY, NOBODY)
+    return Outer(workspace, request.param)
+
+
+def inner(*options: str, script: str) -> str:
+    return shlex.join([*RUN, *options, "--", "sh", "-c", script])
+
+
+def living(mark: str) -> list[int]:
+    """The processes that have a word on their command lines."""
+    found = []
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        with contextlib.suppress(OSError):
+            words = Path("/proc", name, "cmdline").read_bytes().split(b"\0")
+            if mark.encode() in words:
+                found.append(int(name))
+    return found
+
+
+def until(holds: Callable[[], object], seconds: float = 15.0) -> bool:
+    end = time.monotonic() + seconds
+    while not holds():
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.02)
+    return True
+
+
+@pytest.fixture
+def mark() -> Iterator[str]:
+    """How long something sleeps, which nobody else does."""
+    found = f"{1000 + int.from_bytes(os.urandom(3), 'big')}.125"
+    yield found
+    for pid in living(found):
+        os.kill(pid, signal.SIGKILL)
+
+
+def test_what_the_outer_run_reads_and_the_inner_may_not_it_does_not(outer: Outer) -> None:
+    place = outer.home / "x"
+
+    narrow = inner(script=f"cat {place}/f; exit 3")
+    code, said = outer.run("--allow-read", str(place), script=f"{narrow}; echo $?; cat {place}/f")
+
+    assert said.splitlines()[-2:] == ["3", "of-the-outer"], said
+    assert said.count("of-the-outer") == 1
+    assert code == 0
+
+
+def test_what_both_read_both_read(outer: Outer) -> None:
+    place = str(outer.home / "x")
+
+    _, said = outer.run("--allow-read", place, script=inner("--allow-read", place, script=f"cat {place}/f"))
+
+    assert "of-the-outer" in said
+
+
+@pytest.mark.parametrize("flag", ["--deny-read", "--deny-write"])
+def test_what_the_inner_run_denies_itself_holds_there_alone(outer: Outer, flag: str) -> None:
+    narrow = inner(flag, "sub", script="cat sub/s; echo no > sub/inner; echo ran")
+
+    code, said = outer.run(script=f"{narrow}; cat sub/s; echo yes > sub/outer")
+
+    assert sorted(os.listdir(outer.workspace / "sub")) == ["outer", "s"], said
+    assert "ran" in said.split()
+    assert said.count("in-sub") == (1 if flag == "--deny-read" else 2)
+    assert code == 0
+
+
+def test_what_is_asked_for_beyond_the_outer_run_is_told(outer: Outer) -> None:
+    place = outer.home / "x"
+    more = inner("--allow-write", str(place), "--allow-network", script=f"echo ran; echo no > {place}/new")
+
+    _, said = outer.run(script=more)
+
+    assert "ran" in said
+    assert f"not given: {place} writable: the run around this one does not have it (--allow-write)" in said
+    assert "not given: the host's network" in said
+    assert not (place / "new").exists()
+
+
+def test_ten_levels_deep_each_is_as_narrow_as_all_around_it(outer: Outer) -> None:
+    """Each closes one file more, and the last reads none of them."""
+    names = [f"n{number}" for number in range(10)]
+    for name in names:
+        (outer.workspace / name).write_text(f"<{name}>\n")
+    (outer.workspace / "deeper").write_text(
+        f'[ "$1" = 9 ] && {{ cat n9; cat {" ".join(names[:9])}; exit 7; }}\n'
+        f"exec {shlex.join(RUN)} --deny-read n$1 -- sh deeper $(($1 + 1))\n"
+    )
+
+    code, said = outer.run(script="sh deeper 0")
+
+    assert code == 7, said
+    assert re.findall("<n.>", said) == ["<n9>"]
+
+
+def test_streams_are_handed_over(outer: Outer) -> None:
+    (outer.workspace / "in").write_text("from a file\n")
+    (outer.workspace / "late").write_text("1\n2\n3\n")
+    script = "\n".join(
+        (
+            f"echo through a pipe | {inner(script='cat')}",
+            f"{inner(script='cat')} < in",
+            "echo private > $TMPDIR/private",
+            f"{inner(script='cat')} < $TMPDIR/private",
+            f"{inner(script='echo to a file; echo beside >&2')} > $TMPDIR/out 2> $TMPDIR/err",
+            "cat $TMPDIR/out $TMPDIR/err",
+            f"{{ read one; {inner(script='cat')}; }} < late",
+            f"{inner(script='cat; echo closed')} <&-",
+            f"{inner('--json', script='echo captured; exit 4')} | grep -c captured",
+            f"{inner(script='head -c 3000000 /dev/zero')} | wc -c",
+        )
+    )
+
+    code, said = outer.run(script=script)
+
+    wanted = ["through a pipe", "from a file", "private", "to a file", "beside", "2", "3", "closed", "1", "3000000"]
+    assert said.split("\n")[:-1] == wanted, said
+    assert code == 0
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_a_signal_to_the_inner_one_reaches_its_command(outer: Outer, number: int) -> None:
+    command = f"trap 'echo heard; exit 9' {number}; echo ready > ready; while :; do sleep 0.1; done"
+    (outer.workspace / "press.py").write_text(
+        "import os, subprocess, time\n"
+        f"p = subprocess.Popen({[*RUN, '--', 'sh', '-c', command]!r})\n"
+        "while not os.path.exists('ready'): time.sleep(0.1)\n"
+        f"p.send_signal({int(number)})\n"
+        "print(p.wait(), flush=True)\n"
+    )
+
+    _, said = outer.run(script="/usr/bin/python3 press.py")
+
+    assert said.split()[-2:] == ["heard", "9"], said
+
+
+def test_limits_of_both_hold(outer: Outer) -> None:
+    slow = inner("--timeout", "1s", script="sleep 20; echo no")
+
+    begun = time.monotonic()
+    _, said = outer.run(script=f"{slow}; echo $?")
+
+    assert "124" in said.split()
+    assert time.monotonic() - begun < 15
+
+
+@pytest.mark.parametrize("victim", ["asker", "server", "outer", "warden"])
+def test_whoever_is_killed_nothing_is_left(outer: Outer, mark: str, victim: str) -> None:
+    stubborn = f"trap '' TERM HUP INT; setsid sleep {mark} & sleep {mark}"
+    process = outer.start(script=f"{inner(script=stubborn)}; echo code $?; sleep 1")
+    assert until(lambda: len(living(mark)) == 2), process.communicate(timeout=5)
+
+    top = process.pid if outer.walls == "view" else _below(process.pid, "run")
+    tree = _tree(top)
+    servers = [pid for pid in tree if "beside import serve" in _line(pid)]
+    askers = [pid for pid in tree if "import main" in _line(pid) and pid not in (top, *servers)]
+    wardens = [child for server in servers for child in _children(server)]
+    who = {"asker": askers[-1], "server": servers[0], "outer": top, "warden": wardens[0]}[victim]
+    os.kill(who, signal.SIGKILL)
+
+    assert until(lambda: not living(mark)), (victim, living(mark))
+    said = process.communicate(timeout=SECONDS)[0]
+    assert "code" in said or victim == "outer", said
+    assert until(lambda: not [pid for pid in servers if Path(f"/proc/{pid}").exists()])
+
+
+def _line(pid: int) -> str:
+    with contextlib.suppress(OSError):
+        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode()
+    return ""
+
+
+def _children(pid: int) -> list[int]:
+    with contextlib.suppress(OSError):
+        return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()] + [
+            int(word)
+            for task in os.listdir(f"/proc/{pid}/task")
+            if task != str(pid)
+            for word in Path(f"/proc/{pid}/task/{task}/children").read_text().split()
+        ]
+    return []
+
+
+def _tree(pid: int) -> list[int]:
+    return [pid, *(below for child in _children(pid) for below in _tree(child))]
+
+
+def _below(pid: int, word: str) -> int:
+    return next(one for one in _tree(pid) if f" {word} " in _line(one) and "bwrap" not in _line(one))
+
+
+def test_at_a_terminal_the_inner_one_is_at_it(outer: Outer) -> None:
+    """Keys, their meaning, and the size of the window reach the command; and the terminal is given back."""
+    ask = "test -t 0 && test -t 1 && stty size; read word; echo got:$word:; trap 'echo pressed; exit 6' INT; "
+    person = Person(
+        outer.words(script=f"{inner(script=ask + 'echo waits; while :; do sleep 0.1; done')}; echo code:$?; stty -a"),
+        outer.workspace,
+    )
+    try:
+        person.sees("24 80")
+        person.type("hello\r")
+        person.sees("got:hello:")
+        person.sees("waits")
+        person.type("\x03")
+        person.sees("pressed")
+        person.sees("code:6")
+        person.sees(" icanon ")
+        assert person.code() == 0
+    finally:
+        person.close()
+
+
+def test_in_a_directory_that_only_the_outer_run_sees_the_inner_goes_on_alone(outer: Outer) -> None:
+    """As before: it relies on the outer run, or is refused; and where it would be beside it, it does not exist."""
+    code, said = outer.run(script=f"mkdir $TMPDIR/own; cd $TMPDIR/own; {inner(script='echo made > made; pwd')}; ls")
+
+    assert ("made" in said.split()) == (outer.walls == "view"), said
+    assert code == 0
+
+
+def test_nothing_is_left_on_the_disk(outer: Outer) -> None:
+    mine = f"ringfence-{NOBODY if outer.walls == 'landlock' and os.geteuid() == 0 else os.geteuid()}-"
+
+    def left() -> set[str]:
+        return {name for name in os.listdir("/tmp") if name.startswith(mine)}
+
+    before = left()
+    _, said = outer.run(script=f"{inner(script='exec ' + inner(script='echo deep'))}; echo $RINGFENCE_SIBLINGS")
+    door = said.split()[-1].split("/")[2]
+
+    assert "deep" in said.split()
+    assert door not in left()
+    assert len(left() - before) == 0 or "PYTEST_XDIST_WORKER" in os.environ, left() - before
+
+
+def test_where_all_of_a_run_has_a_limit_together_nothing_is_started_beside_it(outer: Outer) -> None:
+    """It would not be counted: so the inner one is within the outer, or refused."""
+    _, said = outer.run(
+        "--processes", "64", script=f"echo door:$RINGFENCE_SIBLINGS:; {inner('--deny-read', 'sub', script='cat sub/s')}"
+    )
+
+    assert "door::" in said
+    assert "in-sub" not in said
