@@ -4,10 +4,15 @@ Each attack writes a request of its own, by our own code, and sends it where an 
 """
 
 import os
+import shutil
 import signal
+import socket
 import subprocess
 import sys
+from pathlib import Path
 
+import dns
+import h11
 import hypothesis
 import hypothesis.strategies as st
 import msgspec
@@ -33,7 +38,7 @@ import msgspec
 from ringfence.beside import Asked, HEAD, MAGIC, send
 from ringfence.cli.beside import _reach
 from ringfence.model import *
-from ringfence.model.policy import LIMITS
+from ringfence.model.policy import ParentProxy
 
 READ, WRITE, ALLOW, DENY = Access.READ, Access.WRITE, Verdict.ALLOW, Verdict.DENY
 ME = Origin("me")
@@ -44,7 +49,7 @@ def reach():
     return _reach(os.environ["RINGFENCE_SIBLINGS"])
 
 
-def ask(policy, script, fds=None, cwd=None, argv=None, **more):
+def ask(policy, script, fds=None, cwd=None, argv=None, more={{}}):
     link = reach()
     argv = argv or (b"sh", b"-c", script.encode())
     here = os.getcwd()
@@ -264,3 +269,43 @@ def test_another_user_is_not_heard() -> None:
         receive(theirs, os.geteuid() + 1)
     for end in (ours, theirs):
         end.close()
+
+
+PROXIED = """
+hosts = (HostRule(ALLOW, "example.test", 80, ME),)
+reach_it = "import socket; socket.create_connection(('example.test', 80), 5)"
+parent = ParentProxy("http://127.0.0.1:{port}", "http://127.0.0.1:{port}")
+policy = Policy("/", everything, network=Network(hosts=hosts, parent=parent))
+more = {{name: b"http://127.0.0.1:{port}" for name in (b"http_proxy", b"https_proxy", b"all_proxy", b"ALL_PROXY")}}
+ask(policy, '/usr/bin/python3 -c "' + reach_it + '" || echo unreached', more=more)
+"""
+
+
+@pytest.mark.needs_userns
+def test_whose_proxy_is_dialled_through_is_not_for_who_asks_to_say(workspace: Path) -> None:
+    """It would be dialled outside, on this machine's own loopback. A person's own variables do choose it."""
+    outer = Outer(workspace, "view")
+    for module in (dns, h11):  # what the gate needs besides
+        source = Path(module.__file__ or "").parent
+        shutil.copytree(source, BASE / "lib" / source.name, dirs_exist_ok=True)
+        subprocess.run(["chmod", "-R", "a+rX", BASE / "lib" / source.name], check=True)
+    with socket.create_server(("127.0.0.1", 0)) as service:
+        port = service.getsockname()[1]
+        service.settimeout(10)
+        own = f"http://127.0.0.1:{port}"
+        reach_it = "import socket; socket.create_connection(('example.test', 80), 5)"
+        given = {"http_proxy": own, "https_proxy": own}
+        outer.environ |= given
+        with outer.start("--allow-host", "example.test:80", script=f'/usr/bin/python3 -c "{reach_it}"') as bare:
+            service.accept()[0].close()  # so it goes for whoever starts a run
+            bare.communicate(timeout=20)
+        for name in given:
+            del outer.environ[name]
+        (workspace / "attack.py").write_text(ASKER + PROXIED.format(port=port))
+
+        _, said = outer.run("--allow-host", "example.test:80", script="/usr/bin/python3 -I attack.py")
+
+        assert "unreached" in said, said
+        service.settimeout(0.5)
+        with pytest.raises(TimeoutError):
+            service.accept()
