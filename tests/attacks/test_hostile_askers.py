@@ -297,8 +297,10 @@ def test_whose_proxy_is_dialled_through_is_not_for_who_asks_to_say(workspace: Pa
         given = {"http_proxy": own, "https_proxy": own}
         outer.environ |= given
         with outer.start("--allow-host", "example.test:80", script=f'/usr/bin/python3 -c "{reach_it}"') as bare:
-            service.accept()[0].close()  # so it goes for whoever starts a run
-            bare.communicate(timeout=20)
+            with service.accept()[0] as link:  # so it goes for whoever starts a run
+                assert link.recv(1 << 12).startswith(b"CONNECT example.test:80 ")
+                link.sendall(b"HTTP/1.1 200 OK\r\n\r\n")
+                bare.communicate(timeout=20)
         for name in given:
             del outer.environ[name]
         (workspace / "attack.py").write_text(ASKER + PROXIED.format(port=port))
