@@ -10,6 +10,7 @@ import os
 import stat
 import struct
 import sys
+import time
 from collections.abc import Callable
 
 import msgspec
@@ -65,7 +66,9 @@ def receive(link: _socket.socket, uid: int) -> tuple[Asked, tuple[int, ...]]:
     if struct.unpack("iII", credentials)[1] != uid:
         raise _unheard("it is another user's")
     fds: list[int] = []
+    until = time.monotonic() + PATIENCE
     try:
+        link.settimeout(PATIENCE)
         head, rights, flags, _ = link.recvmsg(HEAD.size, _socket.CMSG_SPACE(4 * STREAMS), _socket.MSG_CMSG_CLOEXEC)
         fds += [fd for *_, given in rights for fd in struct.unpack(f"{len(given) // 4}i", given[: len(given) // 4 * 4])]
         if len(head) != HEAD.size or len(fds) != STREAMS or flags & _socket.MSG_CTRUNC:
@@ -75,6 +78,10 @@ def receive(link: _socket.socket, uid: int) -> tuple[Asked, tuple[int, ...]]:
             raise _unheard("it is none, or too long")
         data = bytearray()
         while len(data) < size:
+            left = until - time.monotonic()  # for all of it, and not for each byte
+            if left <= 0:
+                raise _unheard("it takes too long")
+            link.settimeout(left)
             part = link.recv(min(size - len(data), 1 << 16))
             if not part:
                 raise _unheard("it is not whole")
@@ -105,13 +112,17 @@ def request_of(bound: Bound, asked: Asked, directory: int, screen: Screen) -> Re
     cwd = os.fsdecode(asked.cwd)
     if not asked.argv or not asked.argv[0] or not cwd.startswith("/") or "\0" in cwd:
         raise _unheard("there is no command, or no directory")
+    if not asked.program.startswith(b"/"):
+        raise _unheard("nobody has found the program")  # we would look for it where whoever asks cannot
     try:
         there, given = os.stat(cwd), os.fstat(directory)
     except OSError:
         raise Elsewhere from None
     if not stat.S_ISDIR(given.st_mode) or (there.st_dev, there.st_ino) != (given.st_dev, given.st_ino):
         raise Elsewhere  # as one in a private /tmp
-    if len(asked.policy.rules) > MAX_RULES:
+    wanted, network = asked.policy, asked.policy.network
+    listed = (wanted.rules, wanted.asks, wanted.injections, wanted.limits, wanted.ignored)
+    if sum(map(len, (*listed, network.hosts, network.denied_addresses, network.sockets))) > MAX_RULES:
         raise _unheard("its policy has too many rules")
     narrower = msgspec.json.encode(meet(bound.policy, asked.policy))
     return Request(

@@ -164,7 +164,9 @@ class Record:
 
     def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
         if not self._is_kept:
-            said = str(error) if isinstance(error, RingfenceError | OSError) else "nobody waited for its end"
+            said = (
+                str(error)[:MOST_TEXT] if isinstance(error, RingfenceError | OSError) else "nobody waited for its end"
+            )
             self._keep(None, said)
 
     def begin(self) -> "Entry":

@@ -14,7 +14,7 @@ from .enforce.planted import searched
 from .model import Ending, Gap, Need, Outcome, Refused
 from .model.event import AnyEvent, Changed, Denied, Escaped, Granted, Ran, Signed
 from .policy import Flags, Reach
-from .record import cleaned, open_log, shortened, unwritten
+from .record import MOST_TEXT, cleaned, open_log, shortened, unwritten
 
 if TYPE_CHECKING:
     from .keep import Request
@@ -169,8 +169,9 @@ def _missing(gaps: tuple[Gap, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
     weighed = _weighed
     if weighed[0] is not gaps:
         required = [gap for gap in gaps if gap.need is Need.REQUIRED]
-        named = tuple(gap.what for gap in required)
-        _weighed = weighed = gaps, named, tuple(f"not enforced: {gap.what}: {gap.why}" for gap in required)
+        named = tuple(gap.what[:MOST_TEXT] for gap in required)
+        why = tuple(f"not enforced: {gap.what}: {gap.why}"[:MOST_TEXT] for gap in required)
+        _weighed = weighed = gaps, named, why
     return weighed[1:]
 
 

@@ -6,15 +6,18 @@ one's half: a thread that starts a process for each who asks. That process reads
 us, and with whoever asked.
 
 Every word that comes through the socket is the command's. So there are never more than `MOST` siblings of a run, those
-of its siblings among them: whoever starts one takes a token from a pipe that they share.
+of its siblings among them: each has one place of a file that they share, locked until the last of it is gone, however
+it ends.
 """
 
 import _signal as signal  # type: ignore[import-not-found]  # `signal` makes an enum of them all, in half a millisecond
 import _socket
 import contextlib
+import fcntl
 import os
 import select
 import stat
+import struct
 import sys
 import time
 from typing import TYPE_CHECKING, Any
@@ -40,7 +43,7 @@ _PROGRAM = (  # by that name it does without much of what msgspec imports, as th
 )
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
-Tokens = tuple[int, int]
+_LOCK = struct.Struct("hhqqi4x")  # struct flock
 
 
 class Siblings:
@@ -49,19 +52,23 @@ class Siblings:
     def __init__(self, made: "Prepared", run: int) -> None:
         """`run` is the first process of the run."""
         self._door, self._run = made.door, run
-        self._bound = sealed(bound_of(made))
-        self._tokens = _inherited or _mint()
+        self._ended = os.pidfd_open(run)  # raises when nobody is left who could ask
+        self._bound = -1
+        with contextlib.suppress(UnicodeEncodeError):  # a path that cannot be written down: then nobody is served
+            self._bound = sealed(bound_of(made))
+        self._places = os.memfd_create("siblings") if _inherited < 0 else os.dup(_inherited)
         self._lifeline = os.pipe()
         self._living: dict[int, int] = {}  # by pidfd
 
     def serve(self, over: int) -> None:
-        """Start whoever is asked for, until something comes on a descriptor: then all of them end."""
+        """Start whoever is asked for, until something comes on a descriptor, or the run has ended: then all of them
+        end. They may hold its streams, and whoever waits for those to be closed would wait for ever."""
         try:
             poller = select.poll()
-            for fd in (self._door, over):
+            for fd in (self._door, self._ended, over):
                 poller.register(fd, select.POLLIN)
             ready: list[int] = []
-            while over not in ready:
+            while over not in ready and self._ended not in ready:
                 for fd in ready:
                     if fd == self._door:
                         watch = self._admit()
@@ -74,7 +81,7 @@ class Siblings:
         finally:
             os.close(self._lifeline[1])
             self._end()
-            for fd in (self._lifeline[0], self._bound, *(() if _inherited else self._tokens)):
+            for fd in (self._ended, self._lifeline[0], self._places, *([self._bound] if self._bound >= 0 else [])):
                 os.close(fd)
 
     def _admit(self) -> int:
@@ -82,21 +89,30 @@ class Siblings:
         link = self._next()
         if link < 0:
             return -1
+        word, place, watch = b"", -1, -1
         try:
-            os.read(self._tokens[0], 1)
-        except BlockingIOError:
-            _say(link, TOO_MANY)
-            return -1
-        try:
-            pid = self._start(link)
-            watch = os.pidfd_open(pid)
+            place = self._take() if self._bound >= 0 else -1
+            word = TOO_MANY if self._bound >= 0 else b""
+            if place >= 0:
+                pid = self._start(link, place)
+                watch = os.pidfd_open(pid)
+                self._living[watch], word = pid, TAKEN
         except OSError:
-            _say(link, b"")
-            self._give_back()
-            return -1
-        _say(link, TAKEN)
-        self._living[watch] = pid
+            word = b""
+        if place >= 0:
+            os.close(place)  # whoever serves has it
+        _say(link, word)
         return watch
+
+    def _take(self) -> int:
+        """A place that nobody has, for as long as it is open; -1 when there is none."""
+        found = os.open(f"/proc/self/fd/{self._places}", os.O_RDWR | os.O_CLOEXEC)  # to be locked against all others
+        for number in range(MOST):
+            with contextlib.suppress(BlockingIOError):
+                fcntl.fcntl(found, fcntl.F_OFD_SETLK, _LOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, number, 1, 0))
+                return found
+        os.close(found)
+        return -1
 
     def _next(self) -> int:
         """The other end of whoever asks, or -1."""
@@ -116,8 +132,8 @@ class Siblings:
         finally:
             door.detach()
 
-    def _start(self, link: int) -> int:
-        given = (link, self._lifeline[0], self._bound, *self._tokens)
+    def _start(self, link: int, place: int) -> int:
+        given = (link, self._lifeline[0], self._bound, self._places, place)
         null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
         try:
             actions = [(os.POSIX_SPAWN_DUP2, null, fd) for fd in range(3)]
@@ -132,10 +148,6 @@ class Siblings:
         with contextlib.suppress(ChildProcessError):
             os.waitpid(self._living.pop(watch), 0)
         os.close(watch)
-        self._give_back()
-
-    def _give_back(self) -> None:
-        os.write(self._tokens[1], b"\0")
 
     def _end(self) -> None:
         until = time.monotonic() + PATIENCE
@@ -166,17 +178,10 @@ def _say(link: int, word: bytes) -> None:
     end.close()
 
 
-_inherited: Tokens | None = None
+_inherited = -1
 
 
-def inherit(tokens: Tokens) -> None:
+def inherit(places: int) -> None:
     """We are a sibling ourselves: ours count with those of the run around us."""
     global _inherited
-    _inherited = tokens
-
-
-def _mint() -> Tokens:
-    ends = os.pipe()
-    os.set_blocking(ends[0], False)
-    os.write(ends[1], bytes(MOST))
-    return ends
+    _inherited = places

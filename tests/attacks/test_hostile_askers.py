@@ -9,6 +9,9 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
+import time
+import types
 from pathlib import Path
 
 import dns
@@ -20,11 +23,13 @@ import pytest
 from tests.attacks.everybody import BASE, NOBODY, RUN
 from tests.attacks.everybody import installed as installed
 from tests.attacks.everybody import workspace as workspace
-from tests.attacks.test_siblings import Outer, inner
+from tests.attacks.test_siblings import Outer, _below, inner, living, until
+from tests.attacks.test_siblings import mark as mark
 from tests.attacks.test_siblings import outer as outer
 
-from ringfence import siblings
+from ringfence import beside, siblings
 from ringfence.beside import HEAD, LONGEST, MAGIC, Asked, receive
+from ringfence.enforce import listen_at
 from ringfence.model import LaunchError, Policy
 from ringfence.taking import TAKE, taken
 
@@ -311,3 +316,198 @@ def test_whose_proxy_is_dialled_through_is_not_for_who_asks_to_say(workspace: Pa
         service.settimeout(0.5)
         with pytest.raises(TimeoutError):
             service.accept()
+
+
+HOLDING = """
+link, here = reach(), os.getcwd()
+asked = Asked((b"sleep", b"{mark}"), b"/bin/sleep", os.fsencode(here), dict(os.environb), Policy("/", everything))
+send(link, asked, (link.fileno(), 1, 2, os.open(here, os.O_PATH)))
+while not os.path.exists("on"):
+    pass
+"""
+
+
+@pytest.mark.parametrize("options", [(), ("--json",)])
+def test_a_sibling_that_holds_its_askers_end_and_the_streams_ends_with_the_run(
+    outer: Outer, mark: str, options: tuple[str, ...]
+) -> None:
+    """Nobody sees whoever asked go; and who waits for the end of the output would wait for the sibling's."""
+    (outer.workspace / "attack.py").write_text(ASKER + HOLDING.format(mark=mark))
+    with outer.start(*options, script="/usr/bin/python3 -I attack.py") as process:
+        try:
+            assert until(lambda: living(mark))
+            (outer.workspace / "on").touch()
+            process.communicate(timeout=10)
+        finally:
+            process.kill()
+
+    assert until(lambda: not living(mark), 5)
+
+
+STEALING = """
+import threading
+link, theirs = socket.socketpair()
+door = os.open(os.environ["RINGFENCE_SIBLINGS"], os.O_WRONLY)
+os.write(door, struct.pack("<iI", os.getpid(), theirs.fileno()))
+assert link.recv(1) == b"\\0"
+here = os.getcwd()
+stealing = "import socket, sys, time\\nlink, theirs = (socket.socket(fileno=fd) for fd in (0, 1))\\n" \
+    "theirs.setblocking(False)\\nend = time.monotonic() + 3\\nwhile time.monotonic() < end:\\n" \
+    "  link.send(b'x')\\n  try: theirs.recv(9)\\n  except OSError: pass\\n" \
+    "theirs.setblocking(True)\\nopen('stolen', 'w')\\ntime.sleep(1000)"
+argv = (b"python3", b"-c", stealing.encode(), b"{mark}")
+asked = Asked(argv, b"/usr/bin/python3", os.fsencode(here), dict(os.environb), Policy("/", everything))
+send(link, asked, (link.fileno(), theirs.fileno(), 2, os.open(here, os.O_PATH)))
+import time
+time.sleep(1000)
+"""
+
+
+@pytest.mark.needs_bwrap
+@pytest.mark.needs_landlock(6)
+def test_who_reads_what_the_server_was_about_to_read_does_not_keep_it_from_ending(workspace: Path, mark: str) -> None:
+    """Whoever named an end by the pipe has that end too, and hands both to the sibling."""
+    outer = Outer(workspace, "landlock")
+    (workspace / "attack.py").write_text(ASKER + STEALING.format(mark=mark))
+    with outer.start(script="/usr/bin/python3 -I attack.py") as process:
+        assert until((workspace / "stolen").exists, 20), process.communicate(timeout=1)
+        os.kill(_below(process.pid, "run"), signal.SIGKILL)  # the outer one, which has nobody left to say so
+        process.communicate(timeout=10)
+
+    assert until(lambda: not living(mark), 8)
+
+
+def test_a_place_is_free_again_however_its_sibling_ended(outer: Outer, mark: str) -> None:
+    """One whose server is killed had siblings of its own, which nobody is left to count."""
+    deeper = (
+        f"links = [reach() for _ in range({siblings.MOST - 1})]\nopen('there', 'w')\nimport time\ntime.sleep(1000)\n"
+    )
+    (outer.workspace / "deeper.py").write_text(ASKER + deeper)
+    asker = inner(script=f"/usr/bin/python3 -I deeper.py {mark}")
+    again = inner(script="echo served")
+    wait = "while [ ! -e on ]; do sleep 0.1; done"
+    with outer.start(script=f"{asker} & {wait}; sleep 12; {again}") as process:
+        try:
+            assert until((outer.workspace / "there").exists)
+            servers = [pid for pid in map(int, filter(str.isdigit, os.listdir("/proc"))) if _serves(pid, outer)]
+            os.kill(min(servers), signal.SIGKILL)
+            (outer.workspace / "on").touch()
+            said = process.communicate(timeout=40)[0]
+        finally:
+            process.kill()
+
+    assert "served" in said.split(), said
+
+
+def _serves(pid: int, outer: Outer) -> bool:
+    try:
+        line = Path(f"/proc/{pid}/cmdline").read_bytes()
+        return b"beside import serve" in line and str(BASE).encode() in line
+    except OSError:
+        return False
+
+
+@pytest.mark.parametrize("program", [b"", b"sh", b"./sh"])
+def test_nobody_outside_looks_for_the_program(outer: Outer, program: bytes) -> None:
+    """Whether there is one would be told of places that whoever asks cannot look into."""
+    said = attack(
+        outer,
+        f"""
+link, here = reach(), os.getcwd()
+asked = Asked((b"sh", b"-c", b"echo ran"), {program!r}, os.fsencode(here), dict(os.environb), Policy("/", everything))
+send(link, asked, (0, 1, 2, os.open(here, os.O_PATH)))
+print("answer", list(link.recv(2, socket.MSG_WAITALL)))
+""",
+    )
+
+    assert "answer [1, 125]" in said
+    assert "ran" not in said.split()
+
+
+LONG = """
+long = "x" * 1_000_000
+ask(Policy("/", everything, asks=(Ask("key" + long, Origin("of" + long), "why" + long, Need.REQUIRED),)), "echo ran")
+"""
+
+
+def test_what_is_sent_does_not_fill_the_log(outer: Outer) -> None:
+    said = attack(outer, LONG)
+
+    assert "answer [1, 125]" in said
+    kept = [path.stat().st_size for path in outer.home.rglob("audit/*") if path.is_file()]
+    assert kept
+    assert sum(kept) < 100_000
+
+
+def test_who_asks_byte_by_byte_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    import _socket
+    import struct
+
+    monkeypatch.setattr(beside, "PATIENCE", 0.5)
+    ours, theirs = _socket.socketpair(_socket.AF_UNIX, _socket.SOCK_STREAM)
+    rights = [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, struct.pack("4i", 0, 0, 0, 0))]
+    ours.sendmsg([HEAD.pack(MAGIC, 1000)], rights)
+    is_over = threading.Event()
+
+    def trickle() -> None:
+        while not is_over.wait(0.05):
+            ours.send(b"x")
+
+    thread = threading.Thread(target=trickle)
+    thread.start()
+    begun = time.monotonic()
+    try:
+        with pytest.raises(LaunchError):
+            receive(theirs, os.geteuid())
+    finally:
+        is_over.set()
+        thread.join()
+        for end in (ours, theirs):
+            end.close()
+    assert time.monotonic() - begun < 5
+
+
+@pytest.mark.parametrize("connects", [True, False])
+def test_a_link_at_the_door_is_not_followed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, connects: bool) -> None:
+    """The directory is the command's user's when the door is made, and we may be root."""
+    precious, path = tmp_path / "precious", tmp_path / "door"
+    precious.touch(mode=0o644)
+    before = precious.stat()
+
+    def swapped() -> None:
+        path.unlink()
+        path.symlink_to(precious)
+
+    mkfifo = os.mkfifo
+    monkeypatch.setattr(os, "mkfifo", lambda *given: (mkfifo(*given), swapped()))
+    import _socket
+
+    import ringfence.enforce.temporary as temporary
+
+    class Swapping(_socket.socket):
+        def bind(self, address: object) -> None:
+            super().bind(address)  # type: ignore[arg-type]
+            swapped()
+
+    known = {"socket": Swapping, "AF_UNIX": _socket.AF_UNIX, "SOCK_STREAM": _socket.SOCK_STREAM}
+    monkeypatch.setattr(temporary, "_socket", types.SimpleNamespace(**known))
+    try:
+        os.close(listen_at(str(path), (os.geteuid() or NOBODY, os.getegid() or NOBODY), connects))
+    except OSError:
+        assert not connects
+    after = precious.stat()
+
+    assert (after.st_uid, after.st_gid, after.st_mode) == (before.st_uid, before.st_gid, before.st_mode)
+
+
+def test_where_a_path_cannot_be_written_down_nobody_is_served(outer: Outer) -> None:
+    odd = os.fsencode(outer.workspace) + b"/n\xff"
+    os.mkdir(odd)
+    if os.geteuid() == 0:
+        os.chown(odd, NOBODY, NOBODY)
+    outer.workspace = Path(os.fsdecode(odd))
+
+    _, said = outer.run(script=inner(script="echo ran"))
+
+    assert "Traceback" not in said
+    assert ("ran" in said.split()) == (outer.walls == "view"), said

@@ -65,9 +65,14 @@ def ask(values: Values, argv: list[str]) -> int | None:
     )
     directory = os.open(request.cwd, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     passer = Passer(link)
-    with contextlib.suppress(OSError):  # it has answered already, or is gone
+    try:
         send(link, asked, (0, 1, 2, directory))
-    os.close(directory)
+    except OSError:  # it has answered already, or is gone
+        pass
+    except UnicodeEncodeError:  # a path that cannot be written down
+        return None
+    finally:
+        os.close(directory)
     passer.begin()
     return _answer(link)
 
@@ -142,13 +147,12 @@ def serve(words: list[str]) -> None:
     os._exit(_served(*map(int, words)))
 
 
-def _served(link: int, lifeline: int, told: int, *tokens: int) -> int:
-    siblings.inherit((tokens[0], tokens[1]))
-    for fd in (link, lifeline, told, *tokens):
+def _served(link: int, lifeline: int, told: int, places: int, place: int) -> int:
+    siblings.inherit(places)
+    for fd in (link, lifeline, told, places, place):  # our own place is ours until we end
         os.set_inheritable(fd, False)
     bound = msgspec.json.decode(os.pread(told, os.fstat(told).st_size, 0), type=Bound)
     asker = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM, 0, link)
-    asker.settimeout(PATIENCE)
     try:
         asked, fds = receive(asker, bound.ids[0] if bound.ids else os.geteuid())
     except LaunchError:
@@ -217,8 +221,8 @@ class Leash(Forwarder):
             self.is_gone = not ready and self._launched is None
             for fd, _ in ready:
                 numbers = b"" if fd == self._lifeline else self._heard()
-                self.is_gone = self.is_gone or not numbers
-                for number in numbers:
+                self.is_gone = self.is_gone or numbers == b""
+                for number in numbers or ():
                     if number in SIGNALS:
                         os.kill(os.getpid(), number)
         if self._launched is not None:
@@ -226,8 +230,11 @@ class Leash(Forwarder):
         time.sleep(HURRY)
         os._exit(1)  # the warden ends with us, and everything with it
 
-    def _heard(self) -> bytes:
+    def _heard(self) -> bytes | None:
+        """What was passed on; None where somebody else has read it, for whoever named this end by a pipe has it too."""
         try:
-            return self._asker.recv(64)
+            return self._asker.recv(64, _socket.MSG_DONTWAIT)
+        except BlockingIOError:
+            return None
         except OSError:
             return b""

@@ -72,19 +72,20 @@ def remove(path: str) -> None:
 
 
 def listen_at(path: str, ids: tuple[int, int] | None, connects: bool) -> int:
-    """What listens at a path, for one user: a socket, or a named pipe where a command cannot connect."""
+    """What listens at a path, for one user: a socket, or a named pipe where a command cannot connect. The directory is
+    that user's already, who may have put a link there by now: none is followed."""
     if not connects:
         os.mkfifo(path, 0o600)
-        door = os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
+        door = os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
     else:
         sock = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
         sock.setblocking(False)
+        os.fchmod(sock.fileno(), 0o600)  # which the name comes to have
         sock.bind(path)
-        os.chmod(path, 0o600)
         sock.listen(MOST_WAITING)
         door = sock.detach()
     if ids:
-        os.chown(path, *ids)
+        os.chown(path, *ids, follow_symlinks=False)
     return door
 
 
