@@ -384,7 +384,7 @@ def test_a_place_is_free_again_however_its_sibling_ended(outer: Outer, mark: str
     )
     (outer.workspace / "deeper.py").write_text(ASKER + deeper)
     asker = inner(script=f"/usr/bin/python3 -I deeper.py {mark}")
-    again = inner(script="echo served")
+    again = inner(script=inner(script="echo served"))  # two of them
     wait = "while [ ! -e on ]; do sleep 0.1; done"
     with outer.start(script=f"{asker} & {wait}; sleep 12; {again}") as process:
         try:
@@ -479,7 +479,12 @@ def test_a_link_at_the_door_is_not_followed(tmp_path: Path, monkeypatch: pytest.
         path.symlink_to(precious)
 
     mkfifo = os.mkfifo
-    monkeypatch.setattr(os, "mkfifo", lambda *given: (mkfifo(*given), swapped()))
+
+    def made(place: str, mode: int) -> None:
+        mkfifo(place, mode)
+        swapped()
+
+    monkeypatch.setattr(os, "mkfifo", made)
     import _socket
 
     import ringfence.enforce.temporary as temporary
