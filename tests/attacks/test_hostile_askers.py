@@ -516,3 +516,30 @@ def test_where_a_path_cannot_be_written_down_nobody_is_served(outer: Outer) -> N
 
     assert "Traceback" not in said
     assert ("ran" in said.split()) == (outer.walls == "view"), said
+
+
+TOLD = """
+def told(path):
+    out, into = os.pipe()
+    link, here = reach(), os.getcwd()
+    policy = Policy("/", (*everything, Rule(READ, DENY, path, ME)))
+    asked = Asked((b"true",), b"/bin/true", os.fsencode(here), dict(os.environb), policy, json=True)
+    send(link, asked, (0, into, into, os.open(here, os.O_PATH)))
+    os.close(into)
+    found = msgspec.json.decode(open(out, "rb").read())
+    return [(gap["what"].replace(path, ""), gap["why"].replace(path, "")) for gap in found["gaps"]], found["exitCode"]
+
+
+print("alike" if len({{repr(told({hidden!r} + name)) for name in ("/file", "/nothing", "/link")}}) == 1 else "told")
+"""
+
+
+def test_what_stands_at_a_hidden_path_is_not_told(outer: Outer) -> None:
+    hidden = outer.home / "hidden"
+    hidden.mkdir()
+    (hidden / "file").touch()
+    (hidden / "link").symlink_to("/etc/passwd")
+
+    said = attack(outer, TOLD.format(hidden=str(hidden)))
+
+    assert said.split() == ["alike"], said

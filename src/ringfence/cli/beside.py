@@ -21,7 +21,7 @@ from .. import enforce, policy, siblings
 from ..beside import PATIENCE, Asked, Bound, Elsewhere, receive, request_of, run_beside, send
 from ..enforce import Launch
 from ..keep import Request, environment, load_policy, with_repository
-from ..model import Enforcement, LaunchError, Refused, UsageError
+from ..model import Enforcement, LaunchError, Need, Refused, UsageError
 from ..plan import SIBLINGS
 from ..run import check_words, make_request
 from ..taking import TAKE
@@ -188,6 +188,9 @@ def _served(link: int, lifeline: int, told: int, places: int, place: int) -> int
 def _carried_out(asked: Asked, request: Request, leash: "Leash") -> int:
     with Shared(request.screen):
         outcome = run_beside(request, asked, leash.started)
+    # What was wanted only is told by what stands at paths that whoever asks may have named and not see: links, say.
+    told = tuple(gap for gap in outcome.gaps if gap.need is Need.REQUIRED)
+    outcome = msgspec.structs.replace(outcome, gaps=told)
     if asked.json:
         from .render import outcome_document
 
