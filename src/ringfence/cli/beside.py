@@ -20,7 +20,7 @@ import msgspec
 from .. import enforce, policy, siblings
 from ..beside import PATIENCE, Asked, Bound, Elsewhere, receive, request_of, run_beside, send
 from ..enforce import Launch
-from ..keep import Request, environment, load_policy, with_repository
+from ..keep import Request, environment, forget_all, load_policy, with_repository
 from ..model import Enforcement, LaunchError, Need, Refused, UsageError
 from ..plan import SIBLINGS
 from ..run import check_words, make_request
@@ -180,6 +180,7 @@ def _served(link: int, lifeline: int, told: int, places: int, place: int) -> int
             return 1
         say("ringfence: the run beside this one: something went wrong that should not")
         answer = ENDED + bytes((125,))
+    forget_all()  # first: with whoever asked the run around us may end, which waits for nobody long
     with contextlib.suppress(OSError):
         asker.send(answer)
     return 0
