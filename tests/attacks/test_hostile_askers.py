@@ -467,21 +467,30 @@ def test_who_asks_byte_by_byte_is_not_waited_for(monkeypatch: pytest.MonkeyPatch
     assert time.monotonic() - begun < 5
 
 
+@pytest.mark.parametrize("instead", ["link", "file", "pipe"])
 @pytest.mark.parametrize("connects", [True, False])
-def test_a_link_at_the_door_is_not_followed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, connects: bool) -> None:
-    """The directory is the command's user's when the door is made, and we may be root."""
+def test_a_link_at_the_door_is_not_followed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, connects: bool, instead: str
+) -> None:
+    """The directory is the command's user's when the door is made, and we may be root. A second name is one too."""
     precious, path = tmp_path / "precious", tmp_path / "door"
-    precious.touch(mode=0o644)
+    if instead == "pipe":
+        os.mkfifo(precious, 0o644)
+    else:
+        precious.touch(mode=0o644)
     before = precious.stat()
 
     def swapped() -> None:
         path.unlink()
-        path.symlink_to(precious)
+        if instead == "link":
+            path.symlink_to(precious)
+        else:
+            path.hardlink_to(precious)
 
     mkfifo = os.mkfifo
 
-    def made(place: str, mode: int) -> None:
-        mkfifo(place, mode)
+    def made(place: str, mode: int, *, dir_fd: int) -> None:
+        mkfifo(place, mode, dir_fd=dir_fd)
         swapped()
 
     monkeypatch.setattr(os, "mkfifo", made)
@@ -496,10 +505,8 @@ def test_a_link_at_the_door_is_not_followed(tmp_path: Path, monkeypatch: pytest.
 
     known = {"socket": Swapping, "AF_UNIX": _socket.AF_UNIX, "SOCK_STREAM": _socket.SOCK_STREAM}
     monkeypatch.setattr(temporary, "_socket", types.SimpleNamespace(**known))
-    try:
+    with pytest.raises(OSError, match="door"):
         os.close(listen_at(str(path), (os.geteuid() or NOBODY, os.getegid() or NOBODY), connects))
-    except OSError:
-        assert not connects
     after = precious.stat()
 
     assert (after.st_uid, after.st_gid, after.st_mode) == (before.st_uid, before.st_gid, before.st_mode)

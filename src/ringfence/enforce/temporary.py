@@ -7,11 +7,13 @@ import errno
 import fcntl
 import os
 import select
+import stat
 import time
 from collections.abc import Callable
 
 DOOR = "siblings"  # what listens in one of them
 MOST_WAITING = 16
+_HELD = getattr(os, "O_PATH", 0) | os.O_NOFOLLOW | os.O_CLOEXEC  # Linux alone has doors
 
 
 def new_directory(ids: tuple[int, int] | None, held: list[int]) -> str:
@@ -61,7 +63,11 @@ def remove(path: str) -> None:
     """Remove such a directory, with all that is left in it."""
     try:
         with contextlib.suppress(OSError):  # most often there is none
-            os.unlink(f"{path}/{DOOR}")
+            directory = os.open(path, _HELD | os.O_DIRECTORY)
+            try:
+                os.unlink(DOOR, dir_fd=directory)
+            finally:
+                os.close(directory)
         os.rmdir(path)
     except OSError as error:
         if error.errno != errno.ENOENT:
@@ -73,20 +79,37 @@ def remove(path: str) -> None:
 
 def listen_at(path: str, ids: tuple[int, int] | None, connects: bool) -> int:
     """What listens at a path, for one user: a socket, or a named pipe where a command cannot connect. The directory is
-    that user's already, who may have put a link there by now: none is followed."""
-    if not connects:
-        os.mkfifo(path, 0o600)
-        door = os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
-    else:
-        sock = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
-        sock.setblocking(False)
-        os.fchmod(sock.fileno(), 0o600)  # which the name comes to have
-        sock.bind(path)
-        sock.listen(MOST_WAITING)
-        door = sock.detach()
-    if ids:
-        os.chown(path, *ids, follow_symlinks=False)
+    that user's already, who may put something else there: so it is held, and what stands there is looked at."""
+    above, name = path.rsplit("/", 1)
+    directory = os.open(above, _HELD | os.O_DIRECTORY)
+    try:
+        if connects:
+            sock = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
+            sock.setblocking(False)
+            os.fchmod(sock.fileno(), 0o600)  # which the name comes to have
+            sock.bind(f"/proc/self/fd/{directory}/{name}")
+            sock.listen(MOST_WAITING)
+            door = sock.detach()
+        else:
+            os.mkfifo(name, 0o600, dir_fd=directory)
+            door = os.open(name, os.O_RDWR | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=directory)
+        if ids:
+            _give(name, directory, ids)
+    finally:
+        os.close(directory)
     return door
+
+
+def _give(name: str, directory: int, ids: tuple[int, int]) -> None:
+    """What we have just made is somebody's; not what stands there instead: a link, or a file that has another name."""
+    held = os.open(name, _HELD, dir_fd=directory)
+    try:
+        facts = os.fstat(held)
+        if not (stat.S_ISSOCK(facts.st_mode) or stat.S_ISFIFO(facts.st_mode)) or facts.st_nlink != 1:
+            raise OSError(errno.ESTALE, os.strerror(errno.ESTALE), name)
+        os.chown(f"/proc/self/fd/{held}", *ids)
+    finally:
+        os.close(held)
 
 
 class Doorway:
