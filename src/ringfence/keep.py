@@ -211,9 +211,15 @@ class Prepared:
             self.policy = plan.with_resolver(self.policy, self.temporary)
 
     def _open_door(self) -> None:
-        self.temporary = self.temporary or enforce.new_directory(self.request.ids, self.held)
-        path, host = f"{self.temporary}/{enforce.DOOR}", enforce.probe(self.request.ids)
-        self.door = enforce.listen_at(path, self.request.ids, plan.has_view(host))
+        host = enforce.probe(self.request.ids)
+        try:
+            self.temporary = self.temporary or enforce.new_directory(self.request.ids, self.held)
+            path = f"{self.temporary}/{enforce.DOOR}"
+            self.door = enforce.listen_at(path, self.request.ids, plan.has_view(host))
+        except (
+            OSError
+        ):  # the disk is full, or read-only: then nobody listens, and an inner run is held by this one alone
+            return
         self.held.append(self.door)
         self.policy = plan.with_door(self.policy, path, host)
 

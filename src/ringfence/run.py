@@ -426,7 +426,8 @@ def launch(job: Job) -> Living:
             living = Living(made, launched, inherited, None, job)
         living.log = log
         if made.door >= 0:
-            living.doorway = enforce.Doorway(made.door, living.serve)
+            with contextlib.suppress(RuntimeError):  # there are too many threads: then nobody is served
+                living.doorway = enforce.Doorway(made.door, living.serve)
         return living
     except BaseException:
         if log:

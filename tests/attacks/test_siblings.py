@@ -310,3 +310,22 @@ def test_where_all_of_a_run_has_a_limit_together_nothing_is_started_beside_it(ou
 
     assert "door::" in said
     assert "in-sub" not in said
+
+
+@pytest.mark.needs_root
+@pytest.mark.parametrize("options", ["ro", "nr_inodes=1"])
+def test_where_nobody_can_listen_the_command_runs_all_the_same(workspace: Path, options: str) -> None:
+    """A /tmp that is read-only, or full."""
+    outer = Outer(workspace, "view")
+    words = outer.words(script="echo ran; echo ${RINGFENCE_SIBLINGS-nobody}")
+    shell = f'mount -t tmpfs -o {options} none /tmp && exec "$@"'
+
+    done = subprocess.run(
+        ["unshare", "-m", "sh", "-c", shell, "sh", *words],
+        cwd=workspace,
+        env=outer.environ,
+        capture_output=True,
+        text=True,
+    )
+
+    assert (done.stdout, done.returncode) == ("ran\nnobody\n", 0), done.stderr
