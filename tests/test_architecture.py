@@ -25,8 +25,8 @@ ARROWS = (
         "run": ROOMS | {"keep", "where", "gates", "record", "explain", "asking", "command", "job", "siblings"},
         "job": ROOMS | {"keep"},
         "command": ROOMS | {"keep", "where"},
-        "keep": ROOMS | {"approvals", "ground"},
-        "ground": ROOMS,
+        "keep": ROOMS | {"approvals", "matches"},
+        "matches": ROOMS,
         "gates": ROOMS,
     }
     | {"start": ROOMS | {"run", "keep", "record", "job"}, "record": ROOMS | {"keep", "underway", "recording"}}

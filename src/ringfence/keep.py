@@ -39,10 +39,10 @@ from .model import (
 FRESH_SECONDS = 5.0
 KEPT = 8
 MOST_STANDBYS = 4
-RENEWED = ("/etc",)  # where whoever changes a file puts a new one in its place: users, names of hosts, libraries
 PACKAGE = os.path.dirname(os.path.abspath(__file__))
 # Our own code: whoever could write it would be outside at the next run.
 OWN = tuple(sorted({PACKAGE, os.path.realpath(sys.prefix)} - {"/usr", "/usr/local", "/"}))
+RENEWED = ("/etc",)  # where whoever changes a file puts a new one in its place: users, names of hosts, libraries
 # What whoever asks has looked at this moment: `environment()`, and perhaps what stands at the workspace's path.
 AtHand = tuple[Mapping[str, str], os.stat_result | None]
 
@@ -95,7 +95,7 @@ class Prepared:
         self.policy = self.policy if request.given else with_repository(self.policy, request.home)
         unsearched: tuple[str, ...] = ()
         if [rule for rule in self.policy.rules if rule.glob]:
-            from .ground import with_matches
+            from .matches import with_matches
 
             self.policy, unsearched = with_matches(self.policy)
         if self.policy.network != Network() or self.policy.asking:
@@ -216,9 +216,7 @@ class Prepared:
             self.temporary = self.temporary or enforce.new_directory(self.request.ids, self.held)
             path = f"{self.temporary}/{enforce.DOOR}"
             self.door = enforce.listen_at(path, self.request.ids, plan.has_view(host))
-        except (
-            OSError
-        ):  # the disk is full, or read-only: then nobody listens, and an inner run is held by this one alone
+        except OSError:  # /tmp is full, or read-only: then nobody listens, and an inner run is within this one
             return
         self.held.append(self.door)
         self.policy = plan.with_door(self.policy, path, host)

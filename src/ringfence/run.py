@@ -258,7 +258,7 @@ def _attempt(
         record.begin()
         data, handed = job.data or b"", sink if on_output else None
         outcome = living.outcome(*living.launch.wait(living.timeout(timeout), data, handed, living.output()))
-    return record.searched(outcome, *search, *living.ground())  # nobody is left who could plant something
+    return record.searched(outcome, *search, *living.known())  # nobody is left who could plant something
 
 
 class Living:
@@ -289,7 +289,8 @@ class Living:
         """Somebody inside has asked for a run beside this one."""
         from .siblings import Siblings
 
-        Siblings(self._made, self.launch.process.pid).serve(over)
+        with contextlib.suppress(OSError):  # the run has just ended, or there is no room: then nobody is served
+            Siblings(self._made, self.launch.process.pid).serve(over)
 
     def __enter__(self) -> "Living":
         return self
@@ -367,7 +368,7 @@ class Living:
         logged = self.log.finish() if self.log else ()
         return explained(made, self._job.argv, self._job.environ, found, bytes(self.launch.heard), logged)
 
-    def ground(self) -> tuple[enforce.Listings, os.stat_result | None]:
+    def known(self) -> tuple[enforce.Listings, os.stat_result | None]:
         """What is known of the workspace's directories, and of itself since the end, which only a warden tells."""
         return self._made.ground().listings, self._seen if self._made.walls.has_warden else None
 

@@ -79,7 +79,7 @@ class Running:
             out, err = (b"".join(data for to, data in self._chunks if to == number) for number in (1, 2))
             kept = (out, err) if self._job.capture else (None, None)
             found = self._living.outcome(self._living.launch.ending(), *kept)
-            found = self._record.searched(found, self._begun, False, *self._living.ground(), most=LOOK)
+            found = self._record.searched(found, self._begun, False, *self._living.known(), most=LOOK)
             self._outcome = self._record.keep(found)
         return self._outcome
 

@@ -4,6 +4,7 @@ With a view it is asked for at a socket, by Landlock alone through a named pipe.
 only narrow what it has: every attack is made by a request of its own, and shown to reach what it wants without walls.
 """
 
+import _thread
 import contextlib
 import os
 import re
@@ -11,6 +12,7 @@ import shlex
 import signal
 import subprocess
 import time
+import types
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -19,6 +21,10 @@ from tests.attacks.everybody import NOBODY, RUN
 from tests.attacks.everybody import installed as installed
 from tests.attacks.everybody import workspace as workspace
 from tests.test_terminal import Person
+
+import ringfence
+from ringfence import siblings
+from ringfence.enforce import temporary
 
 pytestmark = pytest.mark.usefixtures("installed")
 
@@ -329,3 +335,40 @@ def test_where_nobody_can_listen_the_command_runs_all_the_same(workspace: Path, 
     )
 
     assert (done.stdout, done.returncode) == ("ran\nnobody\n", 0), done.stderr
+
+
+# Whoever asks waits until it is told no, or until the run's end is its own.
+ASK = """
+import os, socket
+link = socket.socket(socket.AF_UNIX)
+link.connect(os.environ["RINGFENCE_SIBLINGS"])
+link.settimeout(2)
+try:
+    link.recv(1)
+except OSError:
+    pass
+print("ran", flush=True)
+"""
+
+
+@pytest.mark.needs_userns
+@pytest.mark.parametrize("missing", ["a thread", "the run"])
+def test_where_nobody_can_serve_the_command_runs_all_the_same(
+    workspace: Path, missing: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    def no_thread(*_: object) -> None:
+        raise RuntimeError("can't start new thread")
+
+    def no_run(*_: object) -> None:
+        raise ProcessLookupError
+
+    if missing == "a thread":
+        threads = types.SimpleNamespace(start_new_thread=no_thread, allocate_lock=_thread.allocate_lock)
+        monkeypatch.setattr(temporary, "_thread", threads)
+    else:
+        monkeypatch.setattr(siblings, "Siblings", no_run)
+
+    ran = ringfence.run(["/usr/bin/python3", "-c", ASK], workspace=str(workspace), siblings=True, capture=True)
+
+    assert (ran.exit_code, ran.stdout) == (0, b"ran\n"), ran
+    assert capfd.readouterr().err == ""

@@ -14,8 +14,9 @@ from tests.network.conftest import Echo, allowing, listener
 from ringfence.gate import PolicyJudge
 from ringfence.model import Network, ParentProxy
 from ringfence.network import dial as dial_module
+from ringfence.network.asks import Asked, Asks
 from ringfence.network.dial import Dialler
-from ringfence.network.judge import Denied, Unreachable
+from ringfence.network.judge import NOBODY, Denied, Unreachable
 from ringfence.network.names import Names
 from ringfence.network.own import own_addresses
 
@@ -206,3 +207,22 @@ def test_what_is_not_allowed_does_not_get_to_the_parent() -> None:
         return "reached"
 
     assert with_dialler(network, reach, [["127.0.0.1"]]) == "denied"
+
+
+def test_whoever_asked_is_answered_whatever_goes_wrong() -> None:
+    """A connection that nobody answers waits for as long as its program does."""
+    said: list[int] = []
+
+    class Failing(Asks):
+        def __init__(self) -> None:
+            pass
+
+        async def _dial(self, *_: object) -> socket.socket:
+            raise OSError(errno.EMFILE, "too many open files")
+
+        def _reply(self, asked: Asked, error: int, sock: socket.socket | None) -> None:
+            said.append(error)
+
+    asyncio.run(Failing()._answer((1, 3, 0), NOBODY, "a.test", 443, socket.AF_INET))
+
+    assert said == [errno.EMFILE]
