@@ -66,6 +66,58 @@ os.wait()
 print(tried, lost)
 """
 
+# Where each open is the warden's, whoever opens one file after the other is kept on its processor; what is seen of that: by
+# whoever is kept, right then and a moment later, by what it is asked, by its children, threads and programs.
+KEEPS = """
+import os, re, subprocess, sys, threading, time
+everywhere = os.sched_getaffinity(0)
+status = os.open("/proc/self/status", os.O_RDONLY)
+tells = "import os; print(len(os.sched_getaffinity(0)))"
+def listed():
+    return re.search(rb"Cpus_allowed:\\t(.*)", os.pread(status, 10000, 0))[1]
+def read(count=50):
+    for _ in range(count):
+        os.close(os.open("/etc/passwd", os.O_RDONLY))
+def is_narrow():
+    return os.sched_getaffinity(0) != everywhere
+def child():
+    read()
+    number = os.fork()
+    if not number:
+        os._exit(is_narrow())
+    return os.waitstatus_to_exitcode(os.waitpid(number, 0)[1])
+def thread():
+    found = []
+    read()
+    started = threading.Thread(target=lambda: found.append(is_narrow()))
+    started.start()
+    started.join()
+    return int(found[0])
+def program(by_thread):
+    number = os.fork()
+    if not number:
+        run = lambda: (read(), os.execv(sys.executable, [sys.executable, "-c",
+            f"import os; os._exit(os.sched_getaffinity(0) != {everywhere})"]))
+        by_thread and threading.Thread(target=run).start()
+        by_thread or run()
+        time.sleep(60)
+    return os.waitstatus_to_exitcode(os.waitpid(number, 0)[1])
+before = listed()
+read()
+kept = listed() != before
+time.sleep(0.2)
+later = listed() != before
+read()
+asked = is_narrow()
+read()
+os.sched_setaffinity(0, {max(everywhere)})
+read()
+time.sleep(0.2)
+chosen = os.sched_getaffinity(0) != {max(everywhere)}
+os.sched_setaffinity(0, everywhere)
+print(int(kept), later, asked, chosen, child(), thread(), program(False), program(True))
+"""
+
 
 class Watched(Site):
     """A site with a name that must not appear: so new files are the warden's to make."""
@@ -73,6 +125,27 @@ class Watched(Site):
     def policy(self) -> Policy:
         found = super().policy()
         return msgspec.structs.replace(found, rules=(*found.rules, rule("write", Verdict.DENY, self.path / "never")))
+
+
+class Judged(Site):
+    """A site where a name may come that nobody may read: so each open is the warden's to judge."""
+
+    def policy(self) -> Policy:
+        found = super().policy()
+        late = msgspec.structs.replace(rule("read", Verdict.DENY, self.path / "**" / "*.never"), glob=True)
+        return msgspec.structs.replace(found, rules=(*found.rules, late))
+
+
+@pytest.mark.parametrize("walls", WALLS)
+def test_nobody_but_it_sees_that_a_caller_is_kept(tmp_path: Path, walls: Walls, sanitized: Opened) -> None:
+    site = Judged(tmp_path)
+    plan = site.plan(walls, f"cd sub && exec /usr/bin/python3 -c {shlex.quote(KEEPS)}")
+
+    ran = bare(sanitized, wire.encode(plan.steps))
+
+    site.close()
+    several = len(os.sched_getaffinity(0)) > 1
+    assert ran.out.decode() == f"{int(several)} False False False 0 0 0 0\n"
 
 
 @pytest.mark.parametrize("walls", WALLS)

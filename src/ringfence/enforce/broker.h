@@ -298,6 +298,16 @@ static int is_about_thread(int number)
 	       number == __NR_sched_setattr;
 }
 
+/* The calls by which a thread that is kept where we are would be seen to be, or hand it on. */
+static int is_about_processors(int number)
+{
+#ifdef __NR_fork
+	if (number == __NR_fork || number == __NR_vfork)
+		return 1;
+#endif
+	return number == __NR_clone || number == __NR_sched_getaffinity || number == __NR_sched_setaffinity;
+}
+
 /* Whether a thread is the run's own: neither a stranger's, nor ours, nor of the process that watches us. 0 is whoever asks. */
 static int is_of_the_run(int32_t thread)
 {
@@ -357,6 +367,12 @@ static void serve(void)
 	if (CALL(ioctl, LISTENER, SECCOMP_IOCTL_NOTIF_RECV, P(&notice), 0, 0))
 		return; /* whoever asked is gone */
 	asked.thread = notice.pid;
+	if (notice.pid != handing.kept || is_about_processors(notice.data.nr))
+		let_go();
+	if (is_about_processors(notice.data.nr) && notice.data.nr != __NR_sched_setaffinity) {
+		answer_by(&asked, 0, SECCOMP_USER_NOTIF_FLAG_CONTINUE);
+		return;
+	}
 	if (notice.data.nr == __NR_umask) {
 		born.changed |= (notice.data.args[0] & 0777) != born.umask;
 		born.known = 0;
@@ -390,6 +406,7 @@ static void serve(void)
 		CALL(close_range, FIRST_FREE, HELD_FROM - 1, 0, 0, 0);
 	if (answer != ANSWERED)
 		answer_by(&asked, answer, 0);
+	handing.last = notice.pid;
 }
 
 /* Before the command: what it inherits. */

@@ -5,6 +5,10 @@
  * processors to wake, some 50 µs where the call itself takes 15. So now and then it is looked how long handing in takes,
  * and where it takes as long as a processor to wake, the next callers are bound to ours for that moment: they sleep in
  * their call meanwhile, and have their own processors again before they go on.
+ *
+ * Where each open is ours to judge, even that costs half of a call. There a process that asks and asks again is kept here: it
+ * stays bound between its calls. It is let go before anybody could see or inherit that: when it forks, or when
+ * somebody asks or says where it runs (the filter sends us these calls); and when it does not ask again at once.
  */
 #ifndef RINGFENCE_HANDING_H
 #define RINGFENCE_HANDING_H
@@ -27,6 +31,9 @@ struct processors {
 static struct {
 	uint32_t count, bound;         /* for so many more callers we are bound, and each of them for a moment */
 	struct processors mine, where; /* before, and meanwhile */
+	uint32_t last, kept;           /* who asked last, and who stays bound; 0 is nobody */
+	struct processors theirs;      /* of who is kept, before */
+	int may_keep;                  /* forks and the like come to us */
 } handing;
 
 /* 0 is whoever calls. */
@@ -75,18 +82,68 @@ static void stay_here(void)
 		handing.bound = BOUND_FOR;
 }
 
-/* Hand a descriptor in while the caller can wake only where we are. What it is bound to by others meanwhile stays, but for a
- * binding to where we are, which looks like ours. */
+static int bind_here(uint32_t thread, struct processors *theirs)
+{
+	return processors_of(thread, theirs) > 0 && is_more(theirs, &handing.where) && !bind_to(thread, &handing.where);
+}
+
+/* What it is bound to by others meanwhile stays, but for a binding to where we are, which looks like ours. */
+static void unbind(uint32_t thread, const struct processors *theirs)
+{
+	struct processors now;
+
+	if (processors_of(thread, &now) > 0 && is_same(&now, &handing.where))
+		bind_to(thread, theirs);
+}
+
+/* Its number may be a stranger's by now, whom Landlock does not let us signal. */
+static void let_go(void)
+{
+	const uint32_t thread = handing.kept;
+
+	handing.kept = 0;
+	if (thread && !CALL(kill, thread, 0, 0, 0, 0))
+		unbind(thread, &handing.theirs);
+}
+
+/* Whether a caller stays bound: one that asked last as well. Only the first thread of a process, of which alone a number
+ * is a process's: another's is gone when it executes a program, and its binding is not. */
+static int keep_here(uint32_t thread)
+{
+	long process;
+
+	if (handing.kept == thread)
+		return 1;
+	if (!handing.may_keep || handing.last != thread)
+		return 0;
+	process = CALL(pidfd_open, thread, 0, 0, 0, 0);
+	if (process < 0)
+		return 0;
+	close_fd(process);
+	handing.kept = bind_here(thread, &handing.theirs) ? thread : 0;
+	return handing.kept == thread;
+}
+
+/* One more was answered while we are bound. After the last we are not, and the next tells whether to be again. */
+static void count_bound(void)
+{
+	if (--handing.bound)
+		return;
+	let_go();
+	bind_to(0, &handing.mine);
+	handing.count = EACH - 1;
+}
+
+/* Hand a descriptor in while the caller can wake only where we are. */
 static long hand_in_here(uint32_t thread, struct seccomp_notif_addfd *given)
 {
-	struct processors theirs, now;
-	const int is_bound = processors_of(thread, &theirs) > 0 && is_more(&theirs, &handing.where) && !bind_to(thread, &handing.where);
+	struct processors theirs;
+	const int is_bound = handing.kept != thread && bind_here(thread, &theirs);
 	const long answer = CALL(ioctl, LISTENER, SECCOMP_IOCTL_NOTIF_ADDFD, P(given), 0, 0);
 
-	if (is_bound && processors_of(thread, &now) > 0 && is_same(&now, &handing.where))
-		bind_to(thread, &theirs);
-	if (!--handing.bound)
-		bind_to(0, &handing.mine);
+	if (is_bound)
+		unbind(thread, &theirs);
+	count_bound();
 	return answer;
 }
 
@@ -143,10 +200,12 @@ static long answer_at_once(const struct asked *asked, long fd, uint64_t flags)
 	};
 	long answer;
 
-	if (handing.bound || ++handing.count % EACH == 0)
+	if (handing.bound ? !keep_here(asked->thread) : ++handing.count % EACH == 0)
 		return answer_with(asked, fd, flags);
 	answer = CALL(ioctl, LISTENER, SECCOMP_IOCTL_NOTIF_ADDFD, P(&given), 0, 0);
 	close_fd(fd);
+	if (handing.bound)
+		count_bound();
 	return answer < 0 ? answer : ANSWERED;
 }
 
