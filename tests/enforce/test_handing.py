@@ -66,8 +66,8 @@ os.wait()
 print(tried, lost)
 """
 
-# Where each open is the warden's, whoever opens one file after the other is kept on its processor; what is seen of that: by
-# whoever is kept, right then and a moment later, by what it is asked, by its children, threads and programs.
+# Where each open is the warden's, whoever opens one file after the other is kept on its processor; what is seen of
+# that: by whoever is kept, right then and a moment later, by what it is asked, by its children, threads and programs.
 KEEPS = """
 import os, re, subprocess, sys, threading, time
 everywhere = os.sched_getaffinity(0)

@@ -458,7 +458,7 @@ static long watch(void)
 	for (;;) {
 		const int waits = broker.count || dial.waiting;
 		const int asks = questions.channel >= 0 && (questions.count || dial.asked);
-		int64_t tick[2] = {0, handing.kept ? 2000000 : waits ? 5000000 : 10000000}; /* the kernel writes what is left of it */
+		int64_t tick[2] = {0, waits ? 5000000 : 10000000}; /* the kernel writes what is left of it */
 		long found;
 
 		if (dial.gate < 0)
