@@ -117,11 +117,31 @@ static long bind_any(uint64_t *state)
 	return answer;
 }
 
+/* One more process, and where somebody runs: of ours, or of any number. */
+static long fork_or_bind(uint64_t *state)
+{
+	uint64_t everywhere[16] = {~0UL};
+	long thread = next(state) % 2 ? 0 : (long)(next(state) % 8);
+	long pid;
+
+	switch (next(state) % 4) {
+	case 0: return -syscall(SYS_sched_getaffinity, thread, next(state) % 200, pointer(state)) - 1;
+	case 1: return syscall(SYS_sched_setaffinity, thread, next(state) % 200, pointer(state));
+	case 2: return syscall(SYS_sched_setaffinity, thread, sizeof(everywhere), everywhere);
+	}
+	pid = syscall(SYS_clone, 17 /* SIGCHLD */, 0, 0, 0, 0);
+	if (!pid)
+		_exit(0);
+	if (pid > 0)
+		waitpid((pid_t)pid, NULL, 0);
+	return -1;
+}
+
 static long ask(uint64_t *state)
 {
 	long mode = (long)(next(state) & 0177777) | 0700;
 
-	switch (next(state) % 28) {
+	switch (next(state) % 29) {
 #ifdef SYS_open
 	case 0: return syscall(SYS_open, pointer(state), flags_of(state), mode);
 	case 1: return syscall(SYS_creat, pointer(state), mode);
@@ -149,6 +169,7 @@ static long ask(uint64_t *state)
 	case 22: return syscall(next(state) % 2 ? SYS_removexattr : SYS_fremovexattr, pointer(state), "user.a");
 	case 23: return syscall(SYS_fchmod, next(state) % 9, mode & 0777);
 	case 24: return syscall(SYS_fsetxattr, next(state) % 9, "user.a", pointer(state), next(state) % 70000, 0);
+	case 25: return fork_or_bind(state);
 	default: return syscall(SYS_openat, directory(state), pointer(state), flags_of(state), mode);
 	}
 }
