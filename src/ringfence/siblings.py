@@ -52,6 +52,7 @@ class Siblings:
     def __init__(self, made: "Prepared", run: int) -> None:
         """`run` is the first process of the run."""
         self._door, self._run = made.door, run
+        self._uid = made.request.ids[0] if made.request.ids else os.geteuid()
         self._ended = os.pidfd_open(run)  # raises when nobody is left who could ask
         self._bound = -1
         with contextlib.suppress(UnicodeEncodeError):  # a path that cannot be written down: then nobody is served
@@ -120,7 +121,7 @@ class Siblings:
             from .taking import taken
 
             try:
-                return taken(os.read(self._door, 8), self._run)
+                return taken(os.read(self._door, 8), self._run, self._uid)
             except OSError:
                 return -1
         door: Any = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM, 0, self._door)

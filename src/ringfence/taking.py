@@ -2,7 +2,8 @@
 
 Without a view nobody judges what a unix socket reaches, so none is made there. A pair of them can be: whoever asks
 writes its process and the number of one end into a named pipe, and that end is taken from it by the kernel's leave.
-Only of a process of the run itself: we may take descriptors of all the user's others too.
+Only of a process of the run itself: we may take descriptors of all the user's others too, and as root those of the
+warden, which speaks to us by them.
 """
 
 import contextlib
@@ -22,8 +23,9 @@ TAKE = struct.Struct("<iI")  # process and descriptor
 _PIDFD_GETFD = 438  # alike on both architectures
 
 
-def taken(said: bytes, run: int) -> int:
-    """The descriptor that somebody in the run of a process has named; -1 when it is none, or none of ours to take."""
+def taken(said: bytes, run: int, uid: int) -> int:
+    """The descriptor that somebody in the run of a process has named; -1 when it is none, or none of ours to take. `uid`
+    is whose run it is."""
     if len(said) != TAKE.size:
         return -1
     pid, number = TAKE.unpack(said)
@@ -31,8 +33,9 @@ def taken(said: bytes, run: int) -> int:
         return -1
     held = os.pidfd_open(pid)
     try:
-        if not _descends(pid, run) or _has_ended(held):  # it has lived all the while: it is the one that was looked at
-            return -1
+        is_theirs = os.stat(f"/proc/{pid}/fd").st_uid == uid  # of who keeps the run they are root's to see
+        if not is_theirs or not _descends(pid, run) or _has_ended(held):
+            return -1  # one that has lived all the while is the one that was looked at
         libc = ctypes.CDLL(None, use_errno=True)
         fd = int(libc.syscall(_PIDFD_GETFD, held, ctypes.c_uint(number), 0))
         if fd < 0:

@@ -20,6 +20,7 @@ import hypothesis
 import hypothesis.strategies as st
 import msgspec
 import pytest
+from tests.attacks.conftest import Field, Walls, backend
 from tests.attacks.everybody import BASE, NOBODY, RUN
 from tests.attacks.everybody import installed as installed
 from tests.attacks.everybody import workspace as workspace
@@ -27,6 +28,7 @@ from tests.attacks.test_siblings import Outer, _below, inner, living, until
 from tests.attacks.test_siblings import mark as mark
 from tests.attacks.test_siblings import outer as outer
 
+import ringfence
 from ringfence import beside, siblings
 from ringfence.beside import HEAD, LONGEST, MAGIC, Asked, receive
 from ringfence.enforce import listen_at
@@ -211,16 +213,16 @@ def test_only_a_descriptor_of_the_run_itself_is_taken() -> None:
     ):
         numbers = [int(one.stdout.readline()) for one in (run, bystander) if one.stdout]
 
-        mine = taken(TAKE.pack(run.pid, numbers[0]), run.pid)
+        mine = taken(TAKE.pack(run.pid, numbers[0]), run.pid, os.geteuid())
         others = [
-            taken(TAKE.pack(bystander.pid, numbers[1]), run.pid),
-            taken(TAKE.pack(os.getpid(), 0), run.pid),
-            taken(TAKE.pack(run.pid, 0), run.pid),  # a pipe, and no end of a connection
-            taken(TAKE.pack(run.pid, 500), run.pid),
-            taken(TAKE.pack(-1, 0), run.pid),
-            taken(b"short", run.pid),
+            taken(TAKE.pack(bystander.pid, numbers[1]), run.pid, os.geteuid()),
+            taken(TAKE.pack(os.getpid(), 0), run.pid, os.geteuid()),
+            taken(TAKE.pack(run.pid, 0), run.pid, os.geteuid()),  # a pipe, and no end of a connection
+            taken(TAKE.pack(run.pid, 500), run.pid, os.geteuid()),
+            taken(TAKE.pack(-1, 0), run.pid, os.geteuid()),
+            taken(b"short", run.pid, os.geteuid()),
         ]
-        unguarded = taken(TAKE.pack(bystander.pid, numbers[1]), os.getpid())  # as one of ours it would be
+        unguarded = taken(TAKE.pack(bystander.pid, numbers[1]), os.getpid(), os.geteuid())  # as one of ours it would be
         for one in (run, bystander):
             one.send_signal(signal.SIGKILL)
     assert mine >= 0
@@ -228,6 +230,39 @@ def test_only_a_descriptor_of_the_run_itself_is_taken() -> None:
     assert others == [-1] * 6
     for fd in (mine, unguarded):
         os.close(fd)
+
+
+# Whoever is above us, up to the process that started the run: the warden is among them, and speaks to the outside.
+NAMING = """
+import os, struct, sys, time
+door = os.open(os.environ["RINGFENCE_SIBLINGS"], os.O_WRONLY)
+pid = os.getpid()
+for _ in range(2):
+    pid = int(open(f"/proc/{pid}/stat").read().rpartition(") ")[2].split()[1])
+    for number in range(12):
+        os.write(door, struct.pack("<iI", pid, number))
+time.sleep(2)
+print("ran")
+sys.exit(7)
+"""
+
+
+@pytest.mark.needs_root
+@pytest.mark.needs_landlock(6)
+def test_what_the_warden_speaks_by_is_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Root may take what is nobody's to look at; and whoever serves would speak and listen there instead."""
+    walls = Walls("landlock", "owner")
+    field = Field(walls, monkeypatch)
+    ground = field.ground()
+    try:
+        with backend(walls):
+            ran = ringfence.run(
+                ["/usr/bin/python3", "-c", NAMING], workspace=str(ground.workspace), siblings=True, capture=True
+            )
+    finally:
+        field.close()
+
+    assert (ran.exit_code, ran.stdout) == (7, b"ran\n"), ran
 
 
 ASKED = Asked((b"true",), b"/bin/true", b"/", {b"A": b"b"}, Policy("/", ()))
