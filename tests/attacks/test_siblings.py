@@ -140,6 +140,18 @@ def test_what_the_inner_run_denies_itself_holds_there_alone(outer: Outer, flag: 
     assert code == 0
 
 
+def test_a_repository_can_be_made_where_there_is_none(outer: Outer) -> None:
+    """As in the run around it: what git would run is protected in a repository that is there."""
+    code, said = outer.run(
+        script=f"{inner(script='git init -q . && git init -q sub')}; {inner(script='touch .git/hooks/x')}"
+    )
+
+    assert (outer.workspace / ".git" / "HEAD").exists(), said
+    assert (outer.workspace / "sub" / ".git" / "HEAD").exists(), said
+    assert not (outer.workspace / ".git" / "hooks" / "x").exists()
+    assert code != 0
+
+
 def test_what_is_asked_for_beyond_the_outer_run_is_told(outer: Outer) -> None:
     place = outer.home / "x"
     more = inner("--allow-write", str(place), "--allow-network", script=f"echo ran; echo no > {place}/new")

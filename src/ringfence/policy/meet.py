@@ -55,6 +55,13 @@ def meet(outer: Policy, inner: Policy) -> Policy:
     return msgspec.structs.replace(found, ignored=(*inner.ignored, *_not_given(found, inner)))
 
 
+def written_down(data: bytes) -> Policy:
+    """One that was written down as JSON. The planner tells what is built in by that very object."""
+    found = msgspec.json.decode(data, type=Policy)
+    rules = (msgspec.structs.replace(one, origin=BUILT_IN) if one.origin == BUILT_IN else one for one in found.rules)
+    return msgspec.structs.replace(found, rules=tuple(rules))
+
+
 def _reads_both(inner: Policy, one: Injection) -> bool:
     return all(decide(inner, Access.READ, path).verdict is Verdict.ALLOW for path in (one.source, one.target))
 
@@ -72,7 +79,7 @@ def _rules(outer: Policy, inner: Policy) -> tuple[Rule, ...]:
     reads = _reads(outer, inner, paths, apart)
     writes = [_at(rule, Access.WRITE, path) for path in given if writer(inner, path) and (rule := writer(outer, path))]
     kept = [rule for rule in plain if rule.access is Access.WRITE and _denies(rule)]
-    return tuple(dict.fromkeys(_built_in(rule) for rule in (*private, *reads, *writes, *kept, *patterns)))
+    return tuple(dict.fromkeys((*private, *reads, *writes, *kept, *patterns)))
 
 
 def _reads(outer: Policy, inner: Policy, paths: list[str], apart: set[str]) -> list[Rule]:
@@ -119,11 +126,6 @@ def _at(rule: Rule, access: Access, path: str, verdict: Verdict = Verdict.ALLOW)
 
 def _denies(rule: Rule) -> bool:
     return rule.verdict is not Verdict.ALLOW
-
-
-def _built_in(rule: Rule) -> Rule:
-    """The planner tells what is built in by that very object."""
-    return msgspec.structs.replace(rule, origin=BUILT_IN) if rule.origin == BUILT_IN else rule
 
 
 def _network(outer: Network, inner: Network) -> Network:
