@@ -122,7 +122,11 @@ class Prepared:
         present = {asked: place.path for asked, place in disk.places.items() if place.kind is not Kind.MISSING}
         surveyed = plan.with_git_file(few, disk)
         few = plan.with_aliases(surveyed, present, mounts)
-        if not plan.has_view(self.host):
+        if plan.has_view(self.host):
+            points = plan.mounted(few, present, mounts)
+            disk = enforce.survey(points, self.held, disk, request.ids)
+            few = plan.without_sockets(few, points, disk)
+        else:
             few = plan.with_one_way(few, present, mounts)
         if few is not surveyed:
             disk = enforce.survey(plan.named_paths(few), self.held, disk, request.ids, denied)
@@ -398,9 +402,7 @@ _environment: tuple[dict[bytes, bytes], dict[str, str]] = ({}, {})
 def load_policy(request: Request, at_hand: AtHand | None = None) -> Policy:
     """The policy of all layers for a request: the caller's own settings, and the command's home."""
     if request.given:
-        from .policy.meet import written_down  # a run beside another one
-
-        return written_down(request.given)
+        return policy.written_down(request.given)
     home = request.home if request.ids else ""
     environ, seen = at_hand or (environment(), None)
     approved = NOTHING_APPROVED

@@ -1,10 +1,11 @@
 """The same files shown at a second place by a bind mount: what is denied at one must be denied at both."""
 
 import shlex
+import socket
 import subprocess
 
 import pytest
-from tests.attacks.conftest import SECONDS, Field, ringfence_words, with_git
+from tests.attacks.conftest import PYTHON, SECONDS, Field, ringfence_words, with_git
 
 
 def in_own_mounts(field: Field, script: str, *options: str) -> str:
@@ -65,3 +66,22 @@ def test_what_may_be_written_is_not_written_by_another_way_past_the_patterns(fie
         name for name in names if (ground.workspace / name).exists() and "evil" in (ground.workspace / name).read_text()
     ]
     assert evil == []
+
+
+@pytest.mark.needs_root
+def test_a_socket_that_is_mounted_in_the_workspace_is_the_hosts(field: Field) -> None:
+    """As a container is given the socket of a daemon. One that the policy names is reached there."""
+    ground = field.ground()
+    ground.listener(socket.AF_UNIX, str(ground.outside / "daemon"))
+    place = ground.file("ws/docker.sock")
+    ground.own()
+    (ground.outside / "daemon").chmod(0o777)
+    reach = f'{PYTHON} -c \'import socket; socket.socket(socket.AF_UNIX).connect("docker.sock"); print("reached")\''
+    bind = f"mount --bind {ground.outside}/daemon {place} && cd {ground.workspace}"
+
+    said = in_own_mounts(field, f"{bind} && {reach} && {{run}} {reach}", "--allow-read", str(ground.base))
+
+    assert said.count("reached\n") == 1, said
+    if field.walls.kind == "view":
+        options = ("--allow-read", str(ground.base), "--allow-socket", str(place))
+        assert "reached\n" in in_own_mounts(field, f"{bind} && {{run}} {reach}", *options)

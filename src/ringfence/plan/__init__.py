@@ -1,8 +1,10 @@
 """From what is wanted and what there is to what will be done. Pure: no sockets, processes or clocks."""
 
+from .aliases import mounted as mounted
 from .aliases import shown_twice as shown_twice
 from .aliases import with_aliases as with_aliases
 from .aliases import with_one_way as with_one_way
+from .aliases import without_sockets as without_sockets
 from .caches import PLACES as PLACES
 from .caches import as_layered as as_layered
 from .caches import cache_paths as cache_paths

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from ..model import BUILT_IN, Access, Mount, Need, Origin, Policy, Rule, Verdict
+from ..model import BUILT_IN, Access, Disk, Kind, Mount, Need, Origin, Policy, Rule, Verdict
 
 SECOND_WAY = Origin("built-in, of another mount of what may be written")
 
@@ -101,17 +101,40 @@ def with_one_way(policy: Policy, canonical: dict[str, str], mounts: tuple[Mount,
     if len(set(devices)) == len(devices):
         return policy
     table = Table(mounts)
-    # Of what is built in only the workspace: without a view the others are narrowed to what is given one by one.
-    granted = {
-        canonical[rule.path]
-        for rule in policy.rules
-        if rule.access is Access.WRITE and rule.verdict is Verdict.ALLOW and rule.path in canonical
-        and (rule.origin != BUILT_IN or rule.path == policy.workspace)
-    }  # fmt: skip
+    granted = _granted(policy, canonical)
     others = {other for path in granted for other in table.elsewhere(path)}
     added = tuple(
         Rule(Access.WRITE, Verdict.DENY, other, SECOND_WAY, need=Need.WANTED)
         for other in sorted(others)
         if not any(above in granted for above in upwards(other))
+    )
+    return msgspec.structs.replace(policy, rules=policy.rules + added) if added else policy
+
+
+def _granted(policy: Policy, canonical: dict[str, str]) -> set[str]:
+    """What of the host's may be written. Of what is built in only the workspace: with a view the others are private, and
+    without one they are narrowed to what is given one by one."""
+    return {
+        canonical[rule.path]
+        for rule in policy.rules
+        if rule.access is Access.WRITE and rule.verdict is Verdict.ALLOW and rule.path in canonical
+        and (rule.origin != BUILT_IN or rule.path == policy.workspace)
+    }  # fmt: skip
+
+
+def mounted(policy: Policy, canonical: dict[str, str], mounts: tuple[Mount, ...]) -> list[str]:
+    """Where somebody has mounted something inside what may be written, but for what a rule names itself."""
+    granted = _granted(policy, canonical)
+    points = {mount.point for mount in mounts} - granted
+    return sorted(point for point in points if any(above in granted for above in upwards(point)))
+
+
+def without_sockets(policy: Policy, points: Iterable[str], disk: Disk) -> Policy:
+    """With a view: the policy with every socket closed that is mounted inside what may be written, as containers are
+    given a daemon's. For the warden a socket that is a mount of its own is one that the plan has put there."""
+    added = tuple(
+        Rule(Access.WRITE, Verdict.DENY, point, BUILT_IN, why="it is a socket of the host's")
+        for point in points
+        if disk[point].kind is Kind.OTHER
     )
     return msgspec.structs.replace(policy, rules=policy.rules + added) if added else policy

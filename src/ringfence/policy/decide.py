@@ -203,6 +203,13 @@ def writer(policy: Policy, path: str) -> Rule | None:
     return next(iter(_of_the_host(matching)), None)
 
 
+def written_down(data: bytes) -> Policy:
+    """One that was written down as JSON. The planner tells what is built in by that very object."""
+    found = msgspec.json.decode(data, type=Policy)
+    rules = (msgspec.structs.replace(one, origin=BUILT_IN) if one.origin == BUILT_IN else one for one in found.rules)
+    return msgspec.structs.replace(found, rules=tuple(rules))
+
+
 def with_real_patterns(policy: Policy, resolve: Callable[[str], str]) -> Policy:
     """The policy with the beginning of every pattern as `resolve` gives it: that is the path the kernel has for what it
     matches. Names that vary are matched as they stand, so links among those are nobody's."""

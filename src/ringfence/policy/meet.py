@@ -55,13 +55,6 @@ def meet(outer: Policy, inner: Policy) -> Policy:
     return msgspec.structs.replace(found, ignored=(*inner.ignored, *_not_given(found, inner)))
 
 
-def written_down(data: bytes) -> Policy:
-    """One that was written down as JSON. The planner tells what is built in by that very object."""
-    found = msgspec.json.decode(data, type=Policy)
-    rules = (msgspec.structs.replace(one, origin=BUILT_IN) if one.origin == BUILT_IN else one for one in found.rules)
-    return msgspec.structs.replace(found, rules=tuple(rules))
-
-
 def _reads_both(inner: Policy, one: Injection) -> bool:
     return all(decide(inner, Access.READ, path).verdict is Verdict.ALLOW for path in (one.source, one.target))
 
