@@ -24,8 +24,8 @@ _PIDFD_GETFD = 438  # alike on both architectures
 
 
 def taken(said: bytes, run: int, uid: int) -> int:
-    """The descriptor that somebody in the run of a process has named; -1 when it is none, or none of ours to take. `uid`
-    is whose run it is."""
+    """The descriptor that somebody in the run of a process has named; -1 when it is none, or none of ours to take: the
+    run is a user's, and of his alone it is taken."""
     if len(said) != TAKE.size:
         return -1
     pid, number = TAKE.unpack(said)

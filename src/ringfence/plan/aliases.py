@@ -112,8 +112,8 @@ def with_one_way(policy: Policy, canonical: dict[str, str], mounts: tuple[Mount,
 
 
 def _granted(policy: Policy, canonical: dict[str, str]) -> set[str]:
-    """What of the host's may be written. Of what is built in only the workspace: with a view the others are private, and
-    without one they are narrowed to what is given one by one."""
+    """What of the host's may be written. Of what is built in only the workspace: with a view the others are private,
+    and without one they are narrowed to what is given one by one."""
     return {
         canonical[rule.path]
         for rule in policy.rules
