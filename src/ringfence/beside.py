@@ -11,7 +11,7 @@ import stat
 import struct
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import msgspec
 
@@ -139,5 +139,12 @@ def run_beside(request: Request, asked: Asked, on_start: Callable[[Launch], None
     argv = tuple(map(os.fsdecode, asked.argv))
     environ = {os.fsdecode(name): os.fsdecode(value) for name, value in asked.environ.items()}
     job = make_job(argv, request, environ, asked.json, None, Explain.NOTHING)
-    job = msgspec.structs.replace(job, program=os.fsdecode(asked.program))
+    pumped = tuple(sorted({*job.pumped, *_sockets((0,) if job.capture else (0, 1, 2))}))
+    job = msgspec.structs.replace(job, program=os.fsdecode(asked.program), pumped=pumped)
     return carried_out(job, on_start=on_start)
+
+
+def _sockets(fds: Iterable[int]) -> list[int]:
+    """Those that are. Descriptors pass through one, and a directory of a run that has ended shows what its view hid: the
+    mounts that did are gone with it. So no run has one that another run has the other end of."""
+    return [fd for fd in fds if stat.S_ISSOCK(os.fstat(fd).st_mode)]
