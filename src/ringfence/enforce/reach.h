@@ -8,9 +8,9 @@
 #include "paths.h"
 
 enum { EISCONN_ = 106, EALREADY_ = 114, EINPROGRESS_ = 115, ENETDOWN_ = 100, ECONNREFUSED_ = 111 };
-enum { AF_UNIX_ = 1, AF_INET_ = 2, AF_INET6_ = 10, STREAM_ = 1, ESTABLISHED = 1, SYN_SENT = 2, POLLOUT_ = 4 };
+enum { AF_UNIX_ = 1, AF_INET_ = 2, AF_INET6_ = 10, STREAM_ = 1, DATAGRAM_ = 2, ESTABLISHED = 1, SYN_SENT = 2, POLLOUT_ = 4 };
 enum { SOL_SOCKET_ = 1, SO_TYPE_ = 3, SO_ERROR_ = 4, SO_SNDTIMEO_ = 21, SO_DOMAIN_ = 39, SO_NETNS_COOKIE_ = 71 };
-enum { SO_PEERCRED_ = 17, MOUNT_ROOT = 0x2000, MOST_SOCKETS = 4096, MOST_CONNECTING = 64 };
+enum { SO_PEERCRED_ = 17, SO_PEERNAME_ = 28, SO_ACCEPTCONN_ = 30, MOUNT_ROOT = 0x2000, MOST_SOCKETS = 4096, MOST_CONNECTING = 64 };
 enum { MOST_PENDING = 1024, NAME_BYTES = 128, NONBLOCK = 1, CLOEXEC = 2, READ_ONLY_MOUNT = 1 };
 
 /* What the gate is asked, and what it answers; a socket comes with an answer without error. */
@@ -61,7 +61,8 @@ static struct {
 	struct connecting {
 		uint64_t id; /* 0 is nobody */
 		uint32_t thread;
-		long fd, object; /* its socket, and of a unix socket what it connects to */
+		uint64_t number; /* of its socket, among its own descriptors */
+		long fd, object; /* the socket, and of a unix socket what it connects to */
 	} waits[MOST_CONNECTING];
 	uint32_t waiting;
 } dial; /* and no gate, as of the observer */
@@ -120,7 +121,7 @@ static long connect_now(long fd, const void *name, uint64_t size)
 }
 
 /* Who has to wait is looked after from time to time. */
-static long connect_later(const struct asked *asked, long fd, long object)
+static long connect_later(const struct asked *asked, uint64_t number, long fd, long object)
 {
 	struct connecting *wait = dial.waits;
 
@@ -133,6 +134,7 @@ static long connect_later(const struct asked *asked, long fd, long object)
 	if (wait->fd < 0 || (object >= 0 && wait->object < 0))
 		return -EAGAIN_;
 	wait->thread = asked->thread;
+	wait->number = number;
 	wait->id = asked->notice->id;
 	dial.waiting++;
 	return ANSWERED;
@@ -143,7 +145,7 @@ static int must_wait(long answer)
 	return answer == -EINPROGRESS_ || answer == -EAGAIN_ || answer == -EALREADY_;
 }
 
-static long connect_here(const struct asked *asked, long fd, const void *name, uint64_t size)
+static long connect_here(const struct asked *asked, uint64_t number, long fd, const void *name, uint64_t size)
 {
 	long answer, flags = CALL(fcntl, fd, F_GETFL, 0, 0, 0);
 
@@ -152,7 +154,7 @@ static long connect_here(const struct asked *asked, long fd, const void *name, u
 	if (flags & O_NONBLOCK)
 		return connect_briefly(fd, name, size);
 	answer = connect_now(fd, name, size);
-	return must_wait(answer) ? connect_later(asked, fd, -1) : answer;
+	return must_wait(answer) ? connect_later(asked, number, fd, -1) : answer;
 }
 
 /* A name was bound: the socket there is the run's own. */
@@ -175,7 +177,7 @@ static int is_made_here(const struct facts *facts)
 	return 0;
 }
 
-/* Whether whoever listens is one of us. Should a name have been another's for a moment, it shows here. */
+/* Whether whoever listens is one of us: a number is soon another's when a socket is gone, and so is a name. */
 static long check_peer(long fd)
 {
 	struct {
@@ -183,108 +185,7 @@ static long check_peer(long fd)
 		uint32_t uid, gid;
 	} peer = {-1, 0, 0};
 
-	if (number_of(fd, SO_TYPE_) == 2 /* SOCK_DGRAM */ || option(fd, SOL_SOCKET_, SO_PEERCRED_, &peer, sizeof(peer)) || peer.pid)
-		return 0;
-	CALL(shutdown, fd, 2 /* SHUT_RDWR */, 0, 0, 0);
-	return -EACCES_;
-}
-
-/* Connect to a unix socket by the object itself, and make sure that whoever listens is one of us, or was put here by the
- * plan. Never waits. */
-static long connect_object(long fd, long object)
-{
-	struct {
-		uint16_t family;
-		char path[46];
-	} exact = {.family = AF_UNIX_};
-	struct facts facts;
-	long answer = facts_of(object, &facts);
-
-	put_number(put_text(exact.path, "/proc/self/fd/"), (uint64_t)object);
-	if (!answer)
-		answer = connect_now(fd, &exact, sizeof(exact));
-	return answer || facts.attributes & MOUNT_ROOT ? answer : check_peer(fd);
-}
-
-/* What has become of a connection that was waited for; -EINPROGRESS when it still is. */
-static long finish_connection(struct connecting *wait)
-{
-	struct polled watched = {(int)wait->fd, POLLOUT_, 0};
-	int64_t time[2] = {0, 0};
-	int error = 0;
-	long answer;
-
-	if (wait->object >= 0) {
-		answer = connect_object(wait->fd, wait->object);
-		return must_wait(answer) ? -EINPROGRESS_ : answer;
-	}
-	if (!CALL(ppoll, P(&watched), 1, P(time), 0, 8))
-		return -EINPROGRESS_;
-	answer = option(wait->fd, SOL_SOCKET_, SO_ERROR_, &error, sizeof(error));
-	return answer ? answer : -error;
-}
-
-static void look_after_connections(void)
-{
-	for (int i = 0; i < MOST_CONNECTING && dial.waiting; i++) {
-		struct connecting *wait = &dial.waits[i];
-		struct seccomp_notif notice = {.id = wait->id};
-		struct asked asked = {&notice, wait->thread, 0, 0, 0, 0};
-		long answer = 0;
-
-		if (!wait->id)
-			continue;
-		if (still_waits(&asked)) {
-			answer = finish_connection(wait);
-			if (answer == -EINPROGRESS_ && broker.turn % 8 == 0 && is_signalled(&asked))
-				answer = -RESTART;
-			if (answer == -EINPROGRESS_)
-				continue;
-			answer_by(&asked, answer, 0);
-		}
-		close_fd(wait->fd);
-		if (wait->object >= 0)
-			close_fd(wait->object);
-		wait->id = 0;
-		dial.waiting--;
-	}
-}
-
-/* A unix socket by path. The run's own is reached, and one of the host's only where the plan put it: a mount of its own,
- * that may be written. It is connected by the object that was judged. */
-static long connect_path(struct asked *asked, long fd, const char *path)
-{
-	struct {
-		int64_t type, size, blocks, free, available, files, free_files, id, name, fragment, flags, spare[4];
-	} mount;
-	struct facts facts;
-	struct spot spot;
-	long follow, answer, found = -1;
-
-	put_text(first.path, path);
-	first.base = open_base(asked, AT_FDCWD);
-	answer = first.base < 0 ? first.base : still_waits(asked) ? 0 : -ESRCH_;
-	if (!answer)
-		answer = find_spot(asked, first.base, first.path, &spot);
-	if (!answer)
-		answer = follow_all(asked, &spot, &follow);
-	if (!answer && follow)
-		answer = -EACCES_; /* a link of /proc to something without a name */
-	if (!answer)
-		answer = found = CALL(openat, spot.directory, P(spot.name), O_PATH | O_NOFOLLOW | O_CLOEXEC, 0, 0);
-	if (answer >= 0)
-		answer = facts_of(found, &facts);
-	if (!answer && (facts.mode & TYPE_MASK) != SOCKET_)
-		answer = -ECONNREFUSED_;
-	if (!answer)
-		answer = CALL(fstatfs, found, P(&mount), 0, 0, 0);
-	if (!answer && (mount.flags & READ_ONLY_MOUNT || !(facts.attributes & MOUNT_ROOT || is_made_here(&facts))))
-		answer = -EACCES_;
-	if (!answer)
-		answer = connect_object(fd, found);
-	if (!must_wait(answer) || CALL(fcntl, fd, F_GETFL, 0, 0, 0) & O_NONBLOCK)
-		return answer;
-	return connect_later(asked, fd, found);
+	return option(fd, SOL_SOCKET_, SO_PEERCRED_, &peer, sizeof(peer)) || peer.pid <= 0 ? -EACCES_ : 0;
 }
 
 #endif

@@ -1,0 +1,128 @@
+"""A directory of one run in the hands of another: when the first has ended, the mounts that hid things in it are gone.
+
+So descriptors must not pass between two runs of one workspace, which are beside one another or one asked for the other:
+not through a stream that is a socket, nor through one at a path. Bare, each of the two gives what it is asked for.
+"""
+
+import shlex
+import subprocess
+from pathlib import Path
+
+import pytest
+from tests.attacks.everybody import RUN
+from tests.attacks.everybody import installed as installed
+from tests.attacks.everybody import workspace as workspace
+from tests.attacks.test_siblings import Outer
+
+pytestmark = [pytest.mark.usefixtures("installed"), pytest.mark.needs_userns]
+
+COMMON = """
+import array, os, socket, subprocess, sys, time
+secret, *run = sys.argv[1:]
+
+def given(link):
+    link.settimeout(0.2)
+    rights = link.recvmsg(1, socket.CMSG_SPACE(4))[1]
+    return array.array("i", rights[0][2])[0] if rights else -1
+
+def show(directory):
+    try:
+        print(os.read(os.open(secret.lstrip("/"), os.O_RDONLY, dir_fd=directory), 99).decode(), flush=True)
+    except OSError as error:
+        print(error, flush=True)
+"""
+
+BY_A_STREAM = (
+    COMMON
+    + """
+giving = '''
+import array, os, socket
+link = socket.socket(fileno=0)
+link.sendmsg([b"x"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [os.open("/", os.O_RDONLY)]))])
+'''
+ours, theirs = socket.socketpair()
+process = subprocess.Popen([*run, "/usr/bin/python3", "-c", giving], stdin=theirs, stderr=subprocess.DEVNULL)
+theirs.close()
+process.wait()
+directory = given(ours)
+time.sleep(0.3)
+show(directory)
+"""
+)
+
+# One binds a name and removes it, so that the other's socket is given its number; and while it connects there it says
+# something already. Most file systems give it out at once.
+BY_A_PATH = (
+    COMMON
+    + """
+giving = '''
+import array, os, signal, socket, sys, time
+rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [os.open("/", os.O_RDONLY)]))]
+for line in sys.stdin:
+    link = socket.socket(socket.AF_UNIX)
+    if line == "bind\\\\n":
+        link.bind("mine")
+        link.close()
+        os.unlink("mine")
+    else:
+        child = os.fork()
+        while not child:
+            try:
+                link.sendmsg([b"x"], rights)
+                os._exit(0)
+            except BrokenPipeError:
+                os._exit(0)
+            except OSError:
+                pass
+        time.sleep(0.003)
+        try:
+            link.connect("theirs")
+            time.sleep(0.01)
+        except OSError:
+            pass
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+    print(flush=True)
+'''
+process = subprocess.Popen([*run, "/usr/bin/python3", "-c", giving], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+directory, number = -1, 0
+while directory < 0 and number < 150:
+    number += 1
+    for word in (b"bind\\n", b"connect\\n"):
+        if word == b"connect\\n":
+            door = socket.socket(socket.AF_UNIX)
+            door.bind("theirs")
+            door.listen()
+            door.setblocking(False)
+        process.stdin.write(word)
+        process.stdin.flush()
+        process.stdout.readline()
+    try:
+        directory = given(door.accept()[0])
+    except OSError:
+        pass
+    door.close()
+    os.unlink("theirs")
+process.stdin.close()
+process.wait()
+time.sleep(0.3)
+show(directory)
+"""
+)
+
+
+@pytest.mark.parametrize("program", [BY_A_STREAM, BY_A_PATH], ids=["by a stream", "by a path"])
+def test_no_directory_passes_between_runs(workspace: Path, program: str) -> None:
+    outer = Outer(workspace, "view")
+    secret = outer.home / "secret"
+    secret.write_text("the-secret\n")
+    secret.chmod(0o644)
+    (workspace / "attack.py").write_text(program)
+    words = ["/usr/bin/python3", "-I", "attack.py", str(secret)]
+
+    bare = subprocess.run(words, cwd=workspace, env=outer.environ, capture_output=True, text=True, timeout=30)
+    _, said = outer.run(script=shlex.join([*words, *RUN, "--"]), stderr=subprocess.DEVNULL)
+
+    assert "the-secret" in bare.stdout, bare.stderr
+    assert said
+    assert "the-secret" not in said
