@@ -1,6 +1,7 @@
 """What is not an attack must work: signals and tracing among one's own, sockets among one's own, shared memory."""
 
-from tests.attacks.conftest import Field
+import pytest
+from tests.attacks.conftest import Field, bare, nothing
 
 PROGRAM = """
 import signal, socket, threading, time
@@ -82,6 +83,98 @@ attempt("the loopback of IPv6", lambda: talked(socket.AF_INET6, ("::1", 0)))
     seen = field.program(field.ground(), program)
 
     assert set(seen.answers.values()) == {"done"}, seen.said
+
+
+KEPT = """
+import select, socket, threading, time
+door = socket.socket(socket.AF_UNIX)
+door.bind("door")
+door.listen(8)
+def serve():
+    while True:
+        link = door.accept()[0]
+        said = link.recv(9)
+        if said:
+            link.send(said + link.getpeername().encode() if isinstance(link.getpeername(), str) else said)
+        link.close()
+threading.Thread(target=serve, daemon=True).start()
+def must(what, wanted):
+    if what != wanted:
+        raise OSError(errno.EIO, f"{what!r}")
+def talk(link, wanted):
+    link.send(b"x")
+    must(link.recv(9), wanted)
+def connected(kind=0):
+    link = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | kind)
+    link.connect("door")
+    return link
+def plain():
+    with connected() as link:
+        must((link.getblocking(), os.get_inheritable(link.fileno())), (True, False))
+        talk(link, b"x")
+def inherited():
+    link = socket.socket(socket.AF_UNIX)
+    os.set_inheritable(link.fileno(), True)
+    link.connect("door")
+    must(os.get_inheritable(link.fileno()), True)
+    talk(link, b"x")
+def named():
+    link = socket.socket(socket.AF_UNIX)
+    link.bind("mine")
+    link.connect("door")
+    must(link.getsockname(), "mine")
+    talk(link, b"xmine")
+def awaited():
+    link, waits = socket.socket(socket.AF_UNIX), select.epoll()
+    link.setblocking(False)
+    waits.register(link, select.EPOLLIN | select.EPOLLET)
+    waits.poll(0)
+    link.connect("door")
+    must(link.getblocking(), False)
+    link.send(b"x")
+    must(len(waits.poll(5)), 1)
+def twice():
+    with connected() as link:
+        try:
+            link.connect("door")
+        except OSError as error:
+            must(error.errno, errno.EISCONN)
+        else:
+            must("twice", "")
+def other_kind():
+    try:
+        socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET).connect("door")
+    except OSError as error:
+        must(error.errno, errno.EPROTOTYPE)
+    else:
+        must("another kind", "")
+def told_who():
+    link = socket.socket(socket.AF_UNIX)
+    link.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
+    link.connect("door")
+    must(link.getsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED), 1)
+def in_turn():
+    late = socket.socket(socket.AF_UNIX)
+    late.bind("late")
+    late.listen(0)
+    threading.Thread(target=lambda: (time.sleep(0.3), late.accept(), late.accept()), daemon=True).start()
+    links = [socket.socket(socket.AF_UNIX) for _ in range(2)]
+    for link in links:
+        link.connect("late")
+for work in (plain, inherited, named, awaited, twice, other_kind, told_who, in_turn):
+    attempt(work.__name__, work)
+"""
+
+
+@pytest.mark.parametrize("walls", ["bare", "inside"])
+def test_a_socket_that_was_connected_is_the_one_it_was(field: Field, walls: str) -> None:
+    """Its mode and options, its name, and who waits for it; and what may not be done to it is refused as ever."""
+    if field.walls.kind != "view":
+        return
+    seen = bare(KEPT, nothing, False)[0] if walls == "bare" else field.program(field.ground(), KEPT)
+
+    assert set(seen.answers.values()) == {"done"}, seen.said
+    assert len(seen.answers) == 8
 
 
 def test_files_without_a_name_are_changed_by_whoever_made_them(field: Field) -> None:
