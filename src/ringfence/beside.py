@@ -145,6 +145,6 @@ def run_beside(request: Request, asked: Asked, on_start: Callable[[Launch], None
 
 
 def _sockets(fds: Iterable[int]) -> list[int]:
-    """Those that are. Descriptors pass through one, and a directory of a run that has ended shows what its view hid: its
-    mounts are gone. So no run has one that another run has the other end of."""
+    """Those that are. Descriptors pass through one, and a directory of a run that has ended shows what its view hid:
+    its mounts are gone. So no run has the other end of another one's."""
     return [fd for fd in fds if stat.S_ISSOCK(os.fstat(fd).st_mode)]
