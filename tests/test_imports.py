@@ -162,6 +162,16 @@ def test_what_was_left_out_of_msgspec_is_there_when_it_is_used(tmp_path: Path, v
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.parametrize("verb", ["service", "log", "mcp"])
+@pytest.mark.parametrize("module", ["ringfence.service.app", "psycopg", "opentelemetry.sdk.trace.export", "mcp.server"])
+def test_what_an_extra_brings_can_be_imported_by_the_command(tmp_path: Path, verb: str, module: str) -> None:
+    code = f"import sys; sys.argv = ['ringfence', '{verb}']; import ringfence.cli.options, {module}"
+
+    done = subprocess.run([sys.executable, "-I", "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=30)
+
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 def test_no_value_of_the_model_has_lost_its_module() -> None:
     """What is imported when it is asked for, is there for whoever asks; a checker of types reads another list."""
     tree = ast.parse(Path(model.__file__).read_text(encoding="utf-8"))

@@ -76,6 +76,7 @@ def _imported(name: str) -> object:
 
 _SCHEMA = "msgspec._json_schema"
 _STRUCTS = "msgspec.structs"
+_TYPING = "typing_extensions"
 _LATER = (_SCHEMA, _STRUCTS, "msgspec.inspect", "msgspec.msgpack", "msgspec.toml", "msgspec.yaml")
 
 
@@ -83,7 +84,7 @@ def before_msgspec() -> None:
     """Leave out what msgspec imports and a short process does not use: seven of its twelve milliseconds."""
     if "msgspec" in sys.modules:
         return
-    sys.modules.setdefault("typing_extensions", None)  # type: ignore[arg-type]  # it would be taken where it is
+    sys.modules.setdefault(_TYPING, None)  # type: ignore[arg-type]  # msgspec takes it where it is, and need not
     if sys.version_info < (3, 12):
         import _datetime  # type: ignore[import-not-found]  # what the module of that name is, once it has been read for nothing
 
@@ -117,6 +118,8 @@ def before_msgspec() -> None:
             sys.modules.pop(name, None)
     finally:
         typing.ForwardRef = reference  # type: ignore[misc]
+        if sys.modules[_TYPING] is None:  # what other packages import later may need it
+            del sys.modules[_TYPING]
         for name in unused:
             del sys.modules[name]
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from ..keep import environment
 from ..model import UsageError
 from ..policy.trust import audit_of
-from .options import OUTPUT, Option, Values, one, parse, printable, render_help, say
+from .options import OUTPUT, Option, Values, one, parse, printable, render_help, say, with_extra
 
 if TYPE_CHECKING:
     from ..audit.wanted import Wanted
@@ -182,8 +182,8 @@ def export(directory: str, form: str, wanted: "Wanted") -> int:
         try:
             count = send(event for event, _ in find(directory, wanted))
         except ImportError:
-            hint = "pip install 'ringfence[otel]'"
-            raise UsageError("export otel", "needs OpenTelemetry, which is not installed", hint) from None
+            what = "needs OpenTelemetry, which is not installed"
+            raise UsageError("export otel", what, hint=with_extra("otel")) from None
         print(f"sent {count} spans")
         return 0
     import msgspec

@@ -6,12 +6,11 @@ a path that a link could outrun. Speaking the protocol is left to the official `
 
 import functools
 import os
-import sys
 from collections.abc import Callable
 
 from ..model import Outcome, RingfenceError, UsageError
 from ..run import run as run_inside
-from .options import LIMITS, OUTPUT, POLICY, WORKSPACE, flags_of, one, parse, render_help
+from .options import LIMITS, OUTPUT, POLICY, WORKSPACE, flags_of, one, parse, render_help, with_extra
 
 TABLE = (*WORKSPACE, *POLICY, *LIMITS, OUTPUT[-1])
 EXAMPLES = ("ringfence mcp --workspace /work/project", "ringfence mcp --allow-network --timeout 2m")
@@ -88,13 +87,11 @@ def main(words: list[str]) -> int:
         print(render_help("mcp [options]", "Serves tools that act inside the workspace, over MCP.", TABLE, EXAMPLES))
         return 0
     workspace = Workspace(words)
-    if sys.modules.get("typing_extensions", sys) is None:  # our doorstep keeps it from msgspec; mcp needs it
-        del sys.modules["typing_extensions"]
     try:
         from mcp.server import MCPServer
         from mcp.server.mcpserver.exceptions import ToolError
     except ImportError:
-        raise UsageError("mcp", "the package mcp is not installed", hint="pip install 'ringfence[mcp]'") from None
+        raise UsageError("mcp", "the package mcp is not installed", hint=with_extra("mcp")) from None
     workspace.command("true")  # what cannot be enforced here is said now, and not to a model later
     server: MCPServer = MCPServer("ringfence", instructions=f"Everything happens inside {workspace.root}.")
     for tool in (workspace.run, workspace.read, workspace.write, workspace.edit, workspace.list):

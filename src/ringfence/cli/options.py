@@ -98,10 +98,17 @@ def parse(words: list[str], table: tuple[Option, ...]) -> tuple[Values, list[str
             if words[:1] in ([], ["--"]):
                 raise UsageError(name, f"needs a value: {name} {option.value}")
             taken.append(words.pop(0))
+        if "" in taken:  # most often a variable that is not set, and no directory or name is meant by it
+            raise UsageError(name, f"an empty value: {name} {option.value}")
         if option.name in values and not option.many:
             raise UsageError(name, "was given twice")
         values.setdefault(option.name, []).extend(taken)
     return values, words
+
+
+def with_extra(name: str) -> str:
+    """How what a verb needs beyond the rest is installed: where we are, and nowhere else."""
+    return f"{sys.executable} -m pip install 'ringfence[{name}]'"
 
 
 def one(values: Values, name: str) -> str | None:

@@ -7,7 +7,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from ..model import UsageError
-from .options import OUTPUT, Option, Values, one, parse, render_help
+from .options import OUTPUT, Option, Values, one, parse, render_help, with_extra
 from .spawner import SOCKET
 
 if TYPE_CHECKING:
@@ -59,8 +59,7 @@ def main(words: list[str]) -> int:
         from ..service.database import Database
         from ..service.trouble import Trouble
     except ModuleNotFoundError as error:
-        hint = "pip install 'ringfence[service]'"
-        raise UsageError("service", f"needs {error.name}, which is not installed", hint) from None
+        raise _missing(error) from None
     try:
         database = Database(_where(values))
         if verb == "rotate":
@@ -73,6 +72,13 @@ def main(words: list[str]) -> int:
         return _serve(database, values)
     except Trouble as error:
         raise UsageError("service", str(error)) from None
+    except ModuleNotFoundError as error:
+        raise _missing(error) from None
+
+
+def _missing(error: ModuleNotFoundError) -> UsageError:
+    extra = "service,postgresql" if error.name == "psycopg" else "service"
+    return UsageError("service", f"needs {error.name}, which is not installed", hint=with_extra(extra))
 
 
 def _where(values: Values) -> str:
