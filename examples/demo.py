@@ -134,6 +134,7 @@ def main() -> int:
             note = words if ok else "<-- NOT AS PROMISED"
             print(f"  {act.what:32}{columns[0]:12}{columns[1]:10}{note}".rstrip())
     print("\nThe kernel refused what it should." if not wrong else f"\n{wrong} of the four went wrong.")
+    print(f"The command is {RINGFENCE}; `{RINGFENCE.name} --help` has the rest.")
     return 1 if wrong else 0
 
 

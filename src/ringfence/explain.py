@@ -241,6 +241,9 @@ class _Asked:
     def execute(self, path: str, clue: Clue) -> Found:
         if clue.error in (errno.EACCES, errno.EPERM) and os.path.isfile(path):
             return self.host("run", path, os.X_OK) if modes.refusal(self.who, path, os.X_OK) else self.interpreter(path)
+        if clue.access == "run" and clue.error == errno.ENOEXEC:
+            reason = "it is no program of this machine's, and no #! line says what runs it; a shell script: sh"
+            return Cause("run", path, f"{reason} {policy.quoted(clue.target)}")
         return Cause("run", path, "it is a directory") if clue.access == "run" and os.path.isdir(path) else None
 
     def interpreter(self, path: str) -> Found:
@@ -299,7 +302,8 @@ class _Asked:
             if os.path.isfile(path) and not modes.refusal(self.who, path, os.X_OK):
                 reading = self.decide(Access.READ, path)
                 return denial_of(reading, "run", path) if reading.verdict is not Verdict.ALLOW else None
-        return Cause("run", name, "no directory of PATH has such a program")
+        line = f"; a line for the shell is run by: sh -c {policy.quoted(name)}" if " " in name else ""
+        return Cause("run", name, f"no directory of PATH has such a program{line}")
 
     # ---- Everything else ----
 
@@ -339,7 +343,9 @@ class _Asked:
         if not clue.error:
             return None
         is_name = clue.error == errno.EADDRNOTAVAIL
-        why = "the name is not known" if is_name else "it may be reached, and nobody answers there"
+        why = (
+            "the name is not known" if is_name else "it may be reached; nobody answers there, or its name is not known"
+        )
         return Cause("connect", clue.target, why)
 
     def anywhere(self, clue: Clue) -> Found:

@@ -1,6 +1,7 @@
 """What people get wrong: each mistake is answered by one line with the place, by a hint, and by the right exit code."""
 
 import os
+import signal
 import subprocess
 from pathlib import Path
 
@@ -14,7 +15,10 @@ FILES = {
     "broken.toml": "filesystem = = 3\n",
     "broken.json": '{"filesystem": {',
     "twice.json": '{"filesystem": {},\n "filesystem": {}}',
+    "url.toml": 'network.allowedDomains = ["https://x.com"]\n',
+    "rules.yaml": "enforcement: required\n",
     "plain": "no program\n",
+    "bare": "echo hi\n",
     "orphan": "#!/no/such/interpreter\n",
 }
 ROOM = "start ringfence in the project's directory, or name one with --workspace"
@@ -24,6 +28,8 @@ MISTAKES = [
     ("run", 2, "command: there is nothing to run", "ringfence run -- npm test"),
     ("run --alow-read x -- true", 2, "--alow-read: there is no such option", "did you mean '--allow-read'?"),
     ("run --workspace -- true", 2, "--workspace: needs a value: --workspace DIR", ""),
+    ("run --workspace= -- true", 2, "--workspace: an empty value: --workspace DIR", ""),
+    ("run --profile= -- true", 2, "--profile: an empty value: --profile NAME", ""),
     ("run --inject /a -- true", 2, "--inject: needs a value: --inject SOURCE TARGET", ""),
     ("run --json=1 -- true", 2, "--json: takes no value", ""),
     ("run --timeout 1s --timeout 2s -- true", 2, "--timeout: was given twice", ""),
@@ -42,19 +48,36 @@ MISTAKES = [
      'it takes a list of paths, each text or {{"path": "…", "literal": true}}'),
     ("policy check --policy broken.toml", 125, "{ws}/broken.toml:1: not valid TOML: Invalid value", ""),
     ("policy check --policy broken.json", 125, "{ws}/broken.json:1: not valid JSON: input data was truncated", ""),
+    ("policy check --policy rules.yaml", 125, "{ws}/rules.yaml:1: not valid JSON: invalid character",
+     "what does not end in .toml is read as JSON"),
+    ("policy check --policy url.toml", 125,
+     "{ws}/url.toml:1: network.allowedDomains[0] is 'https://x.com': a host is not a URL, and no network",
+     "it takes a host like example.com, *.example.com or example.com:443"),
     ("policy check --policy twice.json", 125, "{ws}/twice.json:2: the key 'filesystem' comes twice",
      "it was set first in line 1"),
     ("run --allow-host https://x.com/y -- true", 125,
      "--allow-host: 'https://x.com/y': a host is not a URL, and no network",
      "a host like example.com:443 or *.example.com"),
-    ("run --allow-host x.com:http -- true", 125, "--allow-host: 'x.com:http' has no port that can be dialled",
-     "a number from 1 to 65535"),
+    ("run --allow-host x.com:http -- true", 125, "--allow-host: 'x.com:http': a port is a number from 1 to 65535",
+     "a host like example.com:443 or *.example.com"),
+    ("run --allow-host * -- true", 125,
+     "--allow-host: '*': every host is the open network: --allow-network, or allowNetwork",
+     "a host like example.com:443 or *.example.com"),
     ("run --allow-env A=B -- true", 125, "--allow-env: 'A=B' is no variable's name",
      "it takes a name like LANG or a pattern like LC_*"),
     ("run --inject /no/such /x -- true", 125,
      "--inject: /no/such shown at /x: both must exist and be of one kind, for nothing is created on the host",
      "`ringfence plan` shows all gaps; --best-effort runs without"),
-    ("why eat /x", 2, "why: needs an access and a path or host", "ringfence why read ~/.ssh/id_rsa"),
+    ("why eat /x", 2, "why: needs one of read, write, run, connect, and a path or host",
+     "ringfence why read ~/.ssh/id_rsa"),
+    ("why connect https://x.com/y", 2, "why: 'https://x.com/y' is not a host, or a host and its port",
+     "ringfence why connect github.com:22"),
+    ("why connect x.com:http", 2, "why: 'x.com:http' is not a host, or a host and its port",
+     "ringfence why connect github.com:22"),
+    ("install claude --project gone", 2, "--project: gone is not a directory",
+     "it is the project's own, as in --project ."),
+    ("tenant list --registry {ws}/gone", 2, "tenant list: no tenant was made here: there is no {ws}/gone",
+     "ringfence tenant create example.com --alias www.example.com"),
     ("policy burn", 2, "policy: needs one of: check, show, schema", "ringfence policy show --origin"),
     ("judge", 2, "judge: needs a tool and a command or path", "ringfence judge bash 'cp a /etc/b'"),
     ("session show gone", 125, "{ws}: there is no git repository here", "git init, or go to one"),
@@ -76,6 +99,10 @@ PROGRAMS = [
     ("./orphan", 127, "./orphan: No such file or directory",
      "read /no/such/interpreter: there is no such file or directory"),
     ("./", 126, "./: Permission denied", "run {ws}: it is a directory"),
+    ("./bare", 126, "./bare: Exec format error",
+     "run {ws}/bare: it is no program of this machine's, and no #! line says what runs it; a shell script: sh ./bare"),
+    ("echo hi", 127, "echo hi: No such file or directory",
+     "run echo hi: no directory of PATH has such a program; a line for the shell is run by: sh -c 'echo hi'"),
 ]  # fmt: skip
 
 
@@ -85,7 +112,8 @@ def place(tmp_path: Path) -> Place:
     for name, text in FILES.items():
         (made.workspace / name).write_text(text)
     (made.workspace / "plain").chmod(0o644)
-    (made.workspace / "orphan").chmod(0o755)
+    for name in ("orphan", "bare"):
+        (made.workspace / name).chmod(0o755)
     return made
 
 
@@ -138,6 +166,25 @@ def test_a_full_disk_behind_standard_output_is_said(place: Place) -> None:
         )
 
     assert (done.returncode, done.stderr) == (125, "ringfence: standard output: No space left on device\n")
+
+
+@pytest.mark.parametrize("words", [["plan", *AS_ROOT, "--", "true"], ["run", *AS_ROOT, "--json", "--", "true"]])
+def test_who_reads_no_further_is_told_by_the_code_of_a_broken_pipe(place: Place, words: list[str]) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run(
+        [*RINGFENCE, *words], cwd=place.workspace, env=place.environ, stdout=writer, stderr=subprocess.PIPE, text=True
+    )
+    os.close(writer)
+
+    assert (done.returncode, done.stderr) == (128 + signal.SIGPIPE, "")
+
+
+def test_what_is_not_given_is_said_once(place: Place) -> None:
+    done = place.run("true", options=("--allow-socket", "/no/such.sock"))
+
+    said = "/no/such.sock granted: nothing is there, and nothing is created on the host (--allow-socket)"
+    assert (done.returncode, done.stderr) == (0, f"ringfence: not given: {said}\n")
 
 
 def test_the_exit_code_stands_when_nobody_can_be_told(place: Place) -> None:

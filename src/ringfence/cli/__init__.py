@@ -34,6 +34,9 @@ VERBS = {
 }
 
 
+UNREAD = 128 + 13  # SIGPIPE, which Python ignores: nobody reads our output any more
+
+
 def usage() -> str:
     """The help of the whole command."""
     lines = ["usage: ringfence VERB [options]", "", "Keeps what an agent runs inside its workspace.", "", "verbs:"]
@@ -55,16 +58,16 @@ def main() -> int:
     keep = sys.modules.get("ringfence.keep")
     if keep is not None:
         keep.forget_all()
-    os._exit(_written(code))
+    os._exit(written(code))
 
 
-def _written(code: int) -> int:
+def written(code: int) -> int:
     """Our exit code, once what is on its way to standard output has arrived."""
     try:
         if sys.stdout is not None:  # it was closed before we began
             sys.stdout.flush()
     except BrokenPipeError:
-        return code or 125
+        return code or UNREAD
     except OSError as error:
         from .options import say
 
@@ -93,7 +96,7 @@ def guarded(verb: "Callable[[], int]", as_json: bool) -> int:
         say(*error.lines())
         return error.exit_code
     except BrokenPipeError:
-        return 125
+        return UNREAD
     except OSError as error:  # no descriptors left, a full disk: ours, and not the command's
         say(f"ringfence: {error.filename or _unnamed(error)}: {error.strerror}")
         return 125

@@ -42,7 +42,7 @@ def findings(host: Host, seen: clues.Clues = clues.Clues()) -> list[tuple[bool, 
         (
             native,
             f"enactor: {host.enactor.value}",
-            "install a C compiler and ringfence again: pip install --force-reinstall",
+            "install a C compiler and its headers (gcc, libc6-dev), then ringfence again, as you did before",
         ),
         (
             host.landlock_abi >= 6,

@@ -59,6 +59,10 @@ def main(verb: str, words: list[str]) -> int:
 def file_of(agent: str, values: Values) -> str:
     project = one(values, "--project")
     if project is not None:
+        if not os.path.isdir(project):
+            raise UsageError(
+                "--project", f"{project} is not a directory", hint="it is the project's own, as in --project ."
+            )
         return os.path.join(os.path.realpath(project), SITES[agent].project)
     home = os.environ.get("HOME", "")
     if not os.path.isabs(home):

@@ -15,14 +15,13 @@ _ENDED_IN = re.compile(r"pwd -P >\| ('?)(/tmp/claude-[\w-]+-cwd)\1\s*\Z")
 
 def main() -> int:
     """The program: its one argument is run by bash."""
-    from . import call
+    from . import call, written
 
     if len(sys.argv) != 2:
         sys.stderr.write("usage: ringfence-shell LINE\n")
         os._exit(2)
     code = call(words(sys.argv[1], os.environ, os.geteuid() == 0 and os.stat(".").st_uid == 0))
-    sys.stdout.flush()
-    os._exit(code)
+    os._exit(written(code))
 
 
 def words(line: str, environ: "os._Environ[str] | dict[str, str]", as_root: bool) -> list[str]:

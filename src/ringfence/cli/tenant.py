@@ -49,10 +49,12 @@ def main(words: list[str]) -> int:
         raise UsageError(f"tenant {verb}", "takes no name" if host else "needs one name", "ringfence tenant --help")
     if os.geteuid() != 0 and verb not in ("list", "show", "unit"):
         raise UsageError(f"tenant {verb}", "users and their trees are made by root", hint="sudo ringfence tenant …")
-    base = one(values, "--base") or BASE
+    base, place = one(values, "--base") or BASE, one(values, "--registry") or REGISTRY
     if verb == "create":
-        _make_places(base, one(values, "--registry") or REGISTRY)
-    with Registry(one(values, "--registry") or REGISTRY) as registry:
+        _make_places(base, place)
+    elif not os.path.lexists(place):
+        raise UsageError(f"tenant {verb}", f"no tenant was made here: there is no {place}", hint=EXAMPLES[0])
+    with Registry(place) as registry:
         return _act(verb, host, values, registry, base)
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from ..explain import why, why_connect
 from ..model import UsageError, Verdict
+from ..policy.hosts import port_number, split_port
 from ..run import make_request
 from .options import OUTPUT, POLICY, WORKSPACE, Option, flags_of, one, parse, printable, render_help
 
@@ -41,8 +42,8 @@ def main(words: list[str]) -> int:
     many = "--jsonl" in values
     if many and rest:
         raise UsageError("--jsonl", "takes its questions from standard input, and no path", hint=EXAMPLES[-1])
-    if not many and (len(rest) != 2 or rest[0] not in ACCESSES):
-        raise UsageError("why", "needs an access and a path or host", hint="ringfence why read ~/.ssh/id_rsa")
+    if not many:
+        _check(rest)
     request = make_request(one(values, "--workspace"), os.getcwd(), flags_of(values), as_root=True)
     if many:
         from ..why import Desk
@@ -58,6 +59,16 @@ def main(words: list[str]) -> int:
         if decision.grant:
             print(printable(f"  to change it: {decision.grant}"))
     return 0 if decision.verdict is Verdict.ALLOW else 1
+
+
+def _check(words: list[str]) -> None:
+    """An access, and what it is asked of."""
+    if len(words) != 2 or words[0] not in ACCESSES or not words[1]:
+        what = f"needs one of {', '.join(ACCESSES)}, and a path or host"
+        raise UsageError("why", what, hint="ringfence why read ~/.ssh/id_rsa")
+    port = split_port(words[1])[1] if words[0] == "connect" else ""
+    if words[0] == "connect" and ("/" in words[1] or (port and not port_number(port))):
+        raise UsageError("why", f"{words[1]!r} is not a host, or a host and its port", hint=EXAMPLES[3])
 
 
 def answer_all(desk: "Desk") -> int:

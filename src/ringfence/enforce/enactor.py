@@ -236,7 +236,7 @@ def _answer(ids: tuple[int, int] | None, process: Process, read: int, enactor: O
         layers=layers,
         seccomp=seccomp == 0,
         namespaces=not failed,
-        namespaces_why=failed[0] if failed else "",
+        namespaces_why=failed[0] if failed and enactor.kind is Enactor.NATIVE else "",  # the other cannot try
         detached_mounts=detached == 0,
         fresh_proc=fresh_proc == 0,
         traces=_traces(),

@@ -201,4 +201,4 @@ def grant_gaps(policy: Policy, disk: Disk) -> list[Gap]:
             why = "nothing is there, and nothing is created on the host"
             way_out = "create it before the run, or name its directory"
             gaps.append(Gap(f"{rule.path} granted", why, Need.WANTED, rule.origin, way_out))
-    return gaps
+    return list(dict.fromkeys(gaps))  # one grant may be two rules

@@ -22,11 +22,9 @@ class Domain(Kind):
     def read(self, value: object, at: Spot) -> object:
         if not isinstance(value, str):
             raise at.wrong(value, self.wants)
-        host, port = split_port(value)
-        reason = "it has no port" if self.with_port and not port else ""
-        if port and not port_number(port):
-            reason = "a port is a number from 1 to 65535"
-        reason = reason or host_fault(host, self.any_host)
+        reason = entry_fault(value, self.any_host)
+        if not reason and self.with_port and not split_port(value)[1]:
+            reason = "it has no port"
         if reason:
             raise at.error(f"{at.name} is {named(value)}: {reason}", f"it takes {self.wants}")
         return value
@@ -35,13 +33,20 @@ class Domain(Kind):
         return {"type": "string", "minLength": 1}
 
 
-def host_fault(host: str, any_host: bool) -> str:
-    """Why a host may not stand in a policy, or nothing. A star alone is for denials."""
-    if host == "*" and any_host:
-        return ""
-    name = host.removeprefix("*.")
-    if "://" in host or "/" in host:
+def entry_fault(text: str, any_host: bool) -> str:
+    """Why a host, with its port or without, may not stand in a policy; or nothing. A star alone is for denials."""
+    if "/" in text:
         return "a host is not a URL, and no network"
+    host, port = split_port(text)
+    if port and not port_number(port):
+        return "a port is a number from 1 to 65535"
+    if host == "*":
+        return "" if any_host else "every host is the open network: --allow-network, or allowNetwork"
+    return _host_fault(host)
+
+
+def _host_fault(host: str) -> str:
+    name = host.removeprefix("*.")
     if ":" in name and not (name.startswith("[") and host == name):
         return "an IPv6 address stands in brackets"
     if "*" in name:

@@ -59,7 +59,8 @@ def _json(text: str, name: str) -> tuple[object, Places]:
     except RecursionError:
         raise plain.error(0, f"nested deeper than {MAX_DEPTH} levels") from None
     except (msgspec.MsgspecError, ValueError) as error:
-        raise plain.error(_offset(str(error), text), f"not valid JSON: {_reason(str(error))}") from None
+        hint = "" if name.endswith(".json") else "what does not end in .toml is read as JSON"
+        raise plain.error(_offset(str(error), text), f"not valid JSON: {_reason(str(error))}", hint) from None
     return data, json_places(name, text)
 
 

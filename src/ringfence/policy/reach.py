@@ -9,7 +9,7 @@ import msgspec
 
 from ..model import HostRule, Network, Origin, ParentProxy, PolicyError, SocketRule, Verdict
 from .hosts import HostError, canonical_host, port_number, split_port
-from .names import host_fault
+from .names import entry_fault
 from .words import named
 
 _VERDICTS = {
@@ -30,14 +30,11 @@ def host_rule(verdict: Verdict, text: str | int, origin: Origin) -> HostRule:
     """One entry as a rule. A bare port is that port of this machine's own loopback."""
     if isinstance(text, int):
         return HostRule(verdict, "localhost", text, origin, str(text))
-    host, port = split_port(text)
-    number = port_number(port)
-    fault = host_fault(text if "/" in text else host, any_host=verdict is not Verdict.ALLOW)
+    fault = entry_fault(text, any_host=verdict is not Verdict.ALLOW)
     if fault:
         raise PolicyError(origin, f"{named(text)}: {fault}", "a host like example.com:443 or *.example.com")
-    if port and not number:
-        raise PolicyError(origin, f"{named(text)} has no port that can be dialled", "a number from 1 to 65535")
-    return HostRule(verdict, canonical_pattern(host), number, origin, text)
+    host, port = split_port(text)
+    return HostRule(verdict, canonical_pattern(host), port_number(port), origin, text)
 
 
 def canonical_pattern(host: str) -> str:
