@@ -33,7 +33,7 @@ def test_a_policy_is_shown_with_the_place_of_every_line() -> None:
         "enforcement  required",
         "network      open",
         "             listening on loopback",
-        "environment  LC_*",
+        "environment  the built-in list, LC_*",
         "             A=1",
         "allow read   /  [built-in]",
         "deny  read   /a/*  (always, pattern)  [p.json:3]",

@@ -99,7 +99,7 @@ def as_text(policy: Policy, origin: bool = False) -> str:
         f"{rule.verdict.word:6}connect {shown(joined(rule.host, rule.port))}{_place(rule.origin, origin)}"
         for rule in (*policy.network.hosts, *policy.network.denied_addresses)
     ]
-    lines += [f"environment  {' '.join(policy.environment.allow)}"]
+    lines += [f"environment  {', '.join(('the built-in list', *policy.environment.allow))}"]
     lines += [f"             {name}={shown(value)}" for name, value in policy.environment.set.items()]
     lines += [_rule_line(rule, origin) for rule in policy.rules]
     for injection in policy.injections:
