@@ -88,7 +88,7 @@ def own_of(environ: Mapping[str, str]) -> tuple[str, ...]:
     return ("/etc/ringfence", *(os.path.realpath(place) for place in places if place))
 
 
-def fault_of(grant: Grant, homes: tuple[str, ...], own: tuple[str, ...], never: tuple[str, ...] = ()) -> str:
+def fault_of(grant: Grant, homes: tuple[str, ...], own: tuple[str, ...]) -> str:
     """Why a grant does not count, or "": of its own, or because of what stands there now."""
     from .policy.grants import refusal, target_of
 
@@ -103,7 +103,7 @@ def fault_of(grant: Grant, homes: tuple[str, ...], own: tuple[str, ...], never: 
         real = os.path.realpath(grant.target)
         if real != grant.target:
             return f"{grant.target} leads to {real} now"
-    return refusal(grant, homes, own, never)
+    return refusal(grant, homes, own)
 
 
 def make(
@@ -115,17 +115,16 @@ def make(
     seconds: int = 0,
     reason: str = "",
     environ: Mapping[str, str],
-    never: tuple[str, ...] = (),
 ) -> Grant:
     """The grant that a yes would be, to be shown before it is stored; PolicyError says why there can be none."""
     if not answer.is_kept:
         raise PolicyError("approval", f"`{answer.value}` is not remembered", "session, project or always")
-    return _made(operation, target, answer, workspace, seconds, reason, environ, never)
+    return _made(operation, target, answer, workspace, seconds, reason, environ)
 
 
 def once(operation: Operation, target: str, workspace: str, environ: Mapping[str, str]) -> Grant:
     """A grant for whoever waits now, for a path also where nothing is yet; PolicyError says why there can be none."""
-    return _made(operation, target, Answer.ONCE, workspace, 0, "", environ, ())
+    return _made(operation, target, Answer.ONCE, workspace, 0, "", environ)
 
 
 def _made(
@@ -136,7 +135,6 @@ def _made(
     seconds: int,
     reason: str,
     environ: Mapping[str, str],
-    never: tuple[str, ...],
 ) -> Grant:
     from .policy.grants import refusal, target_of
 
@@ -163,7 +161,7 @@ def _made(
         reason=reason,
     )
     fault = fault_of if answer.is_kept or not is_path else refusal
-    why = fault(grant, homes_of(environ), own_of(environ), never)
+    why = fault(grant, homes_of(environ), own_of(environ))
     if why:
         raise PolicyError("approval", why)
     return grant

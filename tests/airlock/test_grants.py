@@ -181,15 +181,25 @@ def test_what_is_never_allowed_stays_so(home: Path, workspace: Path) -> None:
     add(home / "data" / "f", workspace)
     request = make_request(str(workspace), str(workspace), Flags(profile="mine"), AS_ROOT)
     assert why(request, "read", f"{home}/data/f")[0].verdict is Verdict.DENY
-    with pytest.raises(PolicyError):
-        approvals.make(
-            Operation.READ,
-            f"{home}/data/f",
-            Answer.ALWAYS,
-            str(workspace),
-            environ=os.environ,
-            never=(f"{home}/data",),
-        )
+
+
+def test_a_grant_that_a_policy_leaves_no_effect_says_so(home: Path, workspace: Path) -> None:
+    place = home / ".config" / "ringfence"
+    place.mkdir(parents=True)
+    (place / "policy.toml").write_text(
+        f'filesystem.denyReadAlways = ["{home}/data"]\nnetwork.deniedDomains = ["*.example.com"]\n'
+    )
+    words = [sys.executable, "-I", "-m", "ringfence", "approvals", "grant", "--yes"]
+
+    def said(*more: object) -> str:
+        done = subprocess.run([*words, *map(str, more)], cwd=workspace, capture_output=True, text=True, check=True)
+        return done.stderr
+
+    assert said("read", home / "data").startswith(f"ringfence: it has no effect here: {home}/data may not be read")
+    assert said("connect", "a.example.com").startswith("ringfence: it has no effect here: a.example.com:443 may not")
+    assert said("connect", "example.org") == ""
+    assert said("connect", "*.example.org:22") == ""
+    assert said("write", home / "notes") == ""
 
 
 @pytest.mark.parametrize("host", ["*", "*.com", "*.1.2.3.4", "x.com:0", "x.com:99999", "a b", "", "0x7f.1", "*.*.com"])

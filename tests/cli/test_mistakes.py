@@ -197,5 +197,20 @@ def test_the_exit_code_stands_when_nobody_can_be_told(place: Place) -> None:
     assert codes == [2, 0]
 
 
+def test_an_option_on_either_side_of_a_verbs_words_counts(place: Place) -> None:
+    asked = place.call("why", "--deny-read", "a", "read", "a", "--deny-read", "b")
+    shown = place.call("policy", "--deny-read", "a", "show", "--deny-read", "b").stdout.splitlines()
+
+    assert asked.stdout.startswith(f"deny: read {place.workspace}/a: ")
+    assert {f"deny  read   {place.workspace}/{name}" for name in "ab"} <= {*shown}
+
+
+@pytest.mark.parametrize("words", [["session", "end", "x", "--help"], ["approvals", "revoke", "x", "--help"]])
+def test_help_behind_the_words_does_nothing_else(place: Place, words: list[str]) -> None:
+    done = place.call(*words)
+
+    assert (done.returncode, done.stdout) == (0, place.call(words[0], "--help").stdout)
+
+
 def test_help_takes_a_verb(place: Place) -> None:
     assert place.call("help", "why").stdout == place.call("why", "--help").stdout

@@ -128,6 +128,7 @@ def test_a_link_to_the_settings_stays_a_link(tmp_path: Path) -> None:
 
 
 def test_a_project_has_settings_of_its_own(tmp_path: Path) -> None:
+    (tmp_path / "p").mkdir()
     run(tmp_path, "install", "codex", "--project", str(tmp_path / "p"))
 
     assert (tmp_path / "p" / ".codex" / "hooks.json").is_file()

@@ -7,13 +7,13 @@ import msgspec
 
 from .. import approvals, record
 from ..airlock import Store
-from ..model import PolicyError, UsageError
+from ..model import PolicyError, UsageError, Verdict
 from ..model.grant import Answer, Grant, Operation
 from ..policy.grants import ending, rule_text
 from ..policy.limits import read_amount
 from ..policy.trust import approvals_of
 from ..where import find_workspace
-from .options import OUTPUT, WORKSPACE, Option, Values, one, parse, printable, render_help, say
+from .options import OUTPUT, WORKSPACE, Option, Values, one, parse_around, printable, render_help, say
 
 TABLE = (
     WORKSPACE[0],
@@ -37,20 +37,15 @@ VERBS = ("grant", "list", "show", "revoke", "export", "import", "watch")
 
 def main(words: list[str]) -> int:
     """One of the verbs."""
-    values, rest = parse(words, TABLE)
-    verb, rest = (rest[0], rest[1:]) if rest else ("", [])
-    names: list[str] = []
-    while rest and (not rest[0].startswith("-") or rest[0] == "-"):
-        names.append(rest.pop(0))
-    more, tail = parse(rest, TABLE)
-    values |= more
+    values, names = parse_around(words, TABLE)
+    verb = names.pop(0) if names else ""
     if "--help" in values:
         usage = "grant OPERATION TARGET | list | show ID | revoke ID... | export | import FILE | watch [options]"
         print(render_help(f"approvals {usage}", "Says yes to one thing more, and takes it back.", TABLE, EXAMPLES))
         return 0
     acts = {"grant": _grant, "list": _list, "show": _show, "revoke": _revoke, "export": _export, "import": _import}
     acts["watch"] = _watch
-    if verb not in acts or tail:
+    if verb not in acts:
         raise UsageError("approvals", f"needs one of: {', '.join(VERBS)}", hint="ringfence approvals list")
     return acts[verb](names, values)
 
@@ -104,7 +99,23 @@ def _grant(names: list[str], values: Values) -> int:
     store.add([grant])
     _told(record.approved(workspace, [f"{rule_text(grant)} (grant {grant.id})"]))
     _print(values, {"schema": "ringfence/approval@1", **_document(grant)}, f"grant {grant.id}: {rule_text(grant)}")
+    if grant.operation is not Operation.BIND:
+        _tell_effect(grant, workspace)
     return 0
+
+
+def _tell_effect(grant: Grant, workspace: str) -> None:
+    """Say so where a policy closes all the same what a grant would open."""
+    from ..explain import why, why_connect
+    from ..run import make_request
+
+    request = make_request(workspace, as_root=True)
+    if grant.operation is Operation.CONNECT:
+        answer, _ = why_connect(request, grant.target.replace("*", "any", 1))
+    else:
+        answer, _ = why(request, grant.operation.value, grant.target)
+    if answer.verdict is not Verdict.ALLOW:
+        say(f"ringfence: it has no effect here: {answer.reason}")
 
 
 def _made(operation: str, target: str, values: Values) -> Grant:

@@ -78,8 +78,8 @@ def _answer(words: list[str], data: bytes, environ: dict[str, str], program: str
 
     values, rest = parse(words, table())
     if rest:
-        more, tail = parse(rest[1:], table())
-        values, rest = values | more, rest[:1] + tail
+        values, tail = parse(rest[1:], table(), values)
+        rest = rest[:1] + tail
     if len(rest) != 1 or rest[0] not in agents.AGENTS:
         return no("", f"hook needs one of: {', '.join(agents.AGENTS)}")
     asked = agents.read(rest[0], msgspec.json.decode(data))

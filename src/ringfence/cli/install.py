@@ -10,7 +10,7 @@ from ..guard.installing import SITES, command, has_hook, hook_words, with_hook, 
 from ..guard.jsonc import NotSettings
 from ..model import PlanError, UsageError
 from .hook import program
-from .options import OUTPUT, Option, Values, one, parse, printable, render_help, say
+from .options import OUTPUT, Option, Values, one, parse_around, printable, render_help, say
 
 TABLE = (
     Option("--project", "DIR", "in the settings of this project, and not in the user's"),
@@ -32,10 +32,7 @@ ABOUT = {
 
 def main(verb: str, words: list[str]) -> int:
     """One of the three verbs."""
-    values, rest = parse(words, TABLE)
-    if rest and "--help" not in values:
-        more, tail = parse(rest[1:], TABLE)
-        values, rest = values | more, rest[:1] + tail
+    values, rest = parse_around(words, TABLE)
     if "--help" in values:
         agent = "[AGENT]" if verb == "status" else "AGENT"
         print(render_help(f"{verb} {agent} [options]", ABOUT[verb], TABLE, EXAMPLES[verb]))

@@ -69,8 +69,8 @@ def by_policy(values: Values, cwd: str) -> Bounds:
 def main(words: list[str]) -> int:
     """Judge; the exit code is 0 for allow, 1 for ask and for deny. A batch ends with 0 when every line was a call."""
     values, rest = parse(words, TABLE)
-    more, tail = parse(rest[2:], TABLE)
-    values, rest = values | more, rest[:2] + tail
+    values, tail = parse(rest[2:], TABLE, values)  # the two as they are: a line may begin with a dash
+    rest = rest[:2] + tail
     if "--help" in values:
         usage = "judge [options] TOOL COMMAND|PATH"
         print(render_help(usage, "Says what is to become of a tool call, and why.", TABLE, EXAMPLES))

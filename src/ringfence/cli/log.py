@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from ..keep import environment
 from ..model import UsageError
 from ..policy.trust import audit_of
-from .options import OUTPUT, Option, Values, one, parse, printable, render_help, say, with_extra
+from .options import OUTPUT, Option, Values, one, parse_around, printable, render_help, say, with_extra
 
 if TYPE_CHECKING:
     from ..audit.wanted import Wanted
@@ -37,11 +37,7 @@ PAUSE = 0.2  # seconds, between two looks for something new
 
 def main(words: list[str]) -> int:
     """Show, verify or export. The exit code of `verify` is 0 when the log is whole, and 1 when it is not."""
-    values, rest = parse(words, TABLE)
-    if rest and "--help" not in values:
-        own = 2 if rest[0] == "export" else 1
-        more, tail = parse(rest[own:], TABLE)
-        values, rest = values | more, rest[:own] + tail
+    values, rest = parse_around(words, TABLE)
     if "--help" in values:
         about = "Shows the audit log: one event for each run, denial, grant, escape and change of policy."
         print(render_help("log [verify | export ocsf|otel] [options]", about, TABLE, EXAMPLES))

@@ -78,15 +78,34 @@ def say(*lines: str) -> None:
         return
 
 
-def parse(words: list[str], table: tuple[Option, ...]) -> tuple[Values, list[str]]:
-    """Options and the rest. The first word that is no option ends them, and so does `--`."""
-    known = {option.name: option for option in table}
-    values: Values = {}
+def parse(words: list[str], table: tuple[Option, ...], before: Values | None = None) -> tuple[Values, list[str]]:
+    """Options and the rest. The first word that is no option ends them, and so does `--`. They come to those that were
+    given `before`, which are not changed."""
+    values = {name: [*given] for name, given in (before or {}).items()}
     words = list(words)
+    _take(words, table, values)
+    return values, words
+
+
+def parse_around(words: list[str], table: tuple[Option, ...]) -> tuple[Values, list[str]]:
+    """Options, and the words before, between and behind them; all that follows `--` are words."""
+    values: Values = {}
+    words, rest = [], list(words)
+    while rest:
+        if _take(rest, table, values):
+            return values, words + rest
+        words += rest[:1]
+        del rest[:1]
+    return values, words
+
+
+def _take(words: list[str], table: tuple[Option, ...], values: Values) -> bool:
+    """Move the options at the beginning of the words to the values; whether `--` ended them."""
+    known = {option.name: option for option in table}
     while words and words[0].startswith("-") and words[0] != "-":
         word = words.pop(0)
         if word == "--":
-            break
+            return True
         name, equals, value = word.partition("=")
         option = known.get("--help" if name == "-h" else name)
         if option is None:
@@ -103,7 +122,7 @@ def parse(words: list[str], table: tuple[Option, ...]) -> tuple[Values, list[str
         if option.name in values and not option.many:
             raise UsageError(name, "was given twice")
         values.setdefault(option.name, []).extend(taken)
-    return values, words
+    return False
 
 
 def with_extra(name: str) -> str:

@@ -6,7 +6,7 @@ from ..keep import load_policy, prepare
 from ..model import UsageError
 from ..policy.describe import as_document, as_text, schema
 from ..run import make_request
-from .options import OUTPUT, POLICY, WORKSPACE, Option, flags_of, one, parse, printable, render_help, say
+from .options import OUTPUT, POLICY, WORKSPACE, Option, flags_of, one, parse_around, printable, render_help, say
 
 TABLE = (*WORKSPACE, *POLICY, Option("--origin", "", "show: with the file and line of every rule"), *OUTPUT)
 EXAMPLES = ("ringfence policy check", "ringfence policy show --origin", "ringfence policy schema > policy.schema.json")
@@ -14,10 +14,7 @@ EXAMPLES = ("ringfence policy check", "ringfence policy show --origin", "ringfen
 
 def main(words: list[str]) -> int:
     """check, show or schema."""
-    values, rest = parse(words, TABLE)
-    if rest and "--help" not in values:
-        more, tail = parse(rest[1:], TABLE)
-        values, rest = values | more, rest[:1] + tail
+    values, rest = parse_around(words, TABLE)
     if "--help" in values:
         print(render_help("policy check|show|schema [options]", "Checks and shows the policy.", TABLE, EXAMPLES))
         return 0

@@ -7,7 +7,7 @@ from ..policy.load import profile_names, read_profile
 from ..policy.paths import Base
 from ..policy.profiles import ALIASES, layers_of, load_chain, never_of
 from ..policy.trust import home_of
-from .options import OUTPUT, parse, printable, render_help
+from .options import OUTPUT, parse_around, printable, render_help
 
 TABLE = OUTPUT
 EXAMPLES = ("ringfence profile list", "ringfence profile show claude", "ringfence run --profile ci -- make test")
@@ -15,12 +15,7 @@ EXAMPLES = ("ringfence profile list", "ringfence profile show claude", "ringfenc
 
 def main(words: list[str]) -> int:
     """list or show."""
-    values, rest = parse(words, TABLE)
-    if rest and "--help" not in values:
-        verb, tail = rest[0], rest[1:]
-        name, tail = (tail[0], tail[1:]) if tail and not tail[0].startswith("-") else ("", tail)
-        more, left = parse(tail, TABLE)
-        values, rest = values | more, [verb, *([name] if name else []), *left]
+    values, rest = parse_around(words, TABLE)
     if "--help" in values:
         print(render_help("profile list | show NAME [options]", "Lists and shows profiles.", TABLE, EXAMPLES))
         return 0

@@ -7,7 +7,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from ..model import UsageError
-from .options import OUTPUT, Option, Values, one, parse, render_help, with_extra
+from .options import OUTPUT, Option, Values, one, parse_around, render_help, with_extra
 from .spawner import SOCKET
 
 if TYPE_CHECKING:
@@ -39,11 +39,8 @@ VERBS = ("serve", "account", "rotate", "forget")
 
 def main(words: list[str]) -> int:
     """One of the verbs of the service."""
-    values, rest = parse(words, TABLE)
-    verb, rest = (rest[0], rest[1:]) if rest else ("", [])
-    name, rest = (rest[0], rest[1:]) if rest and not rest[0].startswith("-") else ("", rest)
-    more, rest = parse(rest, TABLE)
-    values |= more
+    values, rest = parse_around(words, TABLE)
+    verb, name, rest = *rest[:2], *[""] * (2 - len(rest)), rest[2:]
     if "--help" in values:
         usage = f"service {'|'.join(VERBS)} [NAME] [options]"
         print(render_help(usage, "Serves tenants' workspaces over HTTP.", TABLE, EXAMPLES))

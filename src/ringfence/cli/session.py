@@ -58,16 +58,15 @@ VERBS = ("start", "list", "show", "resume", "diff", "merge", "end", "prune")
 def main(words: list[str]) -> int:
     """One of the verbs of a session."""
     values, rest = parse(words, TABLE)
-    if "--help" in values or (rest and "--help" in rest[1:2]):
+    verb, rest = (rest[0], rest[1:]) if rest else ("", [])
+    name, rest = (rest[0], rest[1:]) if rest and not rest[0].startswith("-") and verb != "start" else ("", rest)
+    values, argv = parse(rest, TABLE, values)
+    if "--help" in values:
         usage = "session start|list|show|resume|diff|merge|end|prune [NAME] [options] [-- COMMAND [ARGUMENT...]]"
         print(render_help(usage, "Gives an agent a worktree and a branch of its own.", TABLE, EXAMPLES))
         return 0
-    if not rest or rest[0] not in VERBS:
+    if verb not in VERBS:
         raise UsageError("session", f"needs one of: {', '.join(VERBS)}", hint="ringfence session list")
-    verb, rest = rest[0], rest[1:]
-    name, rest = (rest[0], rest[1:]) if rest and not rest[0].startswith("-") and verb != "start" else ("", rest)
-    more, argv = parse(rest, TABLE)
-    values |= more
     if (name == "") != (verb in ("start", "list", "prune")):
         raise UsageError(f"session {verb}", "takes no name here" if name else "needs a name", "ringfence session list")
     if argv and verb not in ("start", "resume"):

@@ -7,7 +7,7 @@ from ..model.tenant import Tenant, TenantFault, TenantState
 from ..policy.limits import read_amount
 from ..workspace.tenants import life, quota, tree
 from ..workspace.tenants.registry import Registry
-from .options import OUTPUT, Option, Values, one, parse, render_help
+from .options import OUTPUT, Option, Values, one, parse_around, render_help
 from .render import dump
 
 BASE, REGISTRY = "/srv/ringfence", "/etc/ringfence/tenants"
@@ -34,11 +34,8 @@ VERBS = ("create", "list", "show", "limit", "suspend", "repair", "remove", "unit
 
 def main(words: list[str]) -> int:
     """One of the verbs of tenants."""
-    values, rest = parse(words, TABLE)
-    verb, rest = (rest[0], rest[1:]) if rest else ("", [])
-    host, rest = (rest[0], rest[1:]) if rest and not rest[0].startswith("-") else ("", rest)
-    more, rest = parse(rest, TABLE)
-    values |= more
+    values, rest = parse_around(words, TABLE)
+    verb, host, rest = *rest[:2], *[""] * (2 - len(rest)), rest[2:]
     if "--help" in values:
         usage = f"tenant {'|'.join(VERBS)} [HOST] [options]"
         print(render_help(usage, "Gives each of many people on one host a user and a tree.", TABLE, EXAMPLES))

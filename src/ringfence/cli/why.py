@@ -32,9 +32,8 @@ ACCESSES = ("read", "write", "run", "connect")
 def main(words: list[str]) -> int:
     """Answer; the exit code is 0 when it is allowed and 1 when not."""
     values, rest = parse(words, TABLE)
-    if "--help" not in values and rest:
-        more, tail = parse(rest[2:], TABLE)
-        values, rest = values | more, rest[:2] + tail
+    values, tail = parse(rest[2:], TABLE, values)
+    rest = rest[:2] + tail
     if "--help" in values:
         about = "Says why a path may be used or a host be reached, or not. Without a port, 443."
         print(render_help("why read|write|run PATH | connect HOST[:PORT] [options]", about, TABLE, EXAMPLES))

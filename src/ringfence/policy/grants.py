@@ -1,7 +1,7 @@
 """What a person may approve, as which rule it is remembered, and how that rule reaches the judge.
 
 Pure: where a path leads and whether it is there is found out by the caller. A grant never opens a store of secrets, our
-own files, or what a boundary says is never allowed; a wider one leaves them closed, for they are denied by name.
+own files; a wider one leaves them closed, for they are denied by name.
 """
 
 from ..model import GRANTED, Access, Origin, Rule, Standing, Verdict
@@ -38,8 +38,8 @@ def target_of(operation: Operation, text: str) -> str:
     return text
 
 
-def refusal(grant: Grant, homes: tuple[str, ...] = (), own: tuple[str, ...] = (), never: tuple[str, ...] = ()) -> str:
-    """Why a grant may not be given, or "". `own` are our files, `never` what the boundary never allows."""
+def refusal(grant: Grant, homes: tuple[str, ...] = (), own: tuple[str, ...] = ()) -> str:
+    """Why a grant may not be given, or "", whatever the policy; `own` are our files."""
     if grant.operation in (Operation.CONNECT, Operation.BIND):
         return ""
     path, writes = grant.target, grant.operation.kind == "write"
@@ -52,9 +52,6 @@ def refusal(grant: Grant, homes: tuple[str, ...] = (), own: tuple[str, ...] = ()
     for place in own:
         if is_inside(path, (place,)) or (writes and is_inside(place, (path,))):
             return f"{shown(place)} is ringfence's own"
-    for place in never:
-        if is_inside(path, (place,)):
-            return f"{shown(place)} is never allowed by the boundary"
     for home in homes if writes else ():
         for name, why in STARTUP:
             if is_inside(path, (f"{home.rstrip('/')}/{name}",)):
