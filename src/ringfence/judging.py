@@ -23,13 +23,10 @@ LONGEST = 12_000  # characters of a path; the kernel takes 4096 at a time, from 
 NO_LINK = (errno.EINVAL, errno.ENOTDIR, errno.EACCES, errno.ENAMETOOLONG)
 
 
-def bounds_of(
-    root: str, found: Policy | None = None, start: str = "", home: str = "", resolve: Callable[[str], str] | None = None
-) -> Bounds:
+def bounds_of(root: str, found: Policy | None = None, start: str = "", home: str = "") -> Bounds:
     """The bounds of a worktree: under a policy, or by the rule of the worktree alone."""
-    look = resolve or follow
-    root = look(root)
-    judged = plain_policy(root) if found is None else policy.canonical_policy(found, resolve or follower())
+    root = follow(root)
+    judged = plain_policy(root) if found is None else policy.canonical_policy(found, follower())
 
     def decide(access: Access, path: str) -> Decision:
         return policy.decide(judged, access, path)
@@ -39,7 +36,7 @@ def bounds_of(
         start=start or root,
         home=home,
         decide=decide,
-        resolve=look,
+        resolve=follow,
         is_directory=lambda path: os.path.isdir(path) and os.access(path, os.X_OK),
         is_link=os.path.islink,
         match=lambda pattern, directory: names(pattern, directory, root),

@@ -181,7 +181,7 @@ class Spawner:
             same = sum(run.tenant == tenant.name for run in self._runs.values())
             if len(self._runs) >= MOST_RUNS or same >= tenant.limits.get("runs", MOST_OF_ONE):
                 raise TenantError(TenantFault.FAILED, tenant.name, "has as many runs as it may, or the host has")
-            workspace = tree.resolve(self._base, tenant, self._registry.owner)
+            workspace = tree.resolve(self._base, tenant)
             groups = self._shares.open(tenant.user, tenant.limits)
             try:
                 pid, lifeline = self._spawn(workspace, tenant.user, held, groups)

@@ -48,7 +48,7 @@ def test_a_warden_that_goes_on_runs_clean_under_sanitizers(
 
     monkeypatch.setattr(standby.Nursery, "take_back", noted)
     monkeypatch.setitem(enactor._hosts, os.geteuid(), msgspec.structs.replace(enforce.probe(), namespaces=False))
-    monkeypatch.setattr(enactor, "open_enactor", lambda _path="": sanitized)
+    monkeypatch.setattr(enactor, "open_enactor", lambda: sanitized)
     keep.forget_all()
     for number in range(8):
         script = f"echo $#; exit {number}" if number < 7 else "echo x > made; cat made"

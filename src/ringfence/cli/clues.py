@@ -79,7 +79,7 @@ def install(name: str, program: str) -> str:
     return f"sudo tee {path} <<'END' && sudo apparmor_parser -r {path}\n{profile(name, program)}END"
 
 
-def explain(host: Host, clues: Clues, program: str, bubblewrap: str = "/usr/bin/bwrap") -> list[tuple[str, str]]:
+def explain(host: Host, clues: Clues, program: str) -> list[tuple[str, str]]:
     """Each reason found, with its way out, the likeliest first. None where nothing is wrong."""
     if host.namespaces:
         return [] if host.fresh_proc else _proc(clues)
@@ -91,7 +91,9 @@ def explain(host: Host, clues: Clues, program: str, bubblewrap: str = "/usr/bin/
         found.append(("kernel.unprivileged_userns_clone is 0", "sudo sysctl -w kernel.unprivileged_userns_clone=1"))
     if clues.apparmor == 1 and host.uid != 0:
         why = "AppArmor lets only known programs have user namespaces (Ubuntu 23.10 and later)"
-        found.append((why, f"{install('ringfence', program)}\nor, for bubblewrap:\n{install('bwrap', bubblewrap)}"))
+        found.append(
+            (why, f"{install('ringfence', program)}\nor, for bubblewrap:\n{install('bwrap', '/usr/bin/bwrap')}")
+        )
     if clues.container:
         found.append((f"a {clues.container} container forbids them by its seccomp filter", _container(clues.container)))
     elif clues.filtered and clues.unit:

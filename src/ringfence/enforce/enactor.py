@@ -64,10 +64,10 @@ def _identity(found: os.stat_result) -> tuple[int, ...]:
     return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
 
-def open_enactor(path: str = "") -> Opened:
+def open_enactor() -> Opened:
     """The enactor of this installation, checked once and then held."""
-    if not path:  # where none was built there is no digest either; a program that is merely gone is an error
-        path = PROGRAM if os.path.lexists(PROGRAM) or os.path.lexists(PROGRAM + ".sha256") else FALLBACK
+    # Where none was built there is no digest either; a program that is merely gone is an error.
+    path = PROGRAM if os.path.lexists(PROGRAM) or os.path.lexists(PROGRAM + ".sha256") else FALLBACK
     try:
         found = os.lstat(path)
         if stat.S_ISLNK(found.st_mode):

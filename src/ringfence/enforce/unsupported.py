@@ -170,7 +170,7 @@ class Opened:
     path = ""
 
 
-def open_enactor(path: str = "") -> Opened:
+def open_enactor() -> Opened:
     _refuse()
 
 

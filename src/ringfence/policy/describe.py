@@ -35,8 +35,8 @@ def _described(row: Key) -> dict[str, object]:
     return {"description": row.why if held else f"Not enforced yet: {row.why}.", **row.kind.schema()}
 
 
-def as_document(policy: Policy, origin: bool = True) -> dict[str, object]:
-    """A policy as plain values, ready to become JSON; with `origin`, where each rule comes from."""
+def as_document(policy: Policy) -> dict[str, object]:
+    """A policy as plain values, ready to become JSON, each with where it comes from."""
     return {
         "workspace": policy.workspace,
         "enforcement": policy.enforcement.value,
@@ -45,43 +45,36 @@ def as_document(policy: Policy, origin: bool = True) -> dict[str, object]:
             "localBinding": policy.network.local_binding,
             "allUnixSockets": policy.network.all_unix_sockets,
             "sshAgent": policy.network.ssh_agent,
-            "hosts": [_host_value(rule, origin) for rule in policy.network.hosts],
-            "deniedAddresses": [_host_value(rule, origin) for rule in policy.network.denied_addresses],
-            "unixSockets": [
-                {"path": one.path, **({"origin": str(one.origin)} if origin else {})} for one in policy.network.sockets
-            ],
+            "hosts": [_host_value(rule) for rule in policy.network.hosts],
+            "deniedAddresses": [_host_value(rule) for rule in policy.network.denied_addresses],
+            "unixSockets": [{"path": one.path, "origin": str(one.origin)} for one in policy.network.sockets],
         },
         "environment": {"allow": list(policy.environment.allow), "set": dict(policy.environment.set)},
-        "rules": [_rule_value(rule, origin) for rule in policy.rules],
+        "rules": [_rule_value(rule) for rule in policy.rules],
         "injections": [
-            {"source": one.source, "target": one.target, **({"origin": str(one.origin)} if origin else {})}
-            for one in policy.injections
+            {"source": one.source, "target": one.target, "origin": str(one.origin)} for one in policy.injections
         ],
-        "limits": [
-            {"name": one.name, "amount": one.amount, **({"origin": str(one.origin)} if origin else {})}
-            for one in policy.limits
-        ],
+        "limits": [{"name": one.name, "amount": one.amount, "origin": str(one.origin)} for one in policy.limits],
         "asks": [
-            {"key": ask.key, "why": ask.why, "need": ask.need.value, **({"origin": str(ask.origin)} if origin else {})}
-            for ask in policy.asks
+            {"key": ask.key, "why": ask.why, "need": ask.need.value, "origin": str(ask.origin)} for ask in policy.asks
         ],
         "ignored": list(policy.ignored),
         "sources": list(policy.sources),
     }
 
 
-def _host_value(rule: HostRule, origin: bool) -> dict[str, object]:
+def _host_value(rule: HostRule) -> dict[str, object]:
     value: dict[str, object] = {"verdict": rule.verdict.word, "host": rule.host}
     value |= {"port": rule.port} if rule.port else {}
     value |= {"why": rule.why} if rule.why else {}
-    return value | {"origin": str(rule.origin)} if origin else value
+    return value | {"origin": str(rule.origin)}
 
 
-def _rule_value(rule: Rule, origin: bool) -> dict[str, object]:
+def _rule_value(rule: Rule) -> dict[str, object]:
     value: dict[str, object] = {"access": rule.access.value, "verdict": rule.verdict.word, "path": rule.path}
     value |= {name: True for name in ("always", "glob", "implied") if getattr(rule, name)}
     value |= {"why": rule.why} if rule.why else {}
-    return value | {"need": rule.need.value, "origin": str(rule.origin)} if origin else value
+    return value | {"need": rule.need.value, "origin": str(rule.origin)}
 
 
 def as_text(policy: Policy, origin: bool = False) -> str:

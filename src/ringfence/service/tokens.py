@@ -87,11 +87,9 @@ class Keys:
         return key
 
 
-def issue(
-    keys: Keys, account: str, workspaces: tuple[str, ...], stamp: str, now: float | None = None
-) -> tuple[str, int]:
+def issue(keys: Keys, account: str, workspaces: tuple[str, ...], stamp: str) -> tuple[str, int]:
     """A token for an account, and when it ends."""
-    begun = int(time.time() if now is None else now)
+    begun = int(time.time())
     key = keys.current(begun)
     ends = begun + LIFETIME
     claims = {"iss": ISSUER, "aud": AUDIENCE, "sub": account, "iat": begun, "nbf": begun, "exp": ends}

@@ -233,9 +233,9 @@ class Git:
             self.call("update-ref", "--no-deref", "-d", ref, old)
 
 
-def write_new(directory: int, name: str, content: bytes, mode: int = 0o600) -> None:
-    """A new file below a directory that is held open."""
-    fd = paths.open_beneath(directory, name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+def write_new(directory: int, name: str, content: bytes) -> None:
+    """A new file below a directory that is held open, for us alone."""
+    fd = paths.open_beneath(directory, name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with open(fd, "wb") as file:
         file.write(content)
 

@@ -24,10 +24,10 @@ NOTED = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 
 
 class Registry:
-    """The registry, held open. Everything in it belongs to whoever keeps it, root, and nobody else may write there."""
+    """The registry, held open. Everything in it belongs to root, and nobody else may write there."""
 
-    def __init__(self, path: str, owner: int = 0) -> None:
-        self.path, self.owner = path, owner
+    def __init__(self, path: str) -> None:
+        self.path = path
         self._fd = open_directory(path)
         try:
             self._check(os.fstat(self._fd), path)
@@ -167,7 +167,7 @@ class Registry:
         return tenant
 
     def _check(self, facts: os.stat_result, place: str) -> None:
-        if facts.st_uid != self.owner or facts.st_mode & 0o022:
+        if facts.st_uid != 0 or facts.st_mode & 0o022:
             what = f"belongs to uid {facts.st_uid} with mode {stat.S_IMODE(facts.st_mode):o}"
-            hint = f"it must belong to uid {self.owner}, and nobody else may write to it"
+            hint = "it must belong to root, and nobody else may write to it"
             raise TenantError(TenantFault.UNSAFE, place, what, hint)

@@ -21,13 +21,13 @@ PASSABLE = 0o711  # tenants go through the base to their own, and cannot list it
 HELD = getattr(os, "O_PATH", 0) | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
-def open_base(base: str, owner: int = 0) -> int:
+def open_base(base: str) -> int:
     """The directory of all tenants: root's, and writable by nobody else."""
     fd = open_directory(os.path.realpath(base))
     facts = os.fstat(fd)
-    if facts.st_uid != owner or facts.st_mode & 0o022:
+    if facts.st_uid != 0 or facts.st_mode & 0o022:
         os.close(fd)
-        hint = f"it must belong to uid {owner}, with mode 711"
+        hint = "it must belong to root, with mode 711"
         raise TenantError(TenantFault.UNSAFE, base, "others could put a tree of their own there", hint)
     return fd
 
@@ -63,7 +63,7 @@ def _make_directory(parent: int, name: str) -> int:
     return fd
 
 
-def resolve(base: str, tenant: Tenant, owner: int = 0) -> Workspace:
+def resolve(base: str, tenant: Tenant) -> Workspace:
     """Where a tenant's runs work. Each directory on the way is the tenant's own, so a swapped one chooses nobody."""
     if tenant.state is not TenantState.ACTIVE:
         suspended = tenant.state is TenantState.SUSPENDED
@@ -72,7 +72,7 @@ def resolve(base: str, tenant: Tenant, owner: int = 0) -> Workspace:
         raise TenantError(fault, tenant.name, f"is {tenant.state.value}", hint=f"ringfence tenant {verb} {tenant.name}")
     if tenant.uid == 0 or tenant.gid == 0:
         raise TenantError(TenantFault.OWNER_MISMATCH, tenant.name, "would be root")
-    here = open_base(base, owner)
+    here = open_base(base)
     try:
         for name in (tenant.name, *SOURCE):
             try:
