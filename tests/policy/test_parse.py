@@ -11,7 +11,7 @@ from ringfence.model import Access, Injection, Origin, PolicyError, Rule, Verdic
 from ringfence.policy.keys import GROUPS, KEYS, known
 from ringfence.policy.layer import Layer, Setting, Tier
 from ringfence.policy.parse import parse
-from ringfence.policy.paths import Base, rule_paths
+from ringfence.policy.paths import Base, PathError, are_plain, rule_paths
 
 BASE = Base("/ws", "/home/u")
 READ, WRITE, ALLOW, DENY = Access.READ, Access.WRITE, Verdict.ALLOW, Verdict.DENY
@@ -330,6 +330,22 @@ def test_a_path_becomes_absolute(text: str, expected: tuple[tuple[str, bool], ..
 def test_the_workspaces_own_name_is_no_pattern() -> None:
     assert rule_paths("*.py", Base("/w[1]*", "")) == (("/w[[]1][*]/*.py", True),)
     assert rule_paths("a.py", Base("/w[1]*", "")) == (("/w[1]*/a.py", False),)
+
+
+def stands_for_itself(text: str) -> bool:
+    try:
+        return rule_paths(text, BASE) == ((text, False),)
+    except PathError:
+        return False
+
+
+written = st.lists(st.sampled_from(["/", "/", ".", "..", "a", "b.c", ".d", "\0", "*", "~", " ", "\udc80", "é"]), max_size=6)
+
+
+@given(st.lists(written.map("".join), min_size=1, max_size=4).map(tuple))
+def test_many_paths_are_taken_as_they_are_only_if_each_stands_for_itself(texts: tuple[str, ...]) -> None:
+    each = all(text != "/" and stands_for_itself(text) for text in texts)  # the root is looked at
+    assert are_plain(texts) is each
 
 
 def test_the_table_knows_every_group_and_every_key_has_a_reason() -> None:
