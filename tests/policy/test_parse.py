@@ -339,7 +339,9 @@ def stands_for_itself(text: str) -> bool:
         return False
 
 
-written = st.lists(st.sampled_from(["/", "/", ".", "..", "a", "b.c", ".d", "\0", "*", "~", " ", "\udc80", "é"]), max_size=6)
+written = st.lists(
+    st.sampled_from(["/", "/", ".", "..", "a", "b.c", ".d", "\0", "*", "~", " ", "\udc80", "é"]), max_size=6
+)
 
 
 @given(st.lists(written.map("".join), min_size=1, max_size=4).map(tuple))
