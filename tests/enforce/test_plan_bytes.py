@@ -463,7 +463,7 @@ ROWS: list[tuple[str, Callable[[], bytes], int]] = [
     ("a ruleset not in force", lambda: in_order(RULESET, BENEATH, STREAMS, TRUE), 3),
     ("a rule without a ruleset", lambda: in_order(STREAMS, BENEATH, TRUE), 1),
     ("a port without a ruleset", lambda: in_order(STREAMS, PORT, TRUE), 1),
-    ("terminals without a ruleset", lambda: in_order(STREAMS, step(StepKind.TERMINALS, 2), TRUE), 1),
+    ("terminals without a ruleset", lambda: in_order(STREAMS, step(StepKind.TERMINALS, 2, 7), TRUE), 1),
     ("no ruleset in force", lambda: in_order(RESTRICT, STREAMS, TRUE), 0),
     *((f"cut to {size} bytes", lambda size=size: whole()[:size], 0) for size in (7, 8, 16, 23, 24, 39)),
 ]

@@ -338,12 +338,26 @@ def test_a_port_is_given_back_the_same_way(each: Opened, rule: tuple[int, int], 
 
 
 @pytest.mark.needs_landlock(1)
-@pytest.mark.parametrize(("given", "out"), [(True, b"opened\n"), (False, b"refused\n")])
+@pytest.mark.parametrize(
+    ("given", "is_written", "out"),
+    [
+        (7, True, b"opened\n"),
+        (1, True, b"opened\n"),
+        (6, True, b"refused\n"),
+        (0, True, b"refused\n"),
+        (7, False, b"refused\n"),
+    ],
+)
 def test_a_terminal_that_the_command_holds_can_be_opened_again_when_the_plan_says_so(
-    given: bool, out: bytes, each: Opened
+    given: int, is_written: bool, out: bytes, each: Opened
 ) -> None:
+    """And not for writing, where it holds it for reading alone."""
     ours, theirs = os.openpty()
-    rules = [step(StepKind.TERMINALS, landlock.WRITE_FILE)] if given else []
+    if not is_written:
+        alone = os.open(os.ttyname(theirs), os.O_RDONLY | os.O_NOCTTY)
+        os.close(theirs)
+        theirs = alone
+    rules = [step(StepKind.TERMINALS, landlock.WRITE_FILE, given)] if given else []
     try:
         ran = bare(
             each,

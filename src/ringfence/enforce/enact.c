@@ -198,15 +198,21 @@ static long do_beneath(struct reader reader)
 	return answer;
 }
 
-/* The terminals among 0 to 2 may be opened again, as `> /dev/stderr` does: the command holds them anyway. */
-static long do_terminals(uint64_t rights)
+/* The terminals among 0 to 2 may be opened again, as `> /dev/stderr` does: the command holds them anyway. But not those in
+ * whose place it will have others, nor for writing one that it holds for reading alone. */
+static long do_terminals(const uint64_t *numbers)
 {
-	struct landlock_path_beneath_attr rule = {.allowed_access = rights};
+	struct landlock_path_beneath_attr rule;
 	long answer = 0;
 
 	for (rule.parent_fd = 0; rule.parent_fd <= 2 && !answer; rule.parent_fd++)
-		if (is_terminal(rule.parent_fd))
-			answer = CALL(landlock_add_rule, ruleset, LANDLOCK_RULE_PATH_BENEATH, P(&rule), 0, 0);
+		if (numbers[1] >> rule.parent_fd & 1 && is_terminal(rule.parent_fd)) {
+			rule.allowed_access = numbers[0];
+			if (!(CALL(fcntl, rule.parent_fd, F_GETFL, 0, 0, 0) & (O_WRONLY | O_RDWR)))
+				rule.allowed_access &= ~0x4002UL; /* WRITE_FILE and TRUNCATE */
+			if (rule.allowed_access)
+				answer = CALL(landlock_add_rule, ruleset, LANDLOCK_RULE_PATH_BENEATH, P(&rule), 0, 0);
+		}
 	return answer;
 }
 
@@ -511,7 +517,7 @@ static long do_step(const struct step *step, long status, uint32_t number, uint3
 	case RULESET: return is_prepared() ? 0 : do_ruleset(numbers);
 	case BENEATH: return is_prepared() ? 0 : do_beneath(reader);
 	case PORT: return is_prepared() ? 0 : do_port(numbers);
-	case TERMINALS: return is_prepared() ? 0 : do_terminals(numbers[0]); /* who stands by has none */
+	case TERMINALS: return is_prepared() ? 0 : do_terminals(numbers); /* who stands by has none */
 	case RESTRICT: return do_restrict();
 	case SCOPE: return is_prepared() ? CALL(landlock_restrict_self, prepared.inner, 0, 0, 0, 0) : do_scope(numbers[0], numbers[1]);
 	case CAPABILITIES: return do_capabilities(0);

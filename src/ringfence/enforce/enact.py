@@ -31,7 +31,7 @@ SHAPES = {
     20: (1, 0, 0, False, 0), 21: (4, 0, 0, False, 20), 30: (0, 0, 0, False, 20), 31: (3, 0, 0, True, 30),
     32: (0, 0, 0, False, 30), 40: (1, 0, 0, False, 20), 41: (6, 1, 65535, True, 40), 50: (0, 0, 0, False, 40),
     60: (1, 0, 0, False, 0), 65: (3, 1, 1, True, 15), 70: (1, 0, 0, False, 60), 80: (0, 0, 0, False, 0),
-    90: (3, 0, 0, False, 0), 91: (3, 1, 1, True, 90), 92: (2, 0, 0, True, 90), 93: (1, 0, 0, False, 90),
+    90: (3, 0, 0, False, 0), 91: (3, 1, 1, True, 90), 92: (2, 0, 0, True, 90), 93: (2, 0, 0, False, 90),
     94: (0, 0, 0, False, 90), 95: (1, 0, 0, False, 60), 96: (2, 1, 1, True, 60), 97: (2, 1, 1, True, 96),
     98: (3, 0, 63, True, 60), 99: (0, 0, 0, False, 60), 100: (0, 0, 0, False, 60), 110: (0, 0, 0, False, 0),
     111: (1, 0, 0, False, 110), 120: (3, 0, 0, True, 0), 130: (5, 1, 1, True, 0), 131: (0, 0, 0, False, 0),
@@ -321,8 +321,10 @@ def do_port(state: State, numbers: tuple[int, ...], _strings: list[bytes]) -> No
 
 
 def do_terminals(state: State, numbers: tuple[int, ...], _strings: list[bytes]) -> None:
-    for fd in filter(os.isatty, range(3)):
-        call("landlock_add_rule", state.ruleset, 1, ctypes.c_char_p(struct.pack("<Qi", numbers[0], fd)), 0)
+    for fd in (fd for fd in range(3) if numbers[1] >> fd & 1 and os.isatty(fd)):
+        is_written = fcntl.fcntl(fd, fcntl.F_GETFL) & os.O_ACCMODE
+        if rights := numbers[0] & ~(0 if is_written else 0x4002):  # WRITE_FILE and TRUNCATE
+            call("landlock_add_rule", state.ruleset, 1, ctypes.c_char_p(struct.pack("<Qi", rights, fd)), 0)
 
 
 def do_log(state: State, _numbers: tuple[int, ...], strings: list[bytes]) -> None:

@@ -95,7 +95,7 @@ static const struct shape {
 	{RULESET, 3, 0, 0, 0, 0},
 	{BENEATH, 3, 1, 1, 1, RULESET},
 	{PORT, 2, 0, 0, 1, RULESET},
-	{TERMINALS, 1, 0, 0, 0, RULESET},
+	{TERMINALS, 2, 0, 0, 0, RULESET},
 	{RESTRICT, 0, 0, 0, 0, RULESET},
 	{OBSERVE, 1, 0, 0, 0, WARDEN},
 	{PARENT, 2, 1, 1, 1, WARDEN},

@@ -191,7 +191,7 @@ def make_walls(
     closed = not policy.network.open
     names, judged, observe = warden_steps(policy, host, disk, command, found, many)
     head.append(Step(StepKind.NO_NEW_PRIVS, "no program can give more rights (no_new_privs)"))
-    head += ruleset(host, handled, grants, closed)
+    head += ruleset(host, handled, grants, closed, ~command.screen.mask & 7)
     if has_warden(host):
         head += [*names, Step(StepKind.COMMAND, "the command's own process, the warden's child")]
     if command.detached:
@@ -293,8 +293,9 @@ def with_profile(policy: Policy, host: Host, disk: Disk, command: Command, found
     return Walls((), (), tuple(gaps), sentences, detached=command.detached, prefix=made.prefix())
 
 
-def ruleset(host: Host, handled: int, grants: list[Step], closed: bool) -> list[Step]:
-    """Landlock: what is taken away, what is given back, and the border for signals and sockets."""
+def ruleset(host: Host, handled: int, grants: list[Step], closed: bool, inherited: int) -> list[Step]:
+    """Landlock: what is taken away, what is given back, and the border for signals and sockets. `inherited` are those of
+    0 to 2 that the command has as they are, by bits."""
     abi = host.landlock_abi
     if abi < 1 or not (handled or landlock.scopes(abi)):
         return []
@@ -303,11 +304,13 @@ def ruleset(host: Host, handled: int, grants: list[Step], closed: bool) -> list[
     tcp = landlock.network(abi) if closed and not with_a_view and not host.loopback_only else 0
     numbers = (handled, tcp, landlock.scopes(abi))
     text = f"Landlock ABI {abi}: rights {numbers[0]:#x}, TCP {tcp:#x}, scopes {numbers[2]:#x} taken away"
+    which = ", ".join(str(fd) for fd in range(3) if inherited >> fd & 1)
     usable = landlock.known(landlock.READ_FILE | landlock.WRITE_FILE | landlock.IOCTL_DEV, abi) & numbers[0]
     return [
         Step(StepKind.RULESET, text, numbers),
         *grants,
-        *[Step(StepKind.TERMINALS, "terminals on 0 to 2 may be opened again", (usable,))] * bool(usable),
+        *[Step(StepKind.TERMINALS, f"terminals on {which} may be opened again", (usable, inherited))]
+        * bool(usable and which),
         Step(StepKind.RESTRICT, "Landlock in force"),
     ]
 
