@@ -294,8 +294,8 @@ def with_profile(policy: Policy, host: Host, disk: Disk, command: Command, found
 
 
 def ruleset(host: Host, handled: int, grants: list[Step], closed: bool, inherited: int) -> list[Step]:
-    """Landlock: what is taken away, what is given back, and the border for signals and sockets. `inherited` are those of
-    0 to 2 that the command has as they are, by bits."""
+    """Landlock: what is taken away, what is given back, and the border for signals and sockets. `inherited` are those
+    of 0 to 2 that the command has as they are, by bits."""
     abi = host.landlock_abi
     if abi < 1 or not (handled or landlock.scopes(abi)):
         return []
