@@ -10,7 +10,9 @@ import os
 import re
 import shlex
 import signal
+import socket
 import subprocess
+import threading
 import time
 import types
 from collections.abc import Callable, Iterator
@@ -295,6 +297,32 @@ def test_at_a_terminal_the_inner_one_is_at_it(outer: Outer) -> None:
         assert person.code() == 0
     finally:
         person.close()
+
+
+@pytest.mark.needs_userns
+def test_whoever_is_not_around_us_is_not_asked(workspace: Path) -> None:
+    """Outside, where the variable would be somebody's trick: our streams, directory and variables are not his."""
+    outer, got = Outer(workspace, "view"), []
+    with socket.socket(socket.AF_UNIX) as door:
+        door.bind(str(workspace / "door"))
+        (workspace / "door").chmod(0o777)
+        door.listen()
+
+        def take() -> None:
+            with contextlib.suppress(OSError), door.accept()[0] as link:
+                link.send(siblings.TAKEN)
+                link.settimeout(5)
+                got.append(socket.recv_fds(link, 1 << 16, 8))
+                link.send(b"\1\0")
+
+        taker = threading.Thread(target=take)
+        taker.start()
+        outer.environ |= {"RINGFENCE_SIBLINGS": str(workspace / "door"), "TOKEN": "mine"}
+        code, said = outer.run(script="echo ran")
+        taker.join()
+
+    assert (code, said.split()[-1]) == (0, "ran"), said
+    assert not [data for data, fds, *_ in got if data or fds]
 
 
 def test_in_a_directory_that_only_the_outer_run_sees_the_inner_goes_on_alone(outer: Outer) -> None:
