@@ -64,6 +64,37 @@ def test_a_sibling_with_the_same_beginning_is_outside(root: Path, bounds: Bounds
     assert verdict(bounds, "write", path=f"{root}-other/x") == "deny"
 
 
+@pytest.mark.parametrize("line", ["rm -rf {}", "rm -rf {}/", "rm -rf ./", 'rm -rf "$PWD/"', "mv {}/ sub"])
+def test_the_worktree_itself_is_not_removed(line: str, root: Path, bounds: Bounds) -> None:
+    assert verdict(bounds, "bash", command=line.format(root)) == "deny"
+
+
+@pytest.mark.parametrize("tool", ["SendFile", "SendUserFile", "rg"])
+def test_tools_that_hand_files_on_or_search_them_read(tool: str, bounds: Bounds) -> None:
+    key = "paths" if tool == "rg" else "files"
+
+    assert verdict(bounds, tool, pattern="x", **{key: ["a.txt", "/etc/passwd"]}) == "deny"
+    assert verdict(bounds, tool, pattern="x", **{key: "out/passwd"}) == "deny"
+    assert verdict(bounds, tool, pattern="x", **{key: ["a.txt"]}) == "allow"
+
+
+def test_a_name_with_a_star_is_looked_at_as_it_stands_too(root: Path, bounds: Bounds) -> None:
+    (root / "a*b").symlink_to("/etc")
+
+    assert verdict(bounds, "SendFile", files=["a*b/passwd"]) == "deny"
+
+
+@pytest.mark.parametrize(
+    "path",
+    (
+        "sub/.claude/skills/x/SKILL.md sub/.opencode/tools/x.ts .codex/rules/x.rules .gemini/policies/x.toml mise.toml"
+        " .github/extensions/x/extension.mjs .github/github-app.yml sub/.mise.toml"
+    ).split(),
+)
+def test_what_agents_and_shells_run_later_is_asked_about(path: str, bounds: Bounds) -> None:
+    assert verdict(bounds, "write", file_path=path, content="x") == "ask"
+
+
 def test_a_directory_is_not_read_but_listed(bounds: Bounds) -> None:
     assert judge(ToolCall("read", {"path": "sub"}), bounds).reasons == (
         "'sub' is a directory; list it with ls instead",

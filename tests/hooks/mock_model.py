@@ -1,4 +1,4 @@
-"""A model on loopback that asks for one shell command, or one patch, and then is done, in the words of four vendors."""
+"""A model on loopback that asks for one command, patch or call, and then is done, in the words of four vendors."""
 
 import http.server
 import json
@@ -142,7 +142,12 @@ def completions(body: dict[str, object], model: Model) -> str:
         given = {"name": "bash", "arguments": json.dumps(words)}
         if model.command.startswith("*** "):
             given = {"name": "apply_patch", "arguments": json.dumps({"patchText": model.command})}
-        delta = {"role": "assistant", "tool_calls": [{"index": 0, "id": "c1", "type": "function", "function": given}]}
+        if model.command.startswith("{"):
+            given = {"name": next(iter(json.loads(model.command))), "arguments": model.command.partition(":")[2][:-1]}
+        call: dict[str, object] = {"index": 0, "id": "c1", "type": "function", "function": given}
+        if given["name"] == "apply_patch" and any(tool.get("type") == "custom" for tool in body["tools"]):  # type: ignore[attr-defined]
+            call |= {"type": "custom", "custom": {"name": "apply_patch", "input": model.command}}
+        delta = {"role": "assistant", "tool_calls": [call]}
         reason = "tool_calls"
     head = {"id": "x", "object": "chat.completion.chunk", "created": 1, "model": "mock"}
     rows = [

@@ -127,6 +127,13 @@ def test_what_is_allowed_as_it_is_leaves_the_agent_to_its_own_rules(name: str) -
     assert answered(name, Verdict.ALLOW) == Answer()
 
 
+def test_a_patch_of_copilot_comes_as_it_is_and_is_given_back_by_nobody() -> None:
+    """It is no JSON, so every one was denied; and in place of it Copilot takes no object."""
+    assert asked("copilot-patch").call.input == {"patch": payload("copilot-patch")["toolArgs"]}
+    assert answered("copilot-patch", Verdict.ALLOW) == Answer()
+    assert "modifiedArgs" not in answered("copilot-patch", Verdict.ASK).stdout
+
+
 def test_words_that_switch_a_sandbox_off_are_removed() -> None:
     given = {"command": "boxed", "dangerouslyDisableSandbox": True, "sandbox_permissions": "x"}
 

@@ -232,6 +232,33 @@ def test_a_patch_of_opencode_is_judged_too() -> None:
     assert each(lambda ground: patches(ground.install()), ("opencode",)) == {"opencode": (False, True)}
 
 
+def test_what_copilot_searches_and_patches_is_judged_too() -> None:
+    """To models of this name it offers a tool called rg in place of grep, and patches that are no JSON."""
+
+    def searches(ground: Ground) -> bool:
+        keys = ground.home / ".ssh"
+        keys.mkdir()
+        (keys / "id").write_text("deep secret\n")
+        words = {"pattern": "deep", "paths": str(keys), "output_mode": "content"}
+        return "deep secret" in ground.ask(json.dumps({"rg": words}))
+
+    def patches(ground: Ground) -> tuple[bool, bool]:
+        place = "inside" if ground.model == "inside" else ground.outside
+        ground.ask(f"*** Begin Patch\n*** Add File: {place}\n+x\n*** End Patch")
+        return ground.outside.exists(), (ground.work / "inside").exists()
+
+    def patches_inside(ground: Ground) -> tuple[bool, bool]:
+        ground.model = "inside"
+        return patches(ground.install())
+
+    one = ("copilot",)
+    assert each(searches, one) == {"copilot": True}
+    assert each(lambda ground: searches(ground.install()), one) == {"copilot": False}
+    assert each(patches, one) == {"copilot": (True, False)}
+    assert each(lambda ground: patches(ground.install()), one) == {"copilot": (False, False)}
+    assert each(patches_inside, one) == {"copilot": (False, True)}
+
+
 ASKS = """
 import(process.argv[1]).then(async ({ Ringfence }) => {
   const hooks = await Ringfence({ directory: process.argv[2] });

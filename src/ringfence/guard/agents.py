@@ -82,8 +82,9 @@ def read(agent: str, payload: object) -> Asked | None:
         name, given = "Shell", {"command": payload.get("command")}
     elif event == "beforeReadFile":
         name, given = "Read", {"file_path": payload.get("file_path")}
-    if isinstance(given, str) and agent == "copilot":
-        given = msgspec.json.decode(given)
+    if isinstance(given, str) and agent == "copilot":  # JSON, but for a patch, which comes as it is
+        bare = name == "apply_patch" and not given.lstrip().startswith("{")
+        given = {"patch": given} if bare else msgspec.json.decode(given)
     if not isinstance(name, str) or not isinstance(given, dict):
         raise Payload("the payload has no tool_name and tool_input")
     cwd, root = _standing(payload)
@@ -155,7 +156,8 @@ def answer(agent: str, asked: Asked, made: Judgement) -> Answer:
         said: dict[str, object] = {"permission": word, "user_message": reason, "agent_message": reason}
         return Answer(0, said | {"updated_input": given} if asked.event == "preToolUse" else said)
     if asked.camel:
-        return Answer(0, {"permissionDecision": word, "permissionDecisionReason": reason, "modifiedArgs": given})
+        said = {"permissionDecision": word, "permissionDecisionReason": reason}
+        return Answer(0, said if given == asked.call.input else said | {"modifiedArgs": given})
     specific = {"hookEventName": "PreToolUse", "permissionDecision": word, "permissionDecisionReason": reason}
     return Answer(0, {"hookSpecificOutput": {**specific, "updatedInput": given}})
 

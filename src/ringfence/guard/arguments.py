@@ -59,6 +59,7 @@ def sorted_arguments(
     call = Call(name, found, [], [], shell, stdin, fields)
     rest = list(fields)
     while rest:
+        before = fields[-len(rest) - 1].text if len(rest) < len(fields) else ""
         field = rest.pop(0)
         if field.digits and field.text[:1] == "-" and found.short.get(field.text[1:]) in ("n", "?"):
             call.options.append((field.text, None))
@@ -71,12 +72,38 @@ def sorted_arguments(
             if found.stops:
                 break
         elif field.text == "--":
+            if before.startswith("-") and any(acts(found, word.text) for word in rest):
+                walk.doubt(f"{name} may take '--' for the value of {before}, and what follows for options")
             call.operands += rest
             return call
         elif not take_option(walk, call, field, rest):
             return None
     call.operands += rest
     return call
+
+
+def acts(found: Row, text: str) -> bool:
+    """Whether a word would be an option by which a program writes or runs something."""
+    option = text.partition("=")[0]
+    if option.startswith("--"):
+        long = any(name.startswith(option) and role not in _QUIET for name, role in found.long.items())
+        return len(option) > 2 and (long or found.short.get(option[2:], "") not in _QUIET)
+    word = found.short.get(option[1:], "") not in _QUIET
+    return (
+        len(text) > 1 and text[0] == "-" and (word or any(found.short.get(one, "") not in _QUIET for one in text[1:]))
+    )
+
+
+_QUIET = frozenset(("", "?", "n", "r"))
+
+
+def take_value(walk: Walk, call: Call, option: str, rest: list[Field]) -> Field:
+    """The next word, as the value of an option. Where not every option is known, the one before may have wanted this
+    one, and then the next word is an option itself."""
+    taken = rest.pop(0)
+    if call.row.tolerant and acts(call.row, taken.text):
+        walk.doubt(f"{call.name} may take {taken.shown!r} for an option, and not for the value of {option}")
+    return taken
 
 
 def take_option(walk: Walk, call: Call, field: Field, rest: list[Field]) -> bool:
@@ -100,7 +127,7 @@ def take_option(walk: Walk, call: Call, field: Field, rest: list[Field]) -> bool
                 if role == "q":
                     walk.doubt(f"what the option {option} of {call.name} does is not known")
                 return True
-            taken = rest.pop(0)
+            taken = take_value(walk, call, option, rest)
         call.options.append((full, taken))
         return True
     for index, letter in enumerate(text[1:], 1):
@@ -110,7 +137,7 @@ def take_option(walk: Walk, call: Call, field: Field, rest: list[Field]) -> bool
             if role == "?":
                 call.options.append((f"-{letter}", Field(attached, raw=field.raw) if attached else None))
             elif attached or rest:
-                taken = Field(attached, raw=field.raw) if attached else rest.pop(0)
+                taken = Field(attached, raw=field.raw) if attached else take_value(walk, call, f"-{letter}", rest)
                 call.options.append((f"-{letter}", taken))
             elif role == "q":
                 walk.doubt(f"what the option -{letter} of {call.name} does is not known")

@@ -38,11 +38,13 @@ class Finding(msgspec.Struct, frozen=True):
     path: str = ""
 
 
-# What agents run, or let others run, outside of any sandbox.
+# What agents and shells run, or let others run, outside of any sandbox.
 _AGENTS_OWN = lazy(
-    r"(?i)/(?:\.ringfence|\.(?:claude|codex|gemini|cursor|pi|opencode)/(?:hooks?|plugins?|extensions|agents|commands)"
+    r"(?i)/(?:\.ringfence|\.(?:claude|codex|gemini|cursor|pi|opencode)/(?:hooks?|plugins?|extensions|agents|commands|skills"
+    r"|tools?|rules|policies)"
     r"|\.(?:claude|gemini)/settings[^/]*\.json|\.(?:codex|cursor)/(?:hooks|mcp)\.json|\.codex/config\.toml|\.mcp\.json"
-    r"|\.github/(?:hooks|copilot|mcp\.json|lsp\.json)|\.envrc)(?:/|\Z)|/\.(?:claude|codex|gemini|cursor|pi|opencode)\Z"
+    r"|\.github/(?:hooks|copilot|extensions|mcp\.json|lsp\.json|github-app\.yml)|\.envrc|\.?mise\.toml)(?:/|\Z)"
+    r"|/\.(?:claude|codex|gemini|cursor|pi|opencode)\Z"
 )
 
 
@@ -50,4 +52,5 @@ def runs_later(path: str) -> str:
     """Why a path that is written is more than a file, or nothing."""
     if "/.git/" in path.lower() + "/":
         return "which is git's own: it says what git will run"
-    return "which says what an agent will run" if "/." in path and _AGENTS_OWN.search(path) else ""
+    hidden = "/." in path or path.endswith("/mise.toml")
+    return "which says what an agent or a shell will run" if hidden and _AGENTS_OWN.search(path) else ""

@@ -19,6 +19,7 @@ _TILDE_AFTER_NAME = lazy(r"[A-Za-z_][A-Za-z0-9_]*=(?:.*:)?~")
 _NUMBERS = lazy(r"(-?\d{1,6})\.\.(-?\d{1,6})\Z")
 _LETTERS = lazy(r"([a-zA-Z])\.\.([a-zA-Z])\Z")
 _ESCAPED = lazy(r"([*?\[\\])")
+_PLAIN = lazy(r"[A-Za-z0-9_./^~@-]+\Z")
 _BARE_NAME = lazy(r"\$[A-Za-z_0-9@*#?$!-]")
 MOST_FIELDS = 256
 MOST_BRACES = 64
@@ -108,14 +109,18 @@ class Expander:
                     value = None
                 wild = wild or bool(_GLOB.search(piece.text))
             splits = isinstance(piece, Variable | Substitution | Arithmetic) and not getattr(piece, "quoted", False)
-            digits = _is_count(piece) and not self.shell.odd_words and "nproc" not in self.shell.functions
+            digits = (
+                _is_count(piece) and not self.shell.odd_words and not {"nproc", "git"} & self.shell.functions.keys()
+            )
             splits = splits and not digits
             several = (isinstance(piece, Variable) and piece.name in ("@", "*")) or _is_list(piece)
             if value is None or (splits and self.shell.odd_words):
                 for rest in pieces[index + 1 :]:
                     self.value(rest)  # what it runs is run all the same
                 lead = texts[-1]
-                digits = digits and index == len(pieces) - 1
+                digits = digits and all(
+                    isinstance(rest, Literal) and "/" not in rest.text for rest in pieces[index + 1 :]
+                )
                 found = Field(lead, False, raw, splits or several, digits=digits)
                 return [*self.finished(texts[:-1], patterns, wild, raw), found]
             if splits:
@@ -156,16 +161,18 @@ def _is_list(piece: Piece) -> bool:
 
 
 def _is_count(piece: Piece) -> bool:
-    """`$(nproc)`: one word of digits, whatever it is."""
-    return isinstance(piece, Substitution) and not piece.process and _called(piece.script) == "nproc"
+    """`$(nproc)` or `$(git merge-base a b)`: one word of digits, whatever it is."""
+    words = _called(piece.script) if isinstance(piece, Substitution) and not piece.process else []
+    return words == ["nproc"] or (words[:2] == ["git", "merge-base"] and not any(word[:1] == "-" for word in words))
 
 
-def _called(script: Sequence) -> str:
-    """The only word of the only command of a script."""
+def _called(script: Sequence) -> list[str]:
+    """The words of the only command of a script, where they are written out."""
     first = script.items[0][0] if len(script.items) == 1 else None
-    if isinstance(first, Simple) and len(first.words) == 1 and not first.redirects and not first.assignments:
-        return first.words[0].raw if isinstance(first.words[0], Word) else ""
-    return ""
+    if not isinstance(first, Simple) or first.redirects or first.assignments:
+        return []
+    plain = [word.raw for word in first.words if isinstance(word, Word) and _PLAIN.match(word.raw)]
+    return plain if len(plain) == len(first.words) else []
 
 
 def _fixed(pattern: str) -> str:

@@ -88,6 +88,10 @@ def git(walk: Walk, call: Call) -> None:
     if found is None:
         return
     apply_options(walk, found)
+    if found.has("--bare") or any(
+        posixpath.basename(value.text.rstrip("/")) != ".git" for value in found.values("--git-dir")
+    ):
+        walk.doubt("git is told which repository to go by, and that says what it runs")
     for value in found.values("-c"):
         if not value.known or not _SAFE_KEYS.match(value.text):
             walk.doubt(f"git is told {value.shown!r}, which may run a command")
@@ -156,7 +160,9 @@ def common(walk: Walk, call: Call, words: list[Field]) -> None:
         if word.text == "--":
             if call.name in _REMOTE and any(_HELPER.match(after.text) for after in words[index:]):
                 walk.doubt(f"git {call.name} runs a program that carries it there")
-            break
+            if not index or not words[index - 1].text.startswith("-"):
+                break
+            continue  # perhaps it is the value of that option
         if index in values and not word.text.startswith("-"):  # a value before it may have looked like its option
             continue
         option, equals, value = word.text.partition("=")
@@ -251,8 +257,11 @@ def clone(walk: Walk, call: Call) -> None:
 
 
 def init(walk: Walk, call: Call) -> None:
+    bare = any(field.text.startswith("--bar") for field in call.operands)
     for field in operands(call, "-b --initial-branch --object-format".split()) or [Field(".", raw=".")]:
         walk.writes(field, call.shell)
+        if bare and walk.bounds.root in [walk.stand(path) for path in walk.absolute(field.text, call.shell, "")]:
+            walk.doubt("git would take the worktree itself for a repository")
 
 
 def operands(call: Call, values: list[str]) -> list[Field]:

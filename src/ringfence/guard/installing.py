@@ -47,10 +47,10 @@ SITES = {
     "pi": Site(".pi/agent/extensions/ringfence.ts", ".pi/extensions/ringfence.ts", blocks=True),
 }
 
-_CLAUDE_TOOLS = "Bash|Read|Write|Edit|MultiEdit|NotebookEdit|Glob|Grep|Monitor|PowerShell"
+_CLAUDE_TOOLS = "Bash|Read|Write|Edit|MultiEdit|NotebookEdit|Glob|Grep|Monitor|PowerShell|SendFile|SendUserFile"
 _GEMINI_TOOLS = "run_shell_command|write_file|replace|read_file|read_many_files|list_directory|glob|grep_search"
 _CURSOR_TOOLS = "Shell|Read|Write|Edit|Delete|Grep|Glob|LS"
-_COPILOT_TOOLS = "^(?:bash|create|edit|view|grep|glob|apply_patch|str_replace_editor|powershell)$"
+_COPILOT_TOOLS = "^(?:bash|create|edit|view|grep|rg|glob|apply_patch|str_replace_editor|powershell)$"
 
 
 def hook_words(agent: str, as_root: bool) -> list[str]:

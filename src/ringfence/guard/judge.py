@@ -16,9 +16,9 @@ from .quoting import in_quotes
 
 # What a tool's name means, over all agents; the name is compared without case.
 SHELLS = frozenset("bash shell run_shell_command exec_command local_shell run_terminal_cmd monitor".split())
-READS = frozenset("read read_file cat open_file".split())
+READS = frozenset("read read_file cat open_file sendfile senduserfile".split())
 WRITES = frozenset("write edit create multiedit notebookedit write_file replace str_replace apply_diff delete".split())
-LISTS = frozenset("view ls list glob grep find list_directory grep_search search read_many_files".split())
+LISTS = frozenset("view ls list glob grep rg find list_directory grep_search search read_many_files".split())
 PATHS = (
     "file_path",
     "filePath",
@@ -127,7 +127,9 @@ def file(call: ToolCall, bounds: Bounds, access: Access, lists_not: bool) -> Jud
         return Judgement(Verdict.DENY, ("the path is not a text",), call.input)
     paths = {name: path for name, path in given.items() if isinstance(path, str) and path}
     base = next(iter(paths.values()), "")
-    outward = [posixpath.join(base, _start(path)) for path in many if isinstance(path, str) and path]
+    outward = [
+        posixpath.join(base, one) for path in many if isinstance(path, str) and path for one in {_start(path), path}
+    ]
     outward += [path for path in inner if isinstance(path, str) and path]
     if not paths and not outward:
         if given or many or access is Access.READ:

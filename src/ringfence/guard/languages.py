@@ -66,7 +66,7 @@ _AWK_WRITES = lazy(r"system|getline|close|fflush|@|\bprintf?\b.*>|ENVIRON\s*\[[^
 
 # What awk reads as one thing in which nothing is a command: texts, comments, and patterns where no division can stand.
 _AWK_TOKEN = lazy(
-    r'(?P<text>"(?:[^"\\\n]|\\[^\n])*")|(?P<comment>#[^\n]*)|(?P<pattern>/(?:[^/\\\[\n]|\\[^\n])+/)|(?P<space>\s+)'
+    r'(?P<text>"(?:[^"\\\n]|\\[^\n])*")|(?P<comment>#[^\n]*)|(?P<pattern>/(?:[^/\\\[\n]|\\[^\n]|\[\^?\]?[^]/\\\n]*\])+/)|(?P<space>\s+)'
     r"|(?P<code>[A-Za-z0-9_.$]+|\|\||&&|.)"
 )
 _AWK_OPERAND = lazy(r"(?!(?:return|print|printf|in|do|else|case)\Z)[\w.$]+\Z|[)\]+-]")
@@ -117,7 +117,7 @@ _FIND_VALUES = frozenset(
 )
 _FIND_FLAGS = lazy(
     r"-(?:print0?|ls|prune|quit|empty|depth|d|mount|xdev|daystart|follow|noleaf|true|false|not|and|or|a|o|executable"
-    r"|readable|writable|nouser|nogroup|ignore_readdir_race|noignore_readdir_race|warn|nowarn|H|L|P|O\d|newer\w\w)\Z|[(),!]\Z"
+    r"|readable|writable|nouser|nogroup|ignore_readdir_race|noignore_readdir_race|warn|nowarn|H|L|P|O\d)\Z|[(),!]\Z"
 )
 
 
@@ -147,7 +147,7 @@ def find(walk: Walk, call: Call) -> None:
         if not word.known:
             walk.doubt(f"find gets {word.shown!r}, which is not known and may be an expression")
             return
-        if word.text in _FIND_VALUES:
+        if word.text in _FIND_VALUES or re.fullmatch(r"-newer[aBcm][aBcmt]", word.text):
             if words:
                 words.pop(0)
         elif word.text == "-delete":

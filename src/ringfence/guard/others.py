@@ -23,7 +23,7 @@ def after(walk: Walk, call: Call) -> None:
 
 def after_one(walk: Walk, call: Call) -> None:
     """One word of its own, then a command."""
-    if len(call.operands) > 1 and not call.operands[0].known and call.operands[0].many:
+    if call.operands and not call.operands[0].known and call.operands[0].many:
         walk.doubt(f"where the command of {call.name} begins is not known")
     if len(call.operands) > 1:
         walk.call(call.operands[1:], outside(call.shell), call.stdin)

@@ -105,6 +105,7 @@ ROWS: dict[str, str] = {
     "shuf": "-erz -i:n -n:n -o:w --output=w --echo --input-range=n --head-count=n --random-source=r --repeat @r",
     "xxd": "!xxd",
     "lsof": "-D:q + @r",
+    "ss": "-K:q --kill=q -D:w --diag=w -F:r --filter=r -N:n --net=n -f:n --family=n -A:n --query=n + @n",
     "date": "-s:q --set=q -f:r --file=r -r:r --reference=r -d:n --date=n -I? + !clock",
     "pkill": "-F:r --pidfile=r --signal=n + !ends",
     "killall": "-s:n --signal=n -n:n -o:n -y:n + !ends",
@@ -112,7 +113,7 @@ ROWS: dict[str, str] = {
     "killall5": "!unknown",  # no version of the other
     "arch": "+ @q",  # macOS runs what follows
     "hostname": "-F:q --file=q -b:q + @q",
-    "tree": "-o:w -R:q + @r",
+    "tree": "-o:w -R:q + @r !bundled",
     "base64": "-o:w --output=w + @r",  # as macOS has it
     "less": "-o:w -O:w --log-file=w --LOG-FILE=w -k:q -t:q -T:q --lesskey-file=q --lesskey-src=q --lesskey-content=q "
     "--tag=q --cmd=q + @r "
@@ -200,7 +201,8 @@ ROWS: dict[str, str] = {
     # tools of a project
     **dict.fromkeys(
         ("make", "gmake"),
-        "~ -C:d --directory=d -f:r --file=r --makefile=r -E:q --eval=q -j? -l? -I:n -o:n -W:n !make",
+        "~ -C:d --directory=d -f:r --file=r --makefile=r -E:q --eval=q -j? -l? -I:n -o:n -W:n --include-dir=n "
+        "--old-file=n --assume-old=n --new-file=n --assume-new=n --what-if=n !make",
     ),
     "cmake": "~ -B:w -S:r -P:q -C:r -D:n -G:n -U:n -T:n -A:n -E:n --build=d --install=w --prefix=w --preset=n !cmake",
     "meson": "~ -C:d --wrap-mode=n",
@@ -212,15 +214,21 @@ ROWS: dict[str, str] = {
     "--loglevel=n --reporter=n !npm",
     "pytest": "~ --rootdir=r --basetemp=w --junitxml=w --junit-xml=w --log-file=w --html=w --json-report-file=w -k:n "
     "-m:n -c:r "
-    "-p:n -o:n -W:n -n:n -r:n --override-ini=n --confcutdir=r --cov=r --cov-config=r --durations=n --maxfail=n !pytest",
+    "-p:n -o:n -W:n -n:n -r:n --override-ini=n --confcutdir=r --cov=r --cov-config=r --durations=n --maxfail=n "
+    "--co --collect-only !pytest",
     "cargo": "~ -C:d --manifest-path=r --target-dir=w --artifact-dir=w --out-dir=w --root=w --config=q -p:n -j:n "
     "--target=n !cargo",
     "go": "~ -C:d -o:w -toolexec:q -exec:q -coverprofile:w -cpuprofile:w -memprofile:w -outputdir:w -modfile:w "
     "-overlay:q !go",
-    "npx": "^ ~ -y --yes --no --no-install --quiet -q -p:q --package=q -c:q --call=q --registry=q --shell=q !after",
+    "npx": "^ ~ -y --yes --no --no-install --quiet -q -p:q --package=q -c:q --call=q --registry=q --shell=q -n:q "
+    "--userconfig=q --globalconfig=q !after",
     **dict.fromkeys(("poetry", "pipenv", "hatch", "pdm", "rye"), "~ -C:d --directory=d --project=d !uv"),
     "coverage": "~ --rcfile=r --data-file=w -o:w -d:w -m:n !coverage",
-    **dict.fromkeys(("nyc", "c8"), "^ ~ !after"),
+    **dict.fromkeys(
+        ("nyc", "c8"),
+        "^ ~ -r:n -n:n -x:n -e:n -i:q -t:w -o:w --reporter=n --include=n --exclude=n --extension=n --require=q --cwd=d "
+        "--temp-dir=w --report-dir=w --reports-dir=w --nycrc-path=q --config=q !after",
+    ),
     **dict.fromkeys(("pip", "pip3", "pipx"), "!pip"),
     "uv": "~ --directory=d --project=d --cache-dir=w -o:w --output-file=w --target=w --prefix=w !uv",
     **dict.fromkeys(("cabal", "dotnet", "gradle", "mix"), "~ !installing"),

@@ -39,19 +39,18 @@ from .syntax import (
     While,
     Word,
 )
-from .touches import Touches
-from .variables import assigned_elsewhere, concern, handed_on
+from .variables import Counting, concern, handed_on
 from .words import Unreadable
 
 MOST_STEPS = 1500  # a line that takes more is a program, and is asked about
 MOST_ROUNDS = 6
 MOST_WORDS = 1000
 MOST_CALLS = 12
-_NAMES = lazy(r"[A-Za-z_][A-Za-z0-9_]*")
 _BASHS_OWN = lazy(
     r"(?:E?UID|PPID|S?RANDOM|SECONDS|LINENO|HISTCMD|EPOCH\w+|GROUPS|FUNCNAME|DIRSTACK|MAPFILE|COPROC\w*|OPT\w+|COMP_\w+|BASH\w*|SHELLOPTS|_"
     r"|PIPESTATUS|REPLY|PWD|OLDPWD|SHLVL|HOSTNAME|HOSTTYPE|MACHTYPE|OSTYPE|COLUMNS|LINES)\Z"
 )
+_TRIMS = lazy(r"(%%?|##?)(\*?)([A-Za-z0-9_./=,:@-]+)(\*?)\Z")
 _ELEMENT = lazy(r"\[([^\]]*)\]\+?=")
 _SETTLES = ("places", "variables", "numbers", "functions", "exported", "positional", "odd_words")
 _COMPARES = frozenset(("-eq", "-ne", "-lt", "-le", "-gt", "-ge"))
@@ -61,7 +60,7 @@ class TooLong(Exception):
     """The line was walked for long enough."""
 
 
-class Walk(Touches):
+class Walk(Counting):
     """One walk, and what it found."""
 
     def __init__(self, bounds: Bounds) -> None:
@@ -224,6 +223,7 @@ class Walk(Touches):
                     if word.raw == "-v" and text is not None:
                         text = text.partition("[")[2].removesuffix("]")
                     self.evaluated(text, node.words[side].raw, shell)
+                    self.altered(text or "", shell)
         return shell, shell
 
     def function(self, node: Function, shell: Shell) -> tuple[Shell, Shell]:
@@ -284,18 +284,19 @@ class Walk(Touches):
         return None
 
     def variable(self, piece: Variable, shell: Shell) -> str | None:
-        for inner in piece.inner:
-            self.piece(inner, shell)
         name, rest = piece.name, piece.rest
+        counts = re.match(r"(\[.*\])?:(?![-=+?])", rest) or re.match(r"[!#]?\[", rest)
+        for inner in () if counts else piece.inner:
+            self.piece(inner, shell)
         if rest:
             if rest.startswith("!") or "@P" in rest:
                 self.doubt(f"${{{rest}}} takes its name or its commands from a value")
             if re.match(r"(\[.*\])?:?=", rest):
                 concern(self, name, None, shell)
                 shell.assign(name, None)
-            if re.match(r"(\[.*\])?:(?![-=+?])", rest) or re.match(r"[!#]?\[", rest):
-                self.arithmetic(rest, (), shell)
-            return None
+            if counts:
+                self.arithmetic(rest, piece.inner, shell)
+            return trimmed(self.variable(Variable(name, piece.quoted), shell), rest)
         if name.isdigit() and name != "0" and shell.positional is not None:
             index = int(name) - 1
             if index >= len(shell.positional):
@@ -306,31 +307,6 @@ class Walk(Touches):
         if name == "PWD" and len(shell.places) == 1:
             return next(iter(shell.places))
         return None
-
-    def arithmetic(self, text: str, inner: tuple[Piece, ...], shell: Shell) -> None:
-        """An expression, whose variables are expressions in turn: a hostile value runs commands."""
-        for piece in inner:
-            self.piece(piece, shell)
-        self.evaluated(re.sub(r"\$\(.*\)|`.*`", "", text), text, shell)
-        for name in _NAMES.findall(text):
-            assigned_elsewhere(self, name, text, shell)
-            if name in shell.variables or name == "IFS":
-                shell.assign(name, None, shell.is_number(name))
-
-    def evaluated(self, value: str | None, shown: str, shell: Shell, seen: set[str] | None = None) -> None:
-        """A text that bash evaluates as arithmetic, where `a[$(command)]` runs a command and names are such texts."""
-        if value is None and not re.fullmatch(r"\$\{?[#?0-9]\}?|\$\{#\w+(\[[@*]\])?\}|\$\(\(.*\)\)", shown):
-            names = [name for name in _NAMES.findall(shown) if name in shell.variables and not shell.is_number(name)]
-            if names or "`" in shown or "$(" in shown:
-                self.doubt(f"{shown!r} is evaluated as arithmetic, and its value is not known")
-        elif value is not None and re.search(r"[`]|\$\(|\[[^\]]*[^\]\w@*$]", value):
-            self.doubt(f"{shown!r} is evaluated as arithmetic, and may run commands")
-        seen = set() if seen is None else seen
-        for name in _NAMES.findall(value or ""):
-            if name in seen or name not in shell.variables or shell.is_number(name) or shell.variables[name] == "":
-                continue
-            seen.add(name)  # each once, however often they name one another
-            self.evaluated(shell.variables[name], name, shell, seen)
 
     # --- simple commands -----------------------------------------------------------------------------------------
 
@@ -442,6 +418,22 @@ class Walk(Touches):
             real = self.bounds.resolve(posixpath.join(self.stand(place), field.text))
             if real != "/dev/null" and self.bounds.decide(Access.WRITE, real).verdict is not Verdict.ALLOW:
                 self.opened_outside = field.shown
+
+
+def trimmed(value: str | None, rest: str) -> str | None:
+    """A value without an ending or a beginning that is written out, with a star at one end of it or none."""
+    found = _TRIMS.match(rest)
+    if value is None or found is None:
+        return None
+    how, (before, text, after) = found[1], found.groups()[1:]
+    if not before and not after:
+        return value.removesuffix(text) if how[0] == "%" else value.removeprefix(text)
+    if bool(before) == (how[0] == "%") or bool(before) == bool(after):
+        return None  # the star stands at the inner end, or at both
+    at = value.rfind(text) if how in ("%", "##") else value.find(text)
+    if at < 0:
+        return value
+    return value[:at] if how[0] == "%" else value[at + len(text) :]
 
 
 def is_number(word: Word) -> bool:

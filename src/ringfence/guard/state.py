@@ -33,6 +33,8 @@ class Field(msgspec.Struct, frozen=True):
     def may_be_option(self) -> bool:
         if self.known:
             return self.text.startswith("-") and self.text != "-"
+        if self.digits:
+            return self.text.startswith("-")
         if self.below:
             return self.many and self.text == "."
         return self.many or not self.text or self.text.startswith("-")

@@ -91,7 +91,7 @@ _ROWS: dict[str, tuple[str, str, str]] = {
         "-I --init-script",
         "publishToMavenLocal publish release closeAndReleaseRepository jib",
         (
-            r"publish|upload|\w*(?:Publish|Upload|dockerPush|DockerPush)|(?:-D|--system-prop=)?org\.gradle\.(?:java|jvm)|-Dorg\.gradle\."
+            r"(?:[\w.-]*:)*(?:publish|upload)|\w*(?:Publish|Upload|dockerPush|DockerPush)|(?:-D|--system-prop=)?org\.gradle\.(?:java|jvm)|-Dorg\.gradle\."
             r"|--gradle-distribution"
         ),
     ),
@@ -143,12 +143,16 @@ _ROWS: dict[str, tuple[str, str, str]] = {
     "next": ("", "telemetry upgrade", ""),
     "ng": ("-g --global", "add update new completion analytics deploy", ""),
     "ninja": ("", "install uninstall msvc browse", ""),
-    "npm": ("--editor --viewer --git --browser --shell --init-module --onload-script", "", _FETCHED),
+    "npm": (
+        "--editor --viewer --git --browser --shell --init-module --onload-script --node-gyp --nodedir",
+        "",
+        _FETCHED,
+    ),
     "nx": ("", "exec run-commands add migrate init connect import publish", ".*run-commands"),
     "pandoc": ("--pdf-engine --pdf-engine-opt --lua-filter --filter -L", "lua server", r".*\.lua\Z"),
     "phpunit": ("", "", r".*(?:auto_(?:prepend|append)_file|extension=)"),
     "playwright": ("--with-deps", "uninstall open codegen run-server launch-server cr ff wk", ""),
-    "pnpm": ("", "", _FETCHED),
+    "pnpm": ("--pnpmfile --global-pnpmfile --node-gyp", "", rf"--config\.|{_FETCHED}"),
     "pre-commit": ("", "hazmat install uninstall init-templatedir try-repo clean gc", ""),
     "protoc": ("--plugin", "", ""),
     "pylint": ("--init-hook", "", ""),
@@ -161,7 +165,7 @@ _ROWS: dict[str, tuple[str, str, str]] = {
         "",
         "",
         (
-            r"(?:.*[\s;~+{(-])?(?:eval|set|apply|alias|console\w*|onFailure|publish\w*|iflast|shell|new)(?=[\s});]|\Z)|.*<"
+            r"(?:.*[\s;:/~+{(-])?(?:eval|set|apply|alias|console\w*|onFailure|publish\w*|iflast|shell|new)(?=[\s});]|\Z)|.*<"
             r"|.*(?:addCommandAlias|addPluginSbtFile)|-?-(?:sbt-jar|java-home|J)"
         ),
     ),
@@ -187,7 +191,7 @@ _ROWS: dict[str, tuple[str, str, str]] = {
     "poetry": ("", "source", _ADDRESSED),
     **dict.fromkeys("pdm hatch rye pipenv".split(), ("", "", _ADDRESSED)),
     "webpack": ("", "init loader plugin", ""),
-    "yarn": ("", "plugin", _FETCHED),
+    "yarn": ("--require", "plugin", _FETCHED),
     **dict.fromkeys("gcc g++ cc c++ clang clang++ ld".split(), _COMPILER),
 }
 _COMPILERS = frozenset(
@@ -197,7 +201,7 @@ _COMPILERS = frozenset(
 # Whichever tool it is: a module that is its own text, a linker of the line's choice, a variable left to another shell,
 # an agent in a virtual machine, code for a compiler, and letters that are spelled by numbers.
 _ANYWHERE = lazy(
-    r".*data:[a-z]+/|(?:-C|--codegen=)?linker=|.*\$(?:\w*[A-Za-z_]|\{|\()|.*-(?:javaagent|agentpath|agentlib)\b"
+    r".*data:[a-z]+/|.*-XX:(?:On\w*Error|Flags|VMOptionsFile)=|(?:-C|--codegen=)?linker=|.*\$(?:\w*[A-Za-z_]|\{|\()|.*-(?:javaagent|agentpath|agentlib)\b"
     r"|.*(?:codegen-backend|llvm-plugins|llvm-args=.*-load|link-args?=.*-(?:fuse-ld|B|plugin|wrapper|specs))"
     r"|.*\\(?:u[0-9a-fA-F]{4}|x[0-9a-fA-F]{2}|U[0-9a-fA-F]{8})",
     re.DOTALL,
@@ -283,6 +287,13 @@ def clock(walk: Walk, call: Call) -> None:
         walk.doubt("date is told a time, and sets the clock by it")
 
 
+def bundled(walk: Walk, call: Call) -> None:
+    """tree: letters of one word take the next words as their values, one after the other."""
+    words = [field.text for field in call.words if field.text[:1] == "-" and field.text[:2] != "--"]
+    if any(len(word) > 2 and set("oR") & set(word) for word in words):
+        walk.doubt("which of its words tree takes for the file that it writes is not known")
+
+
 def device(walk: Walk, call: Call) -> None:
     """mknod: all but a pipe is a way to what lies below the files."""
     if [field.text for field in call.operands[1:2]] != ["p"]:
@@ -336,5 +347,5 @@ def _is_ours(call: Call, pattern: str) -> bool:
     return any(one.search(name) for one in found for name in names)
 
 
-HANDLERS = {"cache": cache, "clock": clock, "ends": ends, "seeks": seeks, "device": device}
+HANDLERS = {"cache": cache, "clock": clock, "ends": ends, "seeks": seeks, "device": device, "bundled": bundled}
 RAW = {"xxd": xxd}

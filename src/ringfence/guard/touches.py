@@ -126,7 +126,7 @@ class Touches:
             plain = posixpath.normpath(path)
             if later := runs_later(plain):
                 self.doubt(f"{what}, {later}")
-            self.written(path, what, follow)
+            self.written(path, what, follow, gone=replaces and not field.below)
         found, self.findings = self.findings.values(), before
         # From one place it may be written and from another not, and where the shell will stand is not known: a doubt.
         mixed = len(paths) > 1 and any(made.verdict is Verdict.ALLOW for made in found)
@@ -134,8 +134,8 @@ class Touches:
             verdict = Verdict.ASK if mixed and made.verdict is Verdict.DENY else Verdict(made.verdict)
             self.find(verdict, made.reason, made.access, made.path)
 
-    def written(self, path: str, what: str, follow: bool = True, by_git: bool = False) -> None:
-        """An absolute path that is written."""
+    def written(self, path: str, what: str, follow: bool = True, by_git: bool = False, gone: bool = False) -> None:
+        """An absolute path that is written; with `gone` it is removed, or another put in its place."""
         if "/proc/" in path + "/" and (path.startswith("/proc/") or posixpath.normpath(path).startswith("/proc/")):
             self.find(Verdict.DENY, f"{what}, below /proc", "write", path)
             return
@@ -144,7 +144,7 @@ class Touches:
             real = self.bounds.resolve(path)
         else:
             real = posixpath.join(self.bounds.resolve(head or "/"), name)
-        if real == self.bounds.root and not follow:
+        if real == self.bounds.root and (gone or not follow):
             self.find(Verdict.DENY, f"{what}, which is the worktree itself", "write", real)
         self.ask(Access.WRITE, real, what)
         if self.is_loose(real, by_git):

@@ -1,14 +1,12 @@
-"""Variables that steer programs: to assign one can be to write, to run, or to lead elsewhere."""
+"""Variables that steer programs: to assign one can be to write, to run, or to lead elsewhere. And arithmetic, in which
+names are texts that are counted in turn: a hostile text runs commands."""
 
 import re
-from typing import TYPE_CHECKING
 
 from .patterns import lazy
 from .state import Field, Shell
-from .touches import LONGEST
-
-if TYPE_CHECKING:
-    from .reach import Walk
+from .syntax import Piece, Variable
+from .touches import LONGEST, Touches
 
 # Which program runs, or where it looks, hangs on these.
 _STEERS = lazy(
@@ -33,6 +31,11 @@ _STEERS = lazy(
     r"|PS\d|VIM\w*|EXINIT|NVIM_\w+|EMACS\w*|GNUPGHOME|GPG_(?!TTY\Z)\w+|KRB5\w*|SPHINX\w+|PYLINTRC|npm_\w+|HEX_\w+|REBAR_\w+|PUB_\w+"
     r"|TF_(?!VAR_|LOG\Z|IN_AUTOMATION\Z|INPUT\Z)\w+|COMPOSER_(?!NO_\w+\Z|ALLOW_SUPERUSER\Z|MEMORY_LIMIT\Z)\w+"
     r"|MIX_(?!ENV\Z|TARGET\Z)\w+|CAML_\w+|\w*BAZEL\w*|FLUTTER_ROOT|NX_TASKS\w*|GO(?:PROXY|NOSUMDB|SUMDB|INSECURE|WORK)|\w+_HOME"
+    r"|ANSIBLE_\w+|CLOUDSDK_\w+|AWS_(?:CONFIG|SHARED_CREDENTIALS)_FILE|\w*ASKPASS|\w+_SYMBOLIZER_PATH|\w+_EXTERNAL_DIFF|SVN_SSH|HG|HGRCPATH"
+    r"|FCEDIT|DIFFPROG|ZDOTDIR|FPATH|CONFIG_SITE|GDK_PIXBUF_MODULE\w*|GST_PLUGIN\w*|GUILE_\w+|LIBVA_\w+|QML\w*_PATH|SASL_PATH|SDL_DYNAMIC_API"
+    r"|TCL_LIBRARY|TCLLIBPATH|VALGRIND_LIB|TEXMF\w*|(?:NIX|NUGET|PYENV|RBENV|ASDF|NODENV|CABAL|STACK|OPAM|SPARK|PYSPARK|NVCC|GH|GLAB|SYSTEMD)_\w+"
+    r"|NIXPKGS_\w+|OPAM\w+|OCAML(?:PATH|FIND_CONF)|GHC(?:_ENVIRONMENT|_PACKAGE_PATH|RTS)|SWIFT_EXEC|TOOLCHAINS|JAVAC?|JAR|M2|CUDA_PATH"
+    r"|TRITON_PTXAS_PATH|BLDSHARED|LDCXXSHARED|MAILCAPS|PSQLRC|PGSERVICEFILE|PGSYSCONFDIR|GOVCS"
     # By its name, a program that somebody will start.
     r"|\w+_(?:BIN|BINARY(?:_PATH)?|CMD|COMMAND|EXE|EXECUTABLE|EXECPATH|LAUNCHER|WRAPPER|RUNNER|INTERPRETER|COMPILER|LINKER"
     r"|SHELL|EDITOR|PAGER|BROWSER|PRELOAD|HOOK|PLUGINS?))\Z"
@@ -51,7 +54,8 @@ _HARMLESS = lazy(
     r"|NODE_OPTIONS=--(?:max-old-space-size=\d+|experimental-vm-modules|no-warnings)"
     r"|LESS=-?[A-Za-z]*|CARGO_TERM_\w+=\w+|PIP_(?:NO_INPUT|DISABLE_PIP_VERSION_CHECK|NO_CACHE_DIR|QUIET)=\w*"
     r"|RUSTFLAGS=(?!.*linker)[^/]*|MAVEN_OPTS=-Xmx\w+|\w+_OPTS=|GOFLAGS=-mod=\w+|GOWORK=off|GOPROXY=(?:off|direct)"
-    r"|KRB5_TRACE=/dev/std\w+|PS\d=[^$`]*)\Z",
+    r"|KRB5_TRACE=/dev/std\w+|PS\d=[^$`]*|(?:GH_(?:TOKEN|REPO|HOST|PROMPT_DISABLED))=.*|SYSTEMD_COLORS=.*"
+    r"|(?:PYENV|RBENV|NODENV)_VERSION=[\w.-]*|(?:GH|SYSTEMD)_PAGER=(?:cat)?)\Z",
     re.DOTALL,
 )
 _PLACES = frozenset(
@@ -69,7 +73,7 @@ _READ = frozenset(
 )
 
 
-def concern(walk: "Walk", name: str, value: str | None, shell: Shell) -> None:
+def concern(walk: Touches, name: str, value: str | None, shell: Shell) -> None:
     """Say what an assignment of this variable may lead to."""
     if name in _PLACES:
         for part in (value or "").split(":") if name == "PYTHONPATH" else [value]:
@@ -81,22 +85,86 @@ def concern(walk: "Walk", name: str, value: str | None, shell: Shell) -> None:
         walk.doubt(f"it sets {name}, which steers what other programs do")
 
 
-def assigned_elsewhere(walk: "Walk", name: str, text: str, shell: Shell) -> None:
+def assigned_elsewhere(walk: Touches, name: str, text: str, shell: Shell) -> None:
     """A name in an expression that may assign it."""
     if _STEERS.match(name) and re.search(r"=(?!=)|\+\+|--", text):
         concern(walk, name, None, shell)
 
 
-def emptied(walk: "Walk", names: list[str]) -> None:
+def emptied(walk: Touches, names: list[str]) -> None:
     """Names that hold nothing from here on. Without PATH bash looks for every program where it stands."""
     if "PATH" in names:
         walk.doubt("it takes PATH away, and then programs are looked for in the current directory")
 
 
-def handed_on(walk: "Walk", name: str, value: str | None, shell: Shell) -> None:
+def handed_on(walk: Touches, name: str, value: str | None, shell: Shell) -> None:
     """A program gets this variable: whatever it is called, it may say where something is written."""
     if value and name.endswith("FLAGS") and len(value) <= LONGEST and LOADS.match(value):
         walk.doubt(f"it hands on {name}, which tells a compiler what to run or to load")
     long = value is not None and len(value) > LONGEST
     if value and name not in _READ | _PLACES and (long or walk.points_elsewhere(value, shell)):
         walk.doubt(f"it hands on {name}, which points out of the worktree")
+
+
+# --- arithmetic --------------------------------------------------------------------------------------------------
+
+_NAMES = lazy(r"[A-Za-z_][A-Za-z0-9_]*")
+# Names that bash fills itself, by a command or a match, with a text of anybody's.
+_FILLED = frozenset(
+    "_ REPLY MAPFILE BASH_REMATCH OPTARG BASH_COMMAND BASH_EXECUTION_STRING BASH_ARGV BASH_ARGV0".split()
+)
+_ARGUMENTS = lazy(r"[0-9]+\Z|[@*]\Z")
+
+
+class Counting(Touches):
+    """What is found out about the arithmetic of a line."""
+
+    def piece(self, piece: Piece, shell: Shell) -> str | None:
+        raise NotImplementedError
+
+    def arithmetic(self, text: str, inner: tuple[Piece, ...], shell: Shell) -> None:
+        """An expression, with the pieces that are expanded before it is counted."""
+        for piece in inner:
+            value = self.piece(piece, shell)
+            if isinstance(piece, Variable) and _ARGUMENTS.match(piece.name) and piece.rest != "#":
+                self.argument(piece, value, shell)
+        self.evaluated(re.sub(r"\$\(.*\)|`.*`", "", text), text, shell)
+        self.altered(text, shell)
+
+    def argument(self, piece: Variable, value: str | None, shell: Shell) -> None:
+        """An argument of the shell or of a function, which has no name that could be looked up."""
+        texts = [value]
+        if piece.name in "@*" and not piece.rest and shell.positional is not None:
+            texts = [field.text if field.known else None for field in shell.positional]
+        for text in texts:
+            if text is None:
+                self.doubt(f"${piece.name} is evaluated as arithmetic, and its value is not known")
+            else:
+                self.evaluated(text, f"${piece.name}", shell)
+
+    def altered(self, text: str, shell: Shell) -> None:
+        """Names that an expression may assign."""
+        for name in _NAMES.findall(text):
+            assigned_elsewhere(self, name, text, shell)
+            if name in shell.variables or name == "IFS":
+                shell.assign(name, None, shell.is_number(name))
+
+    def evaluated(self, value: str | None, shown: str, shell: Shell, seen: set[str] | None = None) -> None:
+        """A text that bash evaluates as arithmetic, where `a[$(command)]` runs a command and names are such texts."""
+        if value is None and not re.fullmatch(r"\$\{?[#?]\}?|\$\{#\w+(\[[@*]\])?\}|\$\(\(.*\)\)", shown):
+            names = [name for name in _NAMES.findall(shown) if _is_text(name, shell)]
+            if names or "`" in shown or "$(" in shown or re.fullmatch(r'"?\$\{?(?:\d+|[@*])\}?"?', shown):
+                self.doubt(f"{shown!r} is evaluated as arithmetic, and its value is not known")
+        elif value is not None and re.search(r"[`]|\$\(|\[[^\]]*[^\]\w@*$]", value):
+            self.doubt(f"{shown!r} is evaluated as arithmetic, and may run commands")
+        seen = set() if seen is None else seen
+        for name in _NAMES.findall(value or ""):
+            if name in seen or not _is_text(name, shell) or shell.variables.get(name) == "":
+                continue
+            seen.add(name)  # each once, however often they name one another
+            self.evaluated(shell.variables.get(name), name, shell, seen)
+
+
+def _is_text(name: str, shell: Shell) -> bool:
+    """Whether a name may hold more than a number; one that the line has not touched comes from outside."""
+    return (name in shell.variables or name in _FILLED) and not shell.is_number(name)

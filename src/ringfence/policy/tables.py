@@ -110,6 +110,8 @@ PROTECTED = rows("""
     .zlogin                  shells run it
     .zlogout                 shells run it
     .envrc                   direnv runs it
+    mise.toml                mise runs what it names
+    .mise.toml               mise runs what it names
     .ripgreprc               names a program that ripgrep runs
     .mcp.json                agents start the servers it names
     .vscode                  editors run its tasks
@@ -136,6 +138,8 @@ PROTECTED = rows("""
     .factory                 agents run its hooks
     .github/hooks            agents run its hooks
     .github/copilot          agents run its hooks
+    .github/extensions       agents run what is in it
+    .github/github-app.yml   agents run what it names
     .github/mcp.json         agents start the servers it names
     .github/lsp.json         agents start the servers it names
     .clinerules/hooks        agents run its hooks
