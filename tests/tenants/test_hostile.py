@@ -26,7 +26,7 @@ from ringfence.model import TenantError
 from ringfence.service import runs, stewards, views
 from ringfence.service.accounts import Accounts
 from ringfence.service.buckets import Buckets
-from ringfence.service.database import Database
+from ringfence.service.database import Database, Rows
 from ringfence.service.guard import Guarded
 from ringfence.service.runs import Run, Runs
 from ringfence.service.stewards import Spawning
@@ -362,6 +362,47 @@ def test_who_has_a_name_next_sees_nothing_of_who_had_it(tmp_path: Path) -> None:
         assert await runs.of("a.test") == []
         assert "of b.test" in str(await runs.of("b.test"))
         await runs.close()
+
+    asyncio.run(act())
+
+
+class Forgetting(Database):
+    """A database in which a workspace is forgotten just before a statement that begins so."""
+
+    before = ""
+
+    def ask(self, sql: str, *values: object) -> Rows:
+        if self.before and sql.startswith(self.before):
+            self.before = ""
+            Accounts(self).forget("a.test")
+        return super().ask(sql, *values)
+
+
+def test_a_run_that_begins_while_its_workspace_is_forgotten_leaves_nothing(tmp_path: Path) -> None:
+    async def act() -> None:
+        database = Forgetting(f"{tmp_path}/own/service.db")
+        known, runs = Accounts(database), Runs(Spawning("/nowhere"), database)
+        known.put("alice", "the first password", ("a.test", "ba.test"))
+        database.before = "insert into runs"
+        with pytest.raises(Trouble) as caught:
+            await runs.start("a.test", {"argv": ("echo", "secret")})
+        assert caught.value.code == "workspace_forbidden"
+        assert await runs.of("a.test") == runs.alive("a.test") == []
+        assert (await runs.start("ba.test", {"argv": ("true",)})).tenant == "ba.test"
+        await runs.close()
+
+    asyncio.run(act())
+
+
+def test_what_a_run_was_refused_is_not_kept_when_its_workspace_is_forgotten(tmp_path: Path) -> None:
+    async def act() -> None:
+        database = Forgetting(f"{tmp_path}/own/service.db")
+        Accounts(database).put("alice", "the first password", ("a.test",))
+        known, run = Runs(Spawning("/nowhere"), database), Run("a.test", ("x",))
+        await database.run("insert into runs values (?, 'a.test', 'h', '[]', 1.0, '')", run.id)
+        run.ended, database.before = {"exitCode": 1, "denials": [{"target": "/secret"}]}, "insert into refusals"
+        await known._end(run)
+        assert await database.run("select id from refusals") == []
 
     asyncio.run(act())
 

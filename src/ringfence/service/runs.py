@@ -36,6 +36,8 @@ SMALL = 8192
 OLDER = "tenant = ? and begun < (select begun from runs where tenant = ? order by begun desc limit 1 offset ?)"
 DROP_RUNS = f"delete from runs where {OLDER} and ended <> ''"
 DROP_REFUSALS = f"delete from refusals where id in (select id from runs where {OLDER})"
+OPENS = "select name from accounts where workspaces like ? limit 1"
+DROP_ORPHAN = "delete from refusals where id = ? and not exists (select id from runs where id = ?)"
 LOST: dict[str, object] = {"error": {"code": "unavailable", "message": "the run was lost with the service"}}
 
 
@@ -155,6 +157,9 @@ class Runs:
         add = "insert into runs values (?, ?, ?, ?, ?, '') on conflict do nothing"
         try:
             await self._database.run(add, run.id, tenant, self._host, words, run.begun)
+            if not await self._database.run(OPENS, f'%"{tenant}"%'):  # it was forgotten while we wrote that
+                await self._database.run("delete from runs where id = ?", run.id)
+                raise Trouble("workspace_forbidden", "this workspace is not open to you")
         except BaseException:
             del self._runs[run.id]
             raise
@@ -257,6 +262,7 @@ class Runs:
                 if denials:
                     await self._database.run(add, run.id, denied)
                 await self._database.run("update runs set ended = ? where id = ?", json.dumps(ended), run.id)
+                await self._database.run(DROP_ORPHAN, run.id, run.id)  # of a workspace that was forgotten meanwhile
                 for statement, newest in ((DROP_REFUSALS, MOST_LISTED), (DROP_RUNS, MOST_REMEMBERED)):
                     await self._database.run(statement, run.tenant, run.tenant, newest)
                 return
