@@ -4,6 +4,7 @@ import base64
 import contextlib
 import json
 import os
+import resource
 import select
 import socket
 import time
@@ -61,6 +62,10 @@ _made: list[socket.socket] = []
 @pytest.fixture(autouse=True)
 def _closed() -> Iterator[None]:
     yield
+    _closed_all()
+
+
+def _closed_all() -> None:
     while _made:
         _made.pop().close()
 
@@ -204,3 +209,33 @@ def test_requests_of_an_account_and_of_a_workspace(client: Client, place: tuple[
         said = b""
     assert b"too_many" in said
     assert client.ask("GET", "/api/workspaces")[0] == 200
+
+
+def is_closed(one: socket.socket) -> bool:
+    looked = select.poll()  # `select` takes no such high numbers
+    looked.register(one, select.POLLIN)
+    return bool(looked.poll(0))
+
+
+def test_whoever_asks_is_answered_beside_more_idle_ones_than_are_kept(installed: None) -> None:
+    """With the times and numbers of the service itself: some sixteen hundred who say nothing, or half a head."""
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with hosted() as hosting:
+        accounts = {"alice": (hosting.create("alice").name,)}
+        with served(hosting) as spawner, living(spawner, accounts) as made:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (limits[1], limits[1]))
+            client = Client(made.path)
+            client.log_in("alice")
+            began = time.monotonic()
+            for number in range(1600):
+                opened(made.path, b"GET / HTTP/1.1\r\nHost: lo" if number % 2 else b"")
+            idle = time.monotonic() - began
+            first = [client.ask("GET", "/api/workspaces")[0] for _ in range(5)]
+            took = time.monotonic() - began - idle
+            gone = sum(is_closed(one) for one in _made)
+    _closed_all()
+    resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+
+    assert first == [200] * 5
+    assert 600 <= gone <= 610  # the oldest made room
+    assert took < 5
