@@ -99,6 +99,38 @@ def test_of_a_list_nothing_is_granted_that_was_not_shown() -> None:
     assert len(desk.typed("d")) == MOST_LISTED + 3
 
 
+def gone(desk: Desk, *numbers: int) -> None:
+    for number in numbers:
+        desk.hear("run", "/ws", {"state": "withdrawn", "query_id": str(number)})
+
+
+@pytest.mark.parametrize("numbers", [range(1, 11), range(1, MOST_LISTED + 10)], ids=["some", "all but the last"])
+def test_what_goes_from_a_list_lets_nothing_unseen_into_it(numbers: range, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who asked for sixty things took back ten of those that were seen, and ten that were not seen came up."""
+    desk = asked(MOST_LISTED + 10)
+    desk.show()
+    gone(desk, *numbers)
+    monkeypatch.setattr("ringfence.cli.desk.SETTLE_SECONDS", 0.0)
+
+    assert [line["query_id"] for _, line in desk.typed("o")] == [
+        str(number) for number in range(numbers.stop, MOST_LISTED + 1)
+    ]
+    desk.show()
+    assert all(int(str(line["query_id"])) >= numbers.stop for _, line in desk.typed("o"))
+
+
+def test_what_comes_in_place_of_another_is_not_granted_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    desk = asked(2)
+    desk.show()
+    gone(desk, 1)
+
+    assert "d2" in desk.show()
+    assert desk.typed("o") == []
+    assert desk.typed("d") == [("run", {"query_id": "2", "action": "deny", "scope": "once"})]
+    monkeypatch.setattr("ringfence.cli.desk.SETTLE_SECONDS", 0.0)
+    assert desk.typed("o") == [("run", {"query_id": "2", "action": "allow", "scope": "once"})]
+
+
 def test_of_a_list_the_directory_that_is_proposed_is_shown() -> None:
     """The file was listed and the directory granted."""
     desk = Desk("word")

@@ -19,6 +19,7 @@ from .options import printable
 MANY = 5  # open at once, or asked in a minute: from there on they are gathered
 GATHER_SECONDS = 1.0
 MOST_LISTED = 50
+SETTLE_SECONDS = 1.0  # what came in place of another is not granted by a key that was meant for that one
 SCOPES = {"o": "once", "s": "session", "p": "project", "a": "always"}
 WAYS = "[o]nce [s]ession [p]roject [a]lways [d]eny, [n]othing more in this run"
 Key = tuple[str, str]  # a run, and the id of its question
@@ -101,6 +102,8 @@ class Desk:
         self.open: dict[Key, Question] = {}
         self.shown: list[Key] = []  # one, or a list
         self._listed: list[Key] = []  # that list as it was shown
+        self._said: set[Key] = set()  # what the person answered
+        self._changed = float("-inf")  # when a question went that the person had not answered
         self._near: dict[str, int] = {}  # how often something in a directory was asked for
         self._recent: deque[float] = deque(maxlen=MANY)
 
@@ -120,8 +123,11 @@ class Desk:
         if state not in ("answered", "withdrawn") or self.open.pop(key, None) is None or key not in self.shown:
             return ""
         self.shown.remove(key)
+        is_ours = key in self._said
+        self._said.discard(key)
         if self.shown:  # the rest of a list
             return ""
+        self._changed = self._changed if is_ours else time.monotonic()
         if state == "withdrawn":
             return "  nobody waits for it any more"
         return printable(f"  {line.get('action')} ({line.get('by')})")
@@ -171,7 +177,10 @@ class Desk:
             return [self._line(key, "deny", "run") for key in self.shown]
         scope = SCOPES.get(word[:1].lower())
         if scope and word.lower() in (scope[0], scope):
-            return [self._line(key, "allow", scope) for key in self.shown[:MOST_LISTED]]  # and nothing unseen
+            if time.monotonic() - self._changed < SETTLE_SECONDS:
+                return []
+            seen = self._listed[:MOST_LISTED] or self.shown  # whatever went from the list since: nothing unseen
+            return [self._line(key, "allow", scope) for key in seen if key in self.shown]
         if len(self.shown) == 1 and word:
             question = self.open[self.shown[0]]
             if word in ("+", "-"):
@@ -183,6 +192,7 @@ class Desk:
 
     def _line(self, key: Key, action: str, scope: str = "once") -> tuple[str, Line]:
         question = self.open[key]
+        self._said.add(key)
         line: Line = {"query_id": key[1], "action": action, "scope": scope}
         is_other = scope != "once" or question.named or (question.chosen and not question.is_proposed)
         return key[0], line | ({"target": question.target} if action == "allow" and is_other else {})
