@@ -2,6 +2,7 @@
 
 import contextlib
 import errno
+import itertools
 import os
 import signal
 import subprocess
@@ -282,14 +283,23 @@ def test_nobody_takes_a_mask_off_a_copy(place: Place, resumed: list[int]) -> Non
     assert len(resumed) == 1
 
 
-def test_what_the_template_has_of_a_private_directory_is_unwritable(place: Place, resumed: list[int]) -> None:
-    """Every run has a copy of it below its own."""
-    shown = place.run("cat /proc/self/mountinfo").stdout or b""
-    private = [line.split() for line in shown.decode().splitlines() if line.split()[4] == "/tmp"]
+def test_a_private_directory_in_which_the_workspace_stands_is_another_file_system_for_each(
+    place: Place, resumed: list[int]
+) -> None:
+    (kept,) = keep._prepared.values()
+    assert kept._nursery is not None
+    mounts = Path(f"/proc/{kept._nursery[0]._launch.process.pid}/mountinfo")
+    before, devices = len(mounts.read_text().splitlines()), []
 
-    assert resumed
-    *below, own = [words[5].split(",")[0] for words in private]
-    assert (own, below) == ("rw", ["ro"] * str(place.workspace).startswith("/tmp/"))  # as a place for the workspace
+    for _ in range(6):
+        shown = place.run("cat /proc/self/mountinfo; sleep 0.1").stdout or b""
+        private = [line.split() for line in shown.decode().splitlines() if line.split()[4] == "/tmp"]
+        devices += [words[2] for words in private]
+        assert [words[5].split(",")[0] for words in private] == ["rw"]
+
+    assert len(resumed) == 6
+    assert all(device != other for device, other in itertools.pairwise(devices))
+    assert until(lambda: len(mounts.read_text().splitlines()) == before)  # nothing is left where it was put together
 
 
 def test_a_nursery_with_a_template_does_not_keep_it_for_ever(place: Place) -> None:

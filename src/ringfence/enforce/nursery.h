@@ -96,12 +96,27 @@ static int is_asked(uint64_t request)
 	return answer == 1;
 }
 
+/* Wait until a child has its copy, or is gone; then the next one's private directories are made. */
+static void let_copy(int copying[2], const struct step *first)
+{
+	uint8_t byte;
+	long answer;
+
+	close_fd(copying[1]);
+	do
+		answer = CALL(read, copying[0], P(&byte), 1, 0, 0);
+	while (answer == -EINTR_);
+	close_fd(copying[0]);
+	if (answer || renew(first))
+		CALL(exit_group, 125, 0, 0, 0, 0);
+}
+
 /* NURSERY: only children go on, one for each byte that comes. What goes back is the child's pid, with the other ends of
  * its status and of its socket for AWAIT, which take the places of ours. */
 static long do_nursery(const struct step *step, long status)
 {
 	const uint64_t request = read_step(step).numbers[0], ignored[4] = {1 /* SIG_IGN */, 0, 0, 0}, by_default[4] = {0, 0, 0, 0};
-	int told[2], asked[2];
+	int told[2], asked[2], copying[2];
 	int32_t pid;
 	uint8_t byte;
 	struct mail mail;
@@ -122,6 +137,8 @@ static long do_nursery(const struct step *step, long status)
 		answer = call6(__NR_socketpair, 1 /* AF_UNIX */, 1 /* SOCK_STREAM */ | O_CLOEXEC, 0, P(told), 0, 0);
 		if (!answer)
 			answer = call6(__NR_socketpair, 1, 5 /* SOCK_SEQPACKET */ | O_CLOEXEC, 0, P(asked), 0, 0);
+		if (!answer && template.is_renewed)
+			answer = CALL(pipe2, P(copying), O_CLOEXEC, 0, 0, 0);
 		if (!answer)
 			answer = fork_();
 		if (answer < 0)
@@ -137,6 +154,12 @@ static long do_nursery(const struct step *step, long status)
 			close_fd(told[i]);
 			close_fd(asked[i]);
 		}
+		if (template.is_renewed)
+			let_copy(copying, step_after(step));
+	}
+	if (template.is_renewed) {
+		close_fd(copying[0]);
+		template.copying = copying[1];
 	}
 	close_fd(told[0]);
 	close_fd(asked[0]);

@@ -4,8 +4,9 @@
  * makes its own within those, and is born with a copy, which the kernel makes in a tenth of the time. In a user namespace
  * further in, the mounts of a copy are locked together: nobody in it takes one off, or makes one writable.
  *
- * What a run writes to is its own: private directories, terminals and overlays are made by each child, and so is /proc. What
- * stands in a private directory is carried over onto the run's own.
+ * What a run writes to is its own: private directories, terminals and overlays are made by each child, and so is /proc. A
+ * private directory in which something stands is made by the nursery, anew for each child: a second copy of what stands in it,
+ * which may be thousands of mounts, would take as long as the first.
  *
  * A template is as old as the nursery, so each child looks again: whether what was bound still stands where it was planned,
  * and whether no mount has gone with a name that somebody removed outside.
@@ -19,18 +20,20 @@
 #define __NR_listmount 458
 #endif
 
-/* What becomes of a mount: each has it by the copy; each makes its own; the same, on a place that the template has for what
- * is inside; it stands inside such a one, and is carried over. */
-enum part { SHARED, OWN, OWN_PLACE, CARRIED };
+/* What becomes of a mount: each has it by the copy; each makes its own; the nursery makes one for each, for something stands
+ * in it; it stands in such a one, and is moved onto the next. */
+enum part { SHARED, OWN, RENEWED, MOVED };
 enum { MOST_APART = 64, LAYERS = 4 };
 
 static struct {
 	int is_there;
 	long host;   /* the root of the host's own tree */
 	long mounts; /* how many there are in a copy */
-	uint32_t next, overlay, apart;	  /* in a child: the mount at hand, and how many of these were put in place: */
-	long overlays[MOST_APART], carried[MOST_APART];
+	uint32_t next, overlay;		  /* in a child: the mount at hand, and how many of these were put in place: */
+	long overlays[MOST_APART];
 	long layers[MOST_APART * LAYERS]; /* of overlays */
+	long copying;			  /* in a child: open until it has its copy, or 0 */
+	int is_renewed;			  /* something is to be made anew for each */
 	uint8_t parts[MOST_STEPS];	  /* for each MOUNT */
 } template;
 
@@ -89,13 +92,14 @@ static int part_of(struct apart *apart, uint32_t *count, const char *path, const
 		return 1;
 	if (*count == MOST_APART)
 		return 0;
-	template.parts[number] = is_own(numbers) ? OWN : CARRIED;
+	template.parts[number] = is_own(numbers) ? OWN : MOVED;
 	if (!is_own(numbers)) {
 		if (!inmost->is_place || numbers[0] == MASK_EACH || numbers[0] == BIND_EACH)
 			return 0;
 		for (uint32_t i = 0; i < *count; i++)
 			if (apart[i].is_own && is_within(path, apart[i].path))
-				template.parts[apart[i].number] = OWN_PLACE;
+				template.parts[apart[i].number] = RENEWED;
+		template.is_renewed = 1;
 	}
 	apart[(*count)++] = (struct apart){path, number, is_own(numbers), numbers[0] == TMPFS};
 	return 1;
@@ -172,24 +176,15 @@ static long keep_layers(struct reader reader, long *layers)
 	return layers[1] < 0 ? layers[1] : layers[2] < 0 ? layers[2] : 0;
 }
 
-/* In the nursery: one mount of the template. A private directory that must be there for others is made closed. */
+/* In the nursery: one mount of the template. */
 static long make_part(struct reader reader, uint32_t number, uint32_t *layers)
 {
-	uint64_t closed[6];
-
-	if (template.parts[number] == OWN && reader.numbers[0] != OVERLAY)
+	if (template.parts[number] != OWN)
+		return do_mount(reader);
+	if (reader.numbers[0] != OVERLAY)
 		return 0;
-	if (template.parts[number] == OWN) {
-		*layers += LAYERS;
-		return keep_layers(reader, template.layers + *layers - LAYERS);
-	}
-	for (int i = 0; i < 6; i++)
-		closed[i] = reader.numbers[i];
-	if (template.parts[number] == OWN_PLACE) {
-		closed[1] |= READ_ONLY;
-		reader.numbers = closed;
-	}
-	return do_mount(reader);
+	*layers += LAYERS;
+	return keep_layers(reader, template.layers + *layers - LAYERS);
 }
 
 /* In the nursery: make the template, if this plan's view can be copied. */
@@ -220,9 +215,63 @@ static long make_template(const struct step *first)
 	if (answer)
 		return answer;
 	CALL(prctl, PR_SET_DUMPABLE, 0, 0, 0, 0);
+	state.root = AT_FDCWD; /* we stand in it */
 	template.mounts = count_mounts();
 	template.is_there = 1;
 	return template.mounts < 0 ? template.mounts : 0;
+}
+
+/* In the nursery: make what is to be renewed of a private directory, from its own step on, and move there what stands in it.
+ * It is put together on /proc, which nobody needs meanwhile; the answer is the mount. */
+static long renew_inside(const struct step *step, uint32_t number, const char *directory)
+{
+	static char where[4096];
+	long answer = 0, mount, top = -E_PROTO;
+
+	for (; !answer && step->kind == MOUNT; step = step_after(step), number++) {
+		const uint8_t part = template.parts[number];
+		struct reader reader = read_step(step);
+		const char *path = string(&reader, NULL);
+
+		if ((part != RENEWED && part != MOVED) || !is_within(path, directory))
+			continue;
+		if (length_of(path) + sizeof("/proc") > sizeof(where))
+			return -E_PROTO;
+		put_text(put_text(where, "/proc"), path + length_of(directory));
+		mount = part == RENEWED ? mount_tmpfs(reader.numbers, &reader, step->strings - 1) : open_exact(AT_FDCWD, path, O_PATH);
+		answer = mount < 0 ? mount : place(mount, where);
+		if (top < 0)
+			top = mount;
+		else if (mount >= 0)
+			close_fd(mount);
+	}
+	return answer ? answer : top;
+}
+
+/* In the nursery, once a child has its copy: other private directories for the next. */
+static long renew(const struct step *step)
+{
+	const char *last = NULL;
+	uint32_t number = 0;
+	long answer = 0, top;
+
+	while (step->kind < MOUNT)
+		step = step_after(step);
+	for (; !answer && step->kind == MOUNT; step = step_after(step), number++) {
+		struct reader reader = read_step(step);
+		const char *path = string(&reader, NULL);
+
+		if (template.parts[number] != RENEWED || (last && is_within(path, last)))
+			continue;
+		last = path; /* parents come first: what is inside follows, or comes with the rest */
+		top = renew_inside(step, number, path);
+		answer = top < 0 ? top : CALL(umount2, P(path), MNT_DETACH_ | 8 /* UMOUNT_NOFOLLOW */, 0, 0, 0);
+		if (!answer)
+			answer = place(top, path);
+		if (top >= 0)
+			close_fd(top);
+	}
+	return answer;
 }
 
 /* Whether what a mount shows still stands on the host where it was planned. */
@@ -266,7 +315,11 @@ static long enter_namespaces(const struct step *step)
 			return template.overlays[count];
 		close_fd(template.layers[count++ * LAYERS + 3]);
 	}
-	return do_namespaces(flags);
+	const long answer = do_namespaces(flags);
+
+	if (template.copying)
+		close_fd(template.copying);
+	return answer;
 }
 
 /* In a child: ID_MAP. In the nursery's namespace we are already called what we are to be called. */
@@ -278,10 +331,9 @@ static long do_inner_id_map(const uint64_t *ids)
 	return do_id_map(same);
 }
 
-/* In a child: VIEW. We have the copy; what is to be carried over is taken before anything covers it. */
+/* In a child: VIEW. We have the copy. */
 static long take_view(const struct step *step)
 {
-	uint32_t number = 0, count = 0;
 	long answer = 0;
 
 	state.umask = CALL(umask, 0, 0, 0, 0, 0);
@@ -290,34 +342,21 @@ static long take_view(const struct step *step)
 		return state.root;
 	if (count_mounts() != template.mounts)
 		return -E_STALE;
-	for (step = step_after(step); !answer && step->kind == MOUNT; step = step_after(step)) {
-		struct reader reader = read_step(step);
-		const char *path = string(&reader, NULL);
-
+	for (step = step_after(step); !answer && step->kind == MOUNT; step = step_after(step))
 		answer = look_again(step);
-		if (answer || template.parts[number++] != CARRIED)
-			continue;
-		const long flags = OPEN_TREE_CLONE | AT_RECURSIVE_ | OPEN_TREE_CLOEXEC_ | AT_SYMLINK_NOFOLLOW;
-
-		template.carried[count] = CALL(open_tree, AT_FDCWD, P(path), flags, 0, 0);
-		answer = template.carried[count] < 0 ? template.carried[count] : 0;
-		count++;
-	}
 	return answer;
 }
 
 /* In a child: MOUNT, where it is not in the copy. */
 static long take_mount(struct reader reader)
 {
-	const uint8_t part = template.parts[template.next++];
-	const int is_overlay = reader.numbers[0] == OVERLAY;
 	long answer, mount;
 
-	if (part == SHARED)
+	if (template.parts[template.next++] != OWN)
 		return 0;
-	if (part != CARRIED && !is_overlay)
+	if (reader.numbers[0] != OVERLAY)
 		return do_mount(reader);
-	mount = is_overlay ? template.overlays[template.overlay++] : template.carried[template.apart++];
+	mount = template.overlays[template.overlay++];
 	answer = place(mount, string(&reader, NULL));
 	close_fd(mount);
 	return answer;
