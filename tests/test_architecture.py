@@ -40,7 +40,8 @@ ARROWS = (
         "where": set(),
         "judging": ROOMS | {"where", "approvals"},
         "approvals": ROOMS,
-        "asking": ROOMS | {"keep", "approvals", "record", "inquiry"},
+        "asking": ROOMS | {"keep", "approvals", "record", "inquiry", "onward"},
+        "onward": ROOMS | {"keep", "inquiry"},
         "inquiry": ROOMS | {"approvals"},
     }
     | {

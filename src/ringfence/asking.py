@@ -6,7 +6,6 @@ and the first answer counts. docs/asking.md has the lines, docs/decisions/0015-a
 """
 
 import _thread
-import contextlib
 import errno
 import os
 import select
@@ -21,7 +20,7 @@ from . import approvals
 from .airlock import lines
 from .airlock.lines import Door, Line, Lines
 from .airlock.lines import Waiting as Waiting
-from .enforce import modes, outside
+from .enforce import modes
 from .enforce.pauses import Call, Inquiry, Pauses
 from .inquiry import (
     EXACTLY,
@@ -36,12 +35,11 @@ from .inquiry import (
     shown,
     understood,
     with_grants,
-    writes,
 )
-from .model import Asking, Decision, Denial, Network, Outcome, Policy, PolicyError, UsageError, Verdict
+from .model import Asking, Decision, Denial, Outcome, PolicyError, UsageError, Verdict
 from .model.grant import Grant, Operation
-from .network.control import Granted, Wish
-from .plan import has_view, shows
+from .network.control import Wish
+from .onward import Onward
 from .policy.grants import refusal, rule_text
 from .policy.trust import approvals_of, asking_of
 
@@ -69,11 +67,8 @@ class Asker:
         self._workspace, self._environ, self._seconds = made.policy.workspace, dict(environ), asking.seconds
         self._asked = asking
         self._base = self._policy = made.judged()
-        self._network = made.policy.network
         self._who = modes.person(made.request.ids)
-        self._is_named = made.walls.shows_asked  # what is read is opened inside, by its name
-        self._hands_directories = not has_view(made.host)
-        self._layered = made.walls.layered
+        self._onward = Onward(made)
         self._homes = (made.request.home,)
         self._places = approvals.homes_of(environ), approvals.own_of(environ)
         self._open: dict[str, _Question] = {}
@@ -86,12 +81,11 @@ class Asker:
         self._denials: dict[str, Denial] = {}
         self._granted: set[tuple[str, str]] = set()  # accesses and targets
         self._notes: list[str] = []
-        self._pauses: Pauses | None = None
         self._clients: list[Lines] = []
         self._wake, self._woken = socket.socketpair()
-        self._gate, self.gate_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self.gate_end = self._onward.gate_end
         self._watched: dict[int, Callable[[], None]] = {self._woken.fileno(): self._ignore}
-        self._watched[self._gate.fileno()] = self._hear_gate
+        self._watched[self._onward.gate.fileno()] = self._hear_gate
         self._poller = select.poll()
         for fd in self._watched:
             self._poller.register(fd, select.POLLIN)
@@ -153,7 +147,7 @@ class Asker:
 
     def take(self, fd: int) -> None:
         """The warden's socket. Called from another thread."""
-        self._pauses = Pauses(fd)
+        self._onward.warden = Pauses(fd)
         self._watch(fd, self._hear_warden)
         self._wake.send(b"\0")
 
@@ -162,7 +156,7 @@ class Asker:
         self._wake.close()
         with self._over:
             pass
-        for end in (*self._clients, self._woken, self._gate, self._door, self._pauses):
+        for end in (*self._clients, self._woken, self._door, self._onward):
             if end is not None:
                 end.close()
         self._clients = []
@@ -198,13 +192,11 @@ class Asker:
                 self._withdraw(question)
             self._save()
         finally:
-            for end in (self._pauses, self._gate):  # whoever still waits there is refused
-                if end is not None:
-                    end.close()
+            self._onward.close()
             self._over.release()
 
     def _rank(self, ready: tuple[int, int]) -> bool:
-        return self._pauses is not None and ready[0] == self._pauses.fileno()
+        return self._onward.warden is not None and ready[0] == self._onward.warden.fileno()
 
     def _left(self) -> float | None:
         until = min((question.until for question in self._open.values()), default=None)
@@ -236,49 +228,44 @@ class Asker:
     # ---- Who asks ----
 
     def _hear_warden(self) -> None:
-        assert self._pauses is not None
+        warden = self._onward.warden
+        assert warden is not None
         try:
-            inquiry = self._pauses.receive()
+            inquiry = warden.receive()
         except BlockingIOError:
             return
         if inquiry is None:
-            self._leave(self._pauses.fileno())
+            self._leave(warden.fileno())
             for question in list(self._open.values()):  # with the warden all of the run is gone
                 self._withdraw(question)
         elif inquiry.call is Call.GONE:
             self._is_gone(inquiry.id)
         else:
-            self._inquire(inquiry)
+            self._inquire(warden, inquiry)
 
     def _is_gone(self, number: int) -> None:
         for question in list(self._open.values()):
             self._forget(question, lambda waiter: isinstance(waiter, File) and waiter.inquiry.id == number)
 
-    def _inquire(self, inquiry: Inquiry) -> None:
-        assert self._pauses is not None
+    def _inquire(self, warden: Pauses, inquiry: Inquiry) -> None:
         spelled = inquiry.call, inquiry.flags, inquiry.path, inquiry.other
         if spelled in self._refused:
-            self._pauses.refuse(inquiry)
+            warden.refuse(inquiry)
             return
         try:
-            waiter = understood(self._base, self._who, inquiry, self._is_hosts)
+            waiter = understood(self._base, self._who, inquiry, self._onward.is_hosts)
         except (OSError, ValueError) as error:  # a path that changes meanwhile, or is none; a directory that moves
-            self._pauses.refuse(inquiry, errno.EXDEV if getattr(error, "errno", 0) == errno.EXDEV else 0)
+            warden.refuse(inquiry, errno.EXDEV if getattr(error, "errno", 0) == errno.EXDEV else 0)
             return
         if waiter is None:
-            self._pauses.refuse(inquiry)
+            warden.refuse(inquiry)
         else:
             self._advance(waiter)
 
-    def _is_hosts(self, path: str) -> bool:
-        """Whether what stands at a path inside is what stands there on the host."""
-        is_private = any(path == above or path.startswith(f"{above}/") for above in self._layered)
-        return self._hands_directories or (shows(self._base, path) and not is_private)
-
     def _hear_gate(self) -> None:
-        data = self._gate.recv(1 << 16)
+        data = self._onward.gate.recv(1 << 16)
         if not data:
-            self._leave(self._gate.fileno())
+            self._leave(self._onward.gate.fileno())
             for question in list(self._open.values()):
                 self._forget(question, lambda waiter: isinstance(waiter, Host))
             return
@@ -294,7 +281,7 @@ class Asker:
         said = [(decide(judged, need), need) for need in waiter.needs if (need[0].kind, need[1]) not in given]
         asked = [(decision, need) for decision, need in said if decision.verdict is not Verdict.ALLOW]
         if not asked:
-            self._let(waiter, judged)
+            self._onward.let(waiter, judged)
         elif any(decision.verdict is Verdict.DENY for decision, _ in asked):
             self._refuse(waiter, asked[0])
         else:
@@ -392,7 +379,7 @@ class Asker:
             news["grant"] = grant.id
             self._policy = with_grants(self._policy, [grant])
             if grant.operation is Operation.CONNECT:
-                self._say_gate(Granted(0, self._networks(self._policy), keep=True))
+                self._onward.widen(self._policy)
         for waiter in question.waiters:
             waiter.once += [] if grant.answer.is_kept else [grant]
             self._advance(waiter)
@@ -434,44 +421,15 @@ class Asker:
         del self._open[question.number]
         del self._keys[question.need[0].kind, question.need[1]]
 
-    # ---- What becomes of a waiter ----
-
-    def _let(self, waiter: Waiter, judged: Policy) -> None:
-        if isinstance(waiter, Host):
-            self._say_gate(Granted(waiter.wish.number, self._networks(judged)))
-            return
-        assert self._pauses is not None
-        inquiry = waiter.inquiry
-        try:
-            if inquiry.call is not Call.OPEN:
-                outside.do(inquiry, waiter.path, waiter.other)
-                self._pauses.done(inquiry)
-            elif self._is_named and not writes(inquiry.flags) and shows(self._base, waiter.path):
-                self._pauses.name(inquiry, waiter.path)
-            else:
-                fd = outside.open_file(waiter.path, inquiry.flags, inquiry.number, directories=self._hands_directories)
-                self._pauses.hand(inquiry, fd)
-                os.close(fd)
-        except OSError as error:
-            self._pauses.refuse(inquiry, error.errno or errno.EACCES)
-
     def _refuse(self, waiter: Waiter, why: tuple[Decision, Need] | None) -> None:
+        """Refused, and told of at the end where it is known why; what a person said no to is not asked about again."""
         if why is not None:
             self._denial(waiter, *why)
-        if isinstance(waiter, Host):
-            self._say_gate(Granted(waiter.wish.number))
-        elif self._pauses is not None:
-            inquiry = waiter.inquiry
-            if why and (why[1][0].kind, why[1][1]) in self._denied and len(self._refused) < MOST_TOLD:
+            is_denied = (why[1][0].kind, why[1][1]) in self._denied and len(self._refused) < MOST_TOLD
+            if isinstance(waiter, File) and is_denied:
+                inquiry = waiter.inquiry
                 self._refused.add((inquiry.call, inquiry.flags, inquiry.path, inquiry.other))
-            self._pauses.refuse(inquiry)
-
-    def _say_gate(self, said: Granted) -> None:
-        with contextlib.suppress(OSError):  # it is gone, and everybody who waited there
-            self._gate.send(msgspec.json.encode(said))
-
-    def _networks(self, judged: Policy) -> Network:
-        return msgspec.structs.replace(self._network, hosts=judged.network.hosts)
+        self._onward.refuse(waiter)
 
     def _denial(self, waiter: Waiter, decision: Decision, need: Need) -> None:
         operation, target = need
