@@ -24,7 +24,7 @@ ARROWS = (
     | dict.fromkeys(PURE | WORLD, VALUES)
     | {
         "run": ROOMS | {"keep", "where", "gates", "record", "explain", "asking", "command", "job", "siblings"},
-        "job": ROOMS | {"keep"},
+        "job": ROOMS | {"keep", "where"},
         "command": ROOMS | {"keep", "where"},
         "keep": ROOMS | {"approvals", "matches"},
         "matches": ROOMS,

@@ -621,3 +621,13 @@ def alive(marker: str) -> bool:
         if words[:2] == [b"sleep", marker.encode()]:
             return True
     return False
+
+
+def test_a_workspace_may_be_a_path_and_is_never_empty(tmp_path: Path) -> None:
+    ran = ringfence.run(["pwd"], workspace=tmp_path, cwd=tmp_path, capture=True, as_root=os.geteuid() == 0)
+
+    assert (ran.exit_code, ran.stdout) == (0, f"{tmp_path}\n".encode())
+    with pytest.raises(ringfence.UsageError, match="workspace: is empty"):
+        ringfence.run(["pwd"], workspace="")
+    with pytest.raises(ringfence.UsageError, match="cwd: is empty"):
+        ringfence.run(["pwd"], workspace=tmp_path, cwd="")

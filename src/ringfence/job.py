@@ -1,18 +1,117 @@
-"""One command to run, as it was asked for: its words and variables, and what becomes of its streams."""
+"""One command to run, as it was asked for: where, as whom, its words and variables, what becomes of its streams."""
 
 import errno
 import os
+import time
 from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from . import enforce
-from .keep import AtHand, Request, environment, give_up_overlays
-from .model import Asking, Ending, Explain, Refused, Stream
+from . import enforce, policy
+from .keep import FRESH_SECONDS, KEPT, AtHand, Request, environment, give_up_overlays
+from .model import Asking, Ending, Explain, PlanError, Refused, Screen, Stream, UsageError
+from .where import NOWHERE, find_workspace
+
+Place = str | os.PathLike[str]
 
 STREAM_NAMES = ("stdin", "stdout", "stderr")
 # How a step says that the disk is not as it was when we looked.
 SWAPPED = (errno.ESTALE, errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
+
+
+def make_request(
+    workspace: Place | None = None,
+    cwd: Place | None = None,
+    flags: policy.Flags | None = None,
+    as_root: bool = False,
+    screen: Screen = Screen(),  # noqa: B008
+) -> Request:
+    """Find the workspace, and who the command will be."""
+    return look(environment(), workspace, cwd, flags, as_root, screen)[0]
+
+
+def look(
+    own: Mapping[str, str],
+    workspace: Place | None,
+    cwd: Place | None,
+    flags: policy.Flags | None,
+    as_root: bool,
+    screen: Screen,
+) -> tuple[Request, os.stat_result | None]:
+    """The same; and what stands at its path now, where we have looked there."""
+    workspace, cwd = _text(workspace, "workspace"), _text(cwd, "cwd")
+    if not workspace or (cwd or workspace) != workspace:
+        return _find_request(workspace, cwd, flags, as_root, screen), None
+    # The same as a moment ago, if the same directory stands at the same name: links on the way lead nowhere else.
+    here = "" if workspace[0] == "/" else os.getcwd()
+    asked = (workspace, here, flags, as_root, screen, own.get("HOME"), os.geteuid())
+    kept = _requests.get(asked)
+    try:
+        brief = enforce.brief
+        seen = brief.stat(kept[3]) if kept is not None and kept[0][0] in brief.near else os.stat(workspace)
+    except OSError:
+        return _find_request(workspace, cwd, flags, as_root, screen), None
+    stamp = seen.st_dev, seen.st_ino, seen.st_mode, seen.st_uid, seen.st_gid
+    if kept is not None and kept[0] == stamp and time.monotonic() < kept[1]:
+        return kept[2], seen if kept[2].workspace == workspace else None
+    request = _find_request(workspace, cwd, flags, as_root, screen)
+    if len(_requests) >= KEPT:
+        _requests.clear()
+    _requests[asked] = (stamp, time.monotonic() + FRESH_SECONDS, request, os.fsencode(workspace))
+    return request, None
+
+
+_requests: dict[tuple[object, ...], tuple[tuple[int, ...], float, Request, bytes]] = {}
+
+
+def _text(path: Place | None, name: str) -> str | None:
+    """A path as text. An empty one is most often a value that was not set, and means no directory."""
+    if path is None or (path and type(path) is str):
+        return path
+    text = os.fspath(path)
+    if not text:
+        raise UsageError(name, "is empty", hint="name a directory, or leave it out")
+    return text
+
+
+def _find_request(
+    workspace: str | None, cwd: str | None, flags: policy.Flags | None, as_root: bool, screen: Screen
+) -> Request:
+    here = enforce.canonical(cwd or workspace or ".")
+    root = here if workspace and workspace == (cwd or workspace) else ""
+    root = root or (enforce.canonical(workspace) if workspace else find_workspace(here))
+    if not os.path.isdir(root):
+        raise UsageError(root, "the workspace is not a directory", hint="name one with --workspace")
+    ids, home = _owner(root, as_root)
+    return Request(root, here, flags or policy.Flags(cwd=here), home, ids, screen=screen)
+
+
+def _owner(root: str, as_root: bool) -> tuple[tuple[int, int] | None, str]:
+    """Started by root, the command is the workspace's owner; a root-owned workspace must be asked for."""
+    home = environment().get("HOME", "")
+    if os.geteuid() != 0:
+        return None, home
+    found = os.stat(root)
+    if found.st_uid == 0:
+        if not as_root:
+            hint = "run as a plain user, give the workspace to one, or say --as-root"
+            raise PlanError(root, "the workspace belongs to root, and so would the command", hint)
+        return None, home
+    import pwd
+
+    try:
+        entry = pwd.getpwuid(found.st_uid)
+    except KeyError:
+        return (found.st_uid, found.st_gid), NOWHERE
+    return (found.st_uid, entry.pw_gid), entry.pw_dir
+
+
+def check_words(argv: Sequence[str]) -> None:
+    """Refuse what is no command, before anything is looked at."""
+    if isinstance(argv, str):
+        raise UsageError("command", "is one string, and no shell is asked to split it", hint='["sh", "-c", "…"]')
+    if not argv or not argv[0]:
+        raise UsageError("command", "there is nothing to run", hint="ringfence run -- npm test")
 
 
 class Job(msgspec.Struct, frozen=True):

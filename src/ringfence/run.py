@@ -11,18 +11,10 @@ import msgspec
 
 from . import enforce, plan, policy
 from .command import Own
-from .job import STREAM_NAMES, Job, Unlooked, has_other_streams, looked_over, make_job, rewind, was_swapped
-from .keep import (
-    FRESH_SECONDS,
-    KEPT,
-    Prepared,
-    Request,
-    acquire,
-    environment,
-    forget,
-    prepare,
-    release,
-)
+from .job import STREAM_NAMES, Job, Place, Unlooked, has_other_streams, look, looked_over, make_job, rewind, was_swapped
+from .job import check_words as check_words
+from .job import make_request as make_request
+from .keep import Prepared, Request, acquire, environment, forget, prepare, release
 from .model import (
     Access,
     Asking,
@@ -34,106 +26,17 @@ from .model import (
     Observe,
     Outcome,
     Plan,
-    PlanError,
     Screen,
     Stream,
     Unenforceable,
-    UsageError,
     Verdict,
 )
 from .record import Record
-from .where import NOWHERE, find_workspace
 
 if TYPE_CHECKING:
     from .asking import Asker
     from .enforce.logged import Log
     from .gates import Passage
-
-
-def make_request(
-    workspace: str | None = None,
-    cwd: str | None = None,
-    flags: policy.Flags | None = None,
-    as_root: bool = False,
-    detached: bool = True,
-    screen: Screen = Screen(),  # noqa: B008
-) -> Request:
-    """Find the workspace, and who the command will be."""
-    return _look(environment(), workspace, cwd, flags, as_root, detached, screen)[0]
-
-
-def _look(
-    own: Mapping[str, str],
-    workspace: str | None,
-    cwd: str | None,
-    flags: policy.Flags | None,
-    as_root: bool,
-    detached: bool,
-    screen: Screen,
-) -> tuple[Request, os.stat_result | None]:
-    """The same; and what stands at its path now, where we have looked there."""
-    if not workspace or (cwd or workspace) != workspace:
-        return _find_request(workspace, cwd, flags, as_root, detached, screen), None
-    # The same as a moment ago, if the same directory stands at the same name: links on the way lead nowhere else.
-    here = "" if workspace[0] == "/" else os.getcwd()
-    asked = (workspace, here, flags, as_root, detached, screen, own.get("HOME"), os.geteuid())
-    kept = _requests.get(asked)
-    try:
-        brief = enforce.brief
-        seen = brief.stat(kept[3]) if kept is not None and kept[0][0] in brief.near else os.stat(workspace)
-    except OSError:
-        return _find_request(workspace, cwd, flags, as_root, detached, screen), None
-    stamp = seen.st_dev, seen.st_ino, seen.st_mode, seen.st_uid, seen.st_gid
-    if kept is not None and kept[0] == stamp and time.monotonic() < kept[1]:
-        return kept[2], seen if kept[2].workspace == workspace else None
-    request = _find_request(workspace, cwd, flags, as_root, detached, screen)
-    if len(_requests) >= KEPT:
-        _requests.clear()
-    _requests[asked] = (stamp, time.monotonic() + FRESH_SECONDS, request, os.fsencode(workspace))
-    return request, None
-
-
-_requests: dict[tuple[object, ...], tuple[tuple[int, ...], float, Request, bytes]] = {}
-
-
-def _find_request(
-    workspace: str | None, cwd: str | None, flags: policy.Flags | None, as_root: bool, detached: bool, screen: Screen
-) -> Request:
-    here = enforce.canonical(cwd or workspace or ".")
-    root = here if workspace and workspace == (cwd or workspace) else ""
-    root = root or (enforce.canonical(workspace) if workspace else find_workspace(here))
-    if not os.path.isdir(root):
-        raise UsageError(root, "the workspace is not a directory", hint="name one with --workspace")
-    ids, home = _owner(root, as_root)
-    return Request(root, here, flags or policy.Flags(cwd=here), home, ids, detached, screen)
-
-
-def _owner(root: str, as_root: bool) -> tuple[tuple[int, int] | None, str]:
-    """Started by root, the command is the workspace's owner; a root-owned workspace must be asked for."""
-    home = environment().get("HOME", "")
-    if os.geteuid() != 0:
-        return None, home
-    found = os.stat(root)
-    if found.st_uid == 0:
-        if not as_root:
-            hint = "run as a plain user, give the workspace to one, or say --as-root"
-            raise PlanError(root, "the workspace belongs to root, and so would the command", hint)
-        return None, home
-    import pwd
-
-    try:
-        entry = pwd.getpwuid(found.st_uid)
-    except KeyError:
-        return (found.st_uid, found.st_gid), NOWHERE
-    return (found.st_uid, entry.pw_gid), entry.pw_dir
-
-
-def check_words(argv: Sequence[str]) -> None:
-    """Refuse what is no command, before anything is looked at."""
-    if isinstance(argv, str):
-        raise UsageError("command", "is one string, and no shell is asked to split it", hint='["sh", "-c", "…"]')
-    if not argv or not argv[0]:
-        raise UsageError("command", "there is nothing to run", hint="ringfence run -- npm test")
 
 
 def plan_for(request: Request, argv: Sequence[str], environ: Mapping[str, str]) -> Plan:
@@ -160,8 +63,8 @@ PAUSES = (0.0, 0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64)
 def run(
     argv: Sequence[str],
     *,
-    workspace: str | None = None,
-    cwd: str | None = None,
+    workspace: Place | None = None,
+    cwd: Place | None = None,
     env: Mapping[str, str] | None = None,
     flags: policy.Flags | None = None,
     capture: bool = False,
@@ -170,7 +73,6 @@ def run(
     timeout: float | None = None,
     limits: Mapping[str, float | str] | None = None,
     as_root: bool = False,
-    detached: bool = True,
     screen: Screen = Screen(),  # noqa: B008
     on_start: Callable[[enforce.Launch], None] | None = None,
     quarantine: bool = False,
@@ -180,9 +82,12 @@ def run(
     ask: Asking | None = None,
     siblings: bool = False,
 ) -> Outcome:
-    """Run a command inside its workspace, and tell what became of it.
+    """Run a command inside its workspace, and tell what became of it: an Outcome, also of one that failed, timed out or
+    was not found. Where nothing can be run as asked, a RingfenceError says so: a UsageError, PolicyError, PlanError,
+    LaunchError, or Unenforceable for what is required and cannot be held here.
 
-    `capture` puts its output into the outcome; `on_output` is called with "stdout" or "stderr" and each piece of it.
+    The workspace is the git top level around `cwd`, or `cwd`; the environment is ours, of which the policy lets some
+    through. `capture` puts the output into the outcome; `on_output` is called with "stdout" or "stderr" and each piece.
     `limits` are by the policy's names: {"memory": "2G", "processes": 256}. `quarantine` renames repositories that it
     left in the workspace and that would make a later git run programs. `explain` says how much is done to tell why it
     failed. With `ask` what is refused and may be granted waits for a person. With `siblings` a `ringfence run` inside
@@ -191,7 +96,7 @@ def run(
     check_words(argv)
     own = environment()
     flags = msgspec.structs.replace(flags or policy.Flags(), ask=True) if ask else flags
-    request, seen = _look(own, workspace, cwd, with_limits(flags, limits), as_root, detached, screen)
+    request, seen = look(own, workspace, cwd, with_limits(flags, limits), as_root, screen)
     if explain is Explain.OUTPUT:
         observe |= Observe.FAILURES
     if observe or siblings:

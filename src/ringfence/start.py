@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 import msgspec
 
 from . import policy
-from .job import STREAM_NAMES, Job, make_job, rewind
+from .job import STREAM_NAMES, Job, Place, make_job, rewind
 from .model import Asking, Outcome
 from .record import Record
 from .run import PAUSES, Living, check_words, launch, make_request, with_limits
@@ -196,8 +196,8 @@ class Running:
 async def start(
     argv: Sequence[str],
     *,
-    workspace: str | None = None,
-    cwd: str | None = None,
+    workspace: Place | None = None,
+    cwd: Place | None = None,
     env: Mapping[str, str] | None = None,
     flags: policy.Flags | None = None,
     capture: bool = True,
