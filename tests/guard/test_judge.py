@@ -95,6 +95,20 @@ def test_what_agents_and_shells_run_later_is_asked_about(path: str, bounds: Boun
     assert verdict(bounds, "write", file_path=path, content="x") == "ask"
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "wc --files0-from=list",
+        "du --files0-from list",
+        """awk 'BEGIN{ARGV[1]=ENVIRON["HOME"] "/.netrc"; ARGC=2} {print}'""",
+    ],
+)
+def test_files_that_are_named_elsewhere_are_asked_about_under_a_policy(line: str, root: Path) -> None:
+    rules = (Rule(Access.READ, Verdict.ALLOW, str(root), Origin("x")),)
+
+    assert verdict(bounds_of(str(root), Policy(str(root), rules)), "bash", command=line) == "ask"
+
+
 def test_a_directory_is_not_read_but_listed(bounds: Bounds) -> None:
     assert judge(ToolCall("read", {"path": "sub"}), bounds).reasons == (
         "'sub' is a directory; list it with ls instead",

@@ -61,7 +61,9 @@ def sed(walk: Walk, call: Call) -> None:
             walk.reads(operand, call.shell)
 
 
-_AWK_WRITES = lazy(r"system|getline|close|fflush|@|\bprintf?\b.*>|ENVIRON\s*\[[^]]*\]\s*=|PROCINFO|\bload\b", re.DOTALL)
+_AWK_WRITES = lazy(
+    r"system|getline|ARG[CV]|close|fflush|@|\bprintf?\b.*>|ENVIRON\s*\[[^]]*\]\s*=|PROCINFO|\bload\b", re.DOTALL
+)
 
 
 # What awk reads as one thing in which nothing is a command: texts, comments, and patterns where no division can stand.

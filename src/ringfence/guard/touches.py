@@ -79,6 +79,8 @@ class Touches:
         for index, field in enumerate(fields):
             message = speaks and index and fields[index - 1].text in ("-m", "--message", "-am")
             text = field.text if field.known else _HOME.sub(self.bounds.home, field.raw) if self.bounds.home else ""
+            if field.text.startswith("--files0"):
+                self.doubt(f"{name} reads the files that another one names")
             if not field.known and name in ("curl", "wget") and _FROM_FILE.search(field.text):
                 self.doubt(f"{name} takes what it sends from {field.shown!r}, which is not known")
             if message or ("/" not in text and text != "..") or (not field.known and text == field.raw):
