@@ -33,7 +33,7 @@ autopep8 yapf pyflakes pycodestyle vulture rustc rustfmt gofmt goimports golangc
 jest vitest mocha ava webpack vite rollup esbuild next ng turbo nx lerna playwright cypress tailwindcss svelte-check
 biome swc stylelint ld as ar ranlib strip javac jar kotlinc scalac dotnet swiftc phpunit mix rebar3 cabal dune flutter
 protoc buf sphinx-build mkdocs hugo shfmt autoconf automake aclocal libtoolize autoreconf flex bison yacc pandoc tap
-xo standard tslint babel parcel gulp grunt pre-commit clang-format clang-tidy cppcheck gcov lcov cargo-clippy deadcode
+xo standard tslint babel parcel gulp grunt pre-commit clang-format clang-tidy cppcheck gcov lcov deadcode
 knip depcheck pyre pytype ty basedpyright djlint rubocop
 """
 _C = "-o:w -MF:w -MT:n -MQ:n -I:n -L:n -l:n -D:n -U:n -x:n -include:r -isystem:n -Xlinker:n -B:q -wrapper:q -specs:q"
@@ -216,8 +216,11 @@ ROWS: dict[str, str] = {
     "-m:n -c:r "
     "-p:n -o:n -W:n -n:n -r:n --override-ini=n --confcutdir=r --cov=r --cov-config=r --durations=n --maxfail=n "
     "--co --collect-only !pytest",
-    "cargo": "~ -C:d --manifest-path=r --target-dir=w --artifact-dir=w --out-dir=w --root=w --config=q -p:n -j:n "
-    "--target=n !cargo",
+    **dict.fromkeys(
+        ("cargo", "cargo-clippy"),
+        "~ -C:d --manifest-path=r --target-dir=w --artifact-dir=w --out-dir=w --root=w --config=q -p:n -j:n --target=n "
+        "!cargo",
+    ),
     "go": "~ -C:d -o:w -toolexec:q -exec:q -coverprofile:w -cpuprofile:w -memprofile:w -outputdir:w -modfile:w "
     "-overlay:q !go",
     "npx": "^ ~ -y --yes --no --no-install --quiet -q -p:q --package=q -c:q --call=q --registry=q --shell=q -n:q "
