@@ -329,7 +329,7 @@ _PLAIN_ENDS = frozenset(
 )
 MOST_REPEATS = 4  # in a pattern: with each of them it takes longer to see that it does not fit
 # What these programs read in another way than we do.
-_OTHERWISE = lazy(r".*(?:\\[\w<>`']|\[[.:=]|\(\?|[*+?}][*+?{])", re.DOTALL)
+_OTHERWISE = lazy(r".*(?:\\[\w<>`']|\[[.:=]|\[[^]]*(?:\[|--|&&|~~|\|\|)|\(\?|[*+?}][*+?{])", re.DOTALL)
 _IN_OUR_LINES = " -c ", "/bin/bash", "/usr/bin/", "/usr/lib/"  # short: a pattern may take long at each letter
 
 
