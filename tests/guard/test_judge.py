@@ -35,6 +35,8 @@ def verdict(bounds: Bounds, tool: str, **given: object) -> str:
         ("read", "missing", "allow"),
         ("read", "", "allow"),
         ("read", "sub", "deny"),
+        ("view_image", "a.txt", "allow"),
+        ("view_image", "/etc/x.png", "deny"),
         ("read", "../../outside", "deny"),
         ("read", "/etc/passwd", "deny"),
         ("read", "out/passwd", "deny"),

@@ -104,6 +104,8 @@ def responses(body: dict[str, object], model: Model) -> str:
         names = [tool.get("name") for tool in body.get("tools", []) if isinstance(tool, dict)]  # type: ignore[attr-defined]
         name = "exec_command" if "exec_command" in names else "shell"
         given = {"cmd": model.command} if name == "exec_command" else {"command": ["bash", "-lc", model.command]}
+        if model.command.startswith("{"):
+            name, given = next(iter(json.loads(model.command).items()))
         item = {"type": "function_call", "id": "f1", "name": name, "arguments": json.dumps(given), "call_id": "c1"}
     usage = {"input_tokens": 1, "output_tokens": 1, "total_tokens": 2}
     return events(

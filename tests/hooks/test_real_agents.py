@@ -5,6 +5,7 @@ hook without an answer lets nothing through, and a whole agent works inside the 
 agent is shown to write outside without us. They start slowly, so each test lets them all run beside one another.
 """
 
+import base64
 import json
 import os
 import re
@@ -259,6 +260,19 @@ def test_what_copilot_searches_and_patches_is_judged_too() -> None:
     assert each(patches_inside, one) == {"copilot": (False, True)}
 
 
+def test_a_picture_that_codex_looks_at_is_judged_too() -> None:
+    def looks(ground: Ground) -> bool:
+        place = ground.home / "picture.png"
+        place.write_bytes(base64.b64decode(PICTURE))
+        return "data:image/png" in ground.ask(json.dumps({"view_image": {"path": str(place)}}))
+
+    assert each(looks, ("codex",)) == {"codex": True}
+    assert each(lambda ground: looks(ground.install()), ("codex",)) == {"codex": False}
+
+
+PICTURE = (
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5ErkJggg=="  # of one dot
+)
 ASKS = """
 import(process.argv[1]).then(async ({ Ringfence }) => {
   const hooks = await Ringfence({ directory: process.argv[2] });

@@ -48,6 +48,7 @@ SITES = {
 }
 
 _CLAUDE_TOOLS = "Bash|Read|Write|Edit|MultiEdit|NotebookEdit|Glob|Grep|Monitor|PowerShell|SendFile|SendUserFile"
+_CODEX_TOOLS = "Bash|apply_patch|view_image"
 _GEMINI_TOOLS = "run_shell_command|write_file|replace|read_file|read_many_files|list_directory|glob|grep_search"
 _CURSOR_TOOLS = "Shell|Read|Write|Edit|Delete|Grep|Glob|LS"
 _COPILOT_TOOLS = "^(?:bash|create|edit|view|grep|rg|glob|apply_patch|str_replace_editor|powershell)$"
@@ -71,7 +72,7 @@ def element(agent: str, program: str, as_root: bool) -> dict[str, object]:
         made = {"type": "command", "command": first, "args": words, "timeout": SECONDS, "onFailure": "block"}
         return {"matcher": _CLAUDE_TOOLS, "hooks": [made]}
     if agent == "codex":
-        return {"matcher": "Bash|apply_patch", "hooks": [{"type": "command", "command": line, "timeout": SECONDS}]}
+        return {"matcher": _CODEX_TOOLS, "hooks": [{"type": "command", "command": line, "timeout": SECONDS}]}
     if agent == "gemini":
         made = {"type": "command", "name": "ringfence", "command": line, "timeout": SECONDS * 1000}
         return {"matcher": _GEMINI_TOOLS, "hooks": [made]}

@@ -16,7 +16,7 @@ from .quoting import in_quotes
 
 # What a tool's name means, over all agents; the name is compared without case.
 SHELLS = frozenset("bash shell run_shell_command exec_command local_shell run_terminal_cmd monitor".split())
-READS = frozenset("read read_file cat open_file sendfile senduserfile".split())
+READS = frozenset("read read_file cat open_file view_image sendfile senduserfile".split())
 WRITES = frozenset("write edit create multiedit notebookedit write_file replace str_replace apply_diff delete".split())
 LISTS = frozenset("view ls list glob grep rg find list_directory grep_search search read_many_files".split())
 PATHS = (
