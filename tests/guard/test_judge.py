@@ -80,6 +80,22 @@ def test_tools_that_hand_files_on_or_search_them_read(tool: str, bounds: Bounds)
     assert verdict(bounds, tool, pattern="x", **{key: ["a.txt"]}) == "allow"
 
 
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({"file_path": "a.txt"}, "allow"),
+        ({"action": "list"}, "allow"),
+        ({"file_path": "/etc/passwd", "asset": True}, "deny"),
+        ({"action": "get", "out_dir": "../other"}, "deny"),
+        ({"files": {"x": {"path": "/etc/passwd"}}}, "ask"),
+    ],
+)
+def test_what_is_published_and_fetched_stays_in_the_worktree(
+    given: dict[str, object], expected: str, bounds: Bounds
+) -> None:
+    assert verdict(bounds, "Artifact", **given) == expected
+
+
 def test_a_name_with_a_star_is_looked_at_as_it_stands_too(root: Path, bounds: Bounds) -> None:
     (root / "a*b").symlink_to("/etc")
 

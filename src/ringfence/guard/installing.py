@@ -47,7 +47,10 @@ SITES = {
     "pi": Site(".pi/agent/extensions/ringfence.ts", ".pi/extensions/ringfence.ts", blocks=True),
 }
 
-_CLAUDE_TOOLS = "Bash|Read|Write|Edit|MultiEdit|NotebookEdit|Glob|Grep|Monitor|PowerShell|SendFile|SendUserFile"
+_CLAUDE_TOOLS = (
+    "Bash|Read|Write|Edit|MultiEdit|NotebookEdit|Glob|Grep|Monitor|PowerShell"
+    "|SendFile|SendUserFile|Artifact|ArtifactData|ArtifactCheck"
+)
 _CODEX_TOOLS = "Bash|apply_patch|view_image"
 _GEMINI_TOOLS = "run_shell_command|write_file|replace|read_file|read_many_files|list_directory|glob|grep_search"
 _CURSOR_TOOLS = "Shell|Read|Write|Edit|Delete|Grep|Glob|LS"

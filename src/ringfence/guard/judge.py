@@ -19,6 +19,7 @@ SHELLS = frozenset("bash shell run_shell_command exec_command local_shell run_te
 READS = frozenset("read read_file cat open_file view_image sendfile senduserfile".split())
 WRITES = frozenset("write edit create multiedit notebookedit write_file replace str_replace apply_diff delete".split())
 LISTS = frozenset("view ls list glob grep rg find list_directory grep_search search read_many_files".split())
+PUBLISHES = frozenset("artifact artifactdata artifactcheck".split())  # which send a file away, or fetch one
 PATHS = (
     "file_path",
     "filePath",
@@ -65,7 +66,7 @@ def judge(call: ToolCall, bounds: Bounds) -> Judgement:
         return patch(call, bounds)
     if name in READS or name in LISTS:
         return file(call, bounds, Access.READ, name in READS)
-    if name in WRITES:
+    if name in WRITES or name in PUBLISHES:
         return file(call, bounds, Access.WRITE, False)
     return Judgement(Verdict.ASK, (f"what the tool {call.tool!r} does is not known",), call.input)
 
@@ -123,6 +124,8 @@ def file(call: ToolCall, bounds: Bounds, access: Access, lists_not: bool) -> Jud
         for name, value in call.input.items()
         if name not in (*PATHS, *MANY) and name.lower().endswith(_LIKE_PATH) and value
     ]
+    if any(isinstance(one, dict) for one in many) and call.tool.lower() in PUBLISHES:
+        return Judgement(Verdict.ASK, ("which files it names is not known",), call.input)
     if not all(isinstance(path, str) and "\0" not in path for path in (*given.values(), *many, *inner)):
         return Judgement(Verdict.DENY, ("the path is not a text",), call.input)
     paths = {name: path for name, path in given.items() if isinstance(path, str) and path}
@@ -132,7 +135,7 @@ def file(call: ToolCall, bounds: Bounds, access: Access, lists_not: bool) -> Jud
     ]
     outward += [path for path in inner if isinstance(path, str) and path]
     if not paths and not outward:
-        if given or many or access is Access.READ:
+        if given or many or access is Access.READ or call.tool.lower() in PUBLISHES:
             return Judgement(Verdict.ALLOW, (), call.input)  # the tool will look at the worktree, or say what it misses
         return Judgement(Verdict.ASK, (f"the tool {call.tool!r} names no path that is known",), call.input)
     found = {name: judged_path(path, bounds, access) for name, path in paths.items()}
