@@ -5,6 +5,7 @@ not through a stream that is a socket, nor through one at a path. Bare, each of 
 """
 
 import shlex
+import socket
 import subprocess
 from pathlib import Path
 
@@ -109,6 +110,49 @@ time.sleep(0.3)
 show(directory)
 """
 )
+
+
+# Where somebody allows a unix socket there are datagrams too, and nobody judges where they go.
+BY_DATAGRAMS = (
+    COMMON
+    + """
+giving = '''
+import array, os, socket
+rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [os.open("/", os.O_RDONLY)]))]
+socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM).sendmsg([b"x"], rights, 0, "mine")
+'''
+door = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+door.bind("mine")
+subprocess.run([*run, "/usr/bin/python3", "-c", giving], stderr=subprocess.DEVNULL)
+time.sleep(0.3)
+try:
+    show(given(door))
+except OSError as error:
+    print(error)
+"""
+)
+
+
+def test_where_datagrams_pass_nothing_is_started_beside_a_run(workspace: Path) -> None:
+    outer = Outer(workspace, "view")
+    secret, service = outer.home / "secret", workspace.parent / "outside" / "service"
+    secret.write_text("the-secret\n")
+    secret.chmod(0o644)
+    (workspace / "attack.py").write_text(BY_DATAGRAMS)
+    words = ["/usr/bin/python3", "-I", "attack.py", str(secret)]
+
+    bare = subprocess.run(words, cwd=workspace, env=outer.environ, capture_output=True, text=True, timeout=30)
+    (workspace / "mine").unlink()
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(service))
+        service.chmod(0o777)
+        listening.listen()
+        allowed = ("--allow-socket", str(service))
+        _, said = outer.run(*allowed, script=shlex.join([*words, *RUN, *allowed, "--"]), stderr=subprocess.DEVNULL)
+
+    assert "the-secret" in bare.stdout, bare.stderr
+    assert said
+    assert "the-secret" not in said
 
 
 @pytest.mark.parametrize("program", [BY_A_STREAM, BY_A_PATH], ids=["by a stream", "by a path"])

@@ -21,10 +21,11 @@ from ringfence.model import (
     PlanError,
     Policy,
     Rule,
+    SocketRule,
     StepKind,
     Verdict,
 )
-from ringfence.plan import allowlist, further_paths, lay_out, make_plan, named_paths, with_repository
+from ringfence.plan import allowlist, further_paths, has_siblings, lay_out, make_plan, named_paths, with_repository
 from ringfence.plan.gaps import closed_gaps, glob_gaps
 from ringfence.plan.rules import PRIVATE
 
@@ -437,3 +438,21 @@ def test_a_directory_that_is_closed_whole_is_said_where_it_could_be_changed() ->
     (gap,) = closed_gaps(policy, Disk({**places, "/w": Place("/w", "/w", Kind.DIRECTORY, 1, 2)}))
 
     assert (gap.what, gap.need) == ("/w/shut changed or opened", Need.WANTED)
+
+
+@pytest.mark.parametrize(
+    ("host", "network", "has"),
+    [
+        (Host.linux(), Network(), True),
+        (Host.linux(), Network(sockets=(SocketRule("/run/s", Origin("flag")),)), False),
+        (Host.linux(), Network(all_unix_sockets=True), False),
+        (Host.linux(fresh_proc=False), Network(), False),
+        (Host.linux(landlock_abi=1), Network(), False),
+        (Host.linux(namespaces=False), Network(all_unix_sockets=True), True),
+    ],
+)
+def test_no_run_has_others_beside_it_that_it_could_reach_by_a_unix_socket(
+    host: Host, network: Network, has: bool
+) -> None:
+    """Without a view there is nothing to be hidden from the other, and all is the kernel's to judge."""
+    assert has_siblings(Policy(WS, RULES, network), host) is has

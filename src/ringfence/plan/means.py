@@ -15,6 +15,7 @@ from .rules import has_broker, has_unix_sockets, has_warden, is_nesting, is_prot
 CLONE_NEWNS, CLONE_NEWIPC, CLONE_NEWUSER, CLONE_NEWNET = 0x00020000, 0x08000000, 0x10000000, 0x40000000
 
 Made = tuple[list[Step], list[Step], list[Gap]]
+_HANDED = "another run that is reached so may hand a directory over, which shows all that was hidden when that run ends"
 
 
 def with_view(
@@ -59,10 +60,10 @@ def with_view(
     )
     gaps += _loose(changed, host)
     if not has_broker(policy, host):
-        why = "nobody here judges connect() to a path; /run, /tmp and homes are hidden"
+        why = "nobody here judges connect() to a path; /run, /tmp and homes are hidden; " + _HANDED
         gaps.append(Gap("unix sockets of the host in visible directories unreachable", why, Need.WANTED, BUILT_IN))
     if wants_datagrams(policy):
-        why = "the path is in the sending call, which nobody judges; /run, /tmp and homes are hidden"
+        why = "the path is in the sending call, which nobody judges; /run, /tmp and homes are hidden; " + _HANDED
         gaps.append(Gap("datagrams to unix sockets of the host in visible directories", why, Need.WANTED, BUILT_IN))
     head.append(Step(StepKind.WARDEN, "a warden stays as pid 1 of its own pid namespace: when it ends, all ends", (1,)))
     if not host.namespaces:

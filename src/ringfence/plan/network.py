@@ -129,9 +129,12 @@ _DOOR = Origin("runs beside this one")
 
 def has_siblings(policy: Policy, host: Host) -> bool:
     """Whether a ringfence inside may ask for runs beside this one. Who lets sandboxes be made inside has no need; and
-    what all of a run may use together no sibling would count for."""
+    what all of a run may use together no sibling would count for. Nor where the two could reach one another by unix
+    sockets: a directory of a run that has ended shows what its view hid."""
     counted = any(limit.name in SHARED for limit in policy.limits)
-    return host.system == "linux" and policy.enforcement is not Enforcement.OFF and not (policy.nested or counted)
+    apart = not has_view(host) or (has_broker(policy, host) and not wants_datagrams(policy))
+    is_held = host.system == "linux" and policy.enforcement is not Enforcement.OFF
+    return is_held and apart and not (policy.nested or counted)
 
 
 def with_door(policy: Policy, path: str, host: Host) -> Policy:
