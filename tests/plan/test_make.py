@@ -448,6 +448,9 @@ def test_a_directory_that_is_closed_whole_is_said_where_it_could_be_changed() ->
         (Host.linux(), Network(all_unix_sockets=True), False),
         (Host.linux(fresh_proc=False), Network(), False),
         (Host.linux(landlock_abi=1), Network(), False),
+        (Host.linux(landlock_abi=5), Network(), True),
+        (Host.linux(landlock_abi=5), Network(open=True), False),
+        (Host.linux(landlock_abi=6), Network(open=True), True),
         (Host.linux(namespaces=False), Network(all_unix_sockets=True), True),
     ],
 )

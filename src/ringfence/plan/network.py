@@ -132,7 +132,8 @@ def has_siblings(policy: Policy, host: Host) -> bool:
     what all of a run may use together no sibling would count for. Nor where the two could reach one another by unix
     sockets: a directory of a run that has ended shows what its view hid."""
     counted = any(limit.name in SHARED for limit in policy.limits)
-    apart = not has_view(host) or (has_broker(policy, host) and not wants_datagrams(policy))
+    scoped = not policy.network.open or host.landlock_abi >= landlock.SCOPES_SINCE  # abstract names are a network's
+    apart = not has_view(host) or (has_broker(policy, host) and scoped and not wants_datagrams(policy))
     is_held = host.system == "linux" and policy.enforcement is not Enforcement.OFF
     return is_held and apart and not (policy.nested or counted)
 
