@@ -7,7 +7,7 @@ import hypothesis.strategies as st
 import pytest
 
 from ringfence.guard.expand import Expander
-from ringfence.guard.quoting import in_quotes, quoted
+from ringfence.guard.rewrite import in_quotes, quoted
 from ringfence.guard.shell import Unreadable, parse
 from ringfence.guard.state import Field, Shell
 from ringfence.guard.syntax import Simple, Word

@@ -5,4 +5,4 @@ from .bounds import Finding as Finding
 from .judge import Judgement as Judgement
 from .judge import ToolCall as ToolCall
 from .judge import judge as judge
-from .quoting import quoted as quoted
+from .rewrite import quoted as quoted

@@ -3,7 +3,7 @@
 import msgspec
 
 from . import jsonc
-from .quoting import quoted
+from .rewrite import quoted
 
 PATIENCE = 300  # seconds to make or save a worktree
 SECONDS = 15  # the agent's own limit; ours is shorter, because most agents let a call pass when a hook is late

@@ -12,7 +12,7 @@ import msgspec
 from ..model import Access, Verdict
 from .bounds import Bounds, Finding, runs_later
 from .patterns import lazy
-from .quoting import in_quotes
+from .rewrite import in_quotes
 
 # What a tool's name means, over all agents; the name is compared without case.
 SHELLS = frozenset("bash shell run_shell_command exec_command local_shell run_terminal_cmd monitor".split())

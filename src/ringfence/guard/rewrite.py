@@ -1,8 +1,17 @@
-"""A shell line, moved into the sandbox."""
+"""A shell line, moved into the sandbox; and one word for a shell, whatever it holds."""
 
 from collections.abc import Sequence
 
-from .quoting import in_quotes, quoted
+_PLAIN = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_@%+=:,./-")
+
+
+def quoted(text: str) -> str:
+    """The text in single quotes, with those it holds itself taken out of them; plain words stay bare."""
+    return text if text and _PLAIN.issuperset(text) else in_quotes(text)
+
+
+def in_quotes(text: str) -> str:
+    return "'" + text.replace("'", "'\\''") + "'"
 
 
 def wrapped(line: str, prefix: Sequence[str]) -> str:

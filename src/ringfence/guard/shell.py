@@ -25,12 +25,10 @@ from .syntax import (
     While,
     Word,
 )
+from .tokens import Tokens, operator_at, over_blanks
 from .words import PLAIN as PLAIN
 from .words import Unreadable as Unreadable
-from .words import Words
 
-_OPERATORS = frozenset("\n && &>> &> & || |& | ;;& ;; ;& ; <<< <<- << <> <& < >> >& >| > ( )".split(" "))
-_BLANKS = (" ", "\t", "\\\n")
 _NAME = lazy(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _ASSIGNMENT = lazy(r"([A-Za-z_][A-Za-z0-9_]*)(?:\[([A-Za-z0-9_@*]+)\])?(\+?)=")
 _SUBSCRIPT = lazy(r"[A-Za-z_][A-Za-z0-9_]*\[")
@@ -64,96 +62,12 @@ def _is_odd(char: str) -> bool:
     return char < " " or char == "\x7f" or char.isspace() or "\ud800" <= char <= "\udfff"
 
 
-def _operator_at(text: str, at: int) -> str:
-    """The longest operator that stands there, or nothing."""
-    if text[at : at + 1] not in _OPERATORS:  # every beginning of one is one
-        return ""
-    return next(text[at:end] for end in (at + 3, at + 2, at + 1) if text[at:end] in _OPERATORS)
-
-
-def _over_blanks(text: str, at: int) -> int:
-    """Where the blanks end that begin at a place; a line that goes on in the next is one of them."""
-    while text.startswith(_BLANKS, at):
-        at += 2 if text[at] == "\\" else 1
-    return at
-
-
-class Reader(Words):
-    """A place in the text, and what can be read from there on."""
+class Reader(Tokens):
+    """A place in the text, and the commands that can be read from there on."""
 
     def __init__(self, text: str, depth: int = 0) -> None:
         super().__init__(text, depth)
         self.assigns = "=" in text or "[" in text  # somewhere; mostly nowhere
-        self.documents: list[tuple[Redirect, str, bool, bool]] = []
-
-    # --- tokens --------------------------------------------------------------------------------------------------
-
-    def skip(self) -> None:
-        """Over blanks, and a comment where one may begin."""
-        self.at = _over_blanks(self.text, self.at)
-        if self.text.startswith("#", self.at):
-            end = self.text.find("\n", self.at)
-            self.at = end if end >= 0 else len(self.text)
-
-    def operator(self) -> str:
-        """The operator that comes next, or nothing."""
-        self.skip()
-        found = _operator_at(self.text, self.at)
-        if found not in ("", "\n") and self.text.startswith("\\\n", self.at + len(found)):
-            raise Unreadable("an operator is continued on the next line")
-        return found
-
-    def take(self, operator: str) -> bool:
-        if self.operator() != operator:
-            return False
-        self.at += len(operator)
-        return True
-
-    def expect(self, word: str) -> None:
-        if not self.keyword(word):
-            raise Unreadable(f"{word!r} is missing")
-
-    def keyword(self, *words: str) -> str:
-        """Take one of these reserved words, if it comes next."""
-        found = self.peek_word()
-        if found not in words:
-            return ""
-        self.at += len(found)
-        return found
-
-    def peek_word(self) -> str:
-        """The plain text of the next word, if a reserved word could be hidden in it."""
-        self.skip()
-        found = PLAIN.match(self.text, self.at)
-        return found.group() if found else ""
-
-    def newlines(self) -> None:
-        while self.operator() == "\n":
-            self.newline()
-
-    def newline(self) -> None:
-        """Over one end of line, and over the here-documents that begin there."""
-        self.at += 1
-        for redirect, end, strip, quoted in self.documents:
-            redirect.target = self.document(end, strip, quoted)
-        self.documents.clear()
-
-    def document(self, end: str, strip: bool, quoted: bool) -> Word:
-        """The body of a here-document."""
-        lines = []
-        while True:
-            if self.at >= len(self.text):
-                raise Unreadable(f"a here-document does not end with {end!r}")
-            stop = self.text.find("\n", self.at)
-            stop = len(self.text) if stop < 0 else stop
-            line = self.text[self.at : stop]
-            self.at = min(stop + 1, len(self.text))
-            line = line.lstrip("\t") if strip else line
-            if line == end:
-                break
-            lines.append(line + "\n")
-        body = "".join(lines)
-        return Word(body, self.quoted_text(body, not quoted))
 
     # --- lists ---------------------------------------------------------------------------------------------------
 
@@ -381,13 +295,13 @@ class Reader(Words):
         descriptor = found.group() if found else ""
         start = self.at
         self.at += len(descriptor)
-        if _operator_at(self.text, self.at) not in _REDIRECTS or self.process_begins():
+        if operator_at(self.text, self.at) not in _REDIRECTS or self.process_begins():
             self.at = start
             return None
         kind = self.operator()
         self.at += len(kind)
         _skip_blank(self)
-        if self.at >= len(self.text) or (_operator_at(self.text, self.at) and not self.process_begins()):
+        if self.at >= len(self.text) or (operator_at(self.text, self.at) and not self.process_begins()):
             raise Unreadable(f"nothing follows {kind!r}")
         redirect = Redirect(descriptor, kind, self.word())
         if kind in ("<<", "<<-"):
@@ -490,7 +404,7 @@ _DESCRIPTOR = lazy(r"(?:\d+|\{[A-Za-z_][A-Za-z0-9_]*\})(?=[<>])")
 
 def _skip_blank(reader: Reader) -> None:
     """Over blanks where no comment may begin: `> #f` writes a file of that name only when it touches nothing."""
-    reader.at = _over_blanks(reader.text, reader.at)
+    reader.at = over_blanks(reader.text, reader.at)
     if reader.text.startswith("#", reader.at):
         raise Unreadable("a comment stands where a file should")
 
