@@ -97,7 +97,7 @@ def _file(path: str) -> sqlite3.Connection:
     os.makedirs(directory, 0o700, exist_ok=True)
     facts = os.stat(directory)
     if facts.st_uid != os.geteuid() or facts.st_mode & 0o077:
-        raise Trouble("unavailable", f"{directory} must belong to the service's user alone")
+        raise Trouble("unavailable", f"{directory} must belong to the service's user alone, with mode 700")
     mask = os.umask(0o077)
     try:
         link = sqlite3.connect(path, isolation_level=None, timeout=PATIENCE, check_same_thread=False)
