@@ -195,7 +195,7 @@ class Living:
         from .siblings import Siblings
 
         with contextlib.suppress(OSError):  # the run has just ended, or there is no room: then nobody is served
-            Siblings(self._made, self.launch.process.pid).serve(over)
+            Siblings(self._made, self.launch).serve(over)
 
     def __enter__(self) -> "Living":
         return self
@@ -332,8 +332,7 @@ def launch(job: Job) -> Living:
             living = Living(made, launched, inherited, None, job)
         living.log = log
         if made.door >= 0:
-            with contextlib.suppress(RuntimeError):  # there are too many threads: then nobody is served
-                living.doorway = enforce.Doorway(made.door, living.serve)
+            living.doorway = enforce.Doorway(made.door, living.launch, living.serve)
         return living
     except BaseException:
         if log:

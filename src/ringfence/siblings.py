@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from .beside import Bound
+from .enforce import Launch
 from .enforce.process import sealed
 from .model import BUILT_IN, UsageError
 
@@ -49,15 +50,17 @@ _LOCK = struct.Struct("hhqqi4x")  # struct flock
 class Siblings:
     """Those of one run, from the first that is asked for to its end."""
 
-    def __init__(self, made: "Prepared", run: int) -> None:
-        """`run` is the first process of the run."""
-        self._door, self._run = made.door, run
+    def __init__(self, made: "Prepared", launch: Launch) -> None:
+        self._door, self._run, self._watch = made.door, launch.process.pid, launch.watched()
         self._uid = made.request.ids[0] if made.request.ids else os.geteuid()
-        self._ended = os.pidfd_open(run)  # raises when nobody is left who could ask
+        self._ended = os.pidfd_open(self._run)  # raises when nobody is left who could ask
         self._bound = -1
         with contextlib.suppress(UnicodeEncodeError):  # a path that cannot be written down: then nobody is served
             self._bound = sealed(bound_of(made))
-        self._places = os.memfd_create("siblings") if _inherited < 0 else os.dup(_inherited)
+        places, groups = _inherited
+        self._places = os.memfd_create("siblings") if places < 0 else os.dup(places)
+        # A sibling is in the group of the run around it: in that of a run that has none of its own, in ours.
+        self._groups = [*map(os.dup, groups)] if launch.group is None else launch.group.open_lists()
         self._lifeline = os.pipe()
         self._living: dict[int, int] = {}  # by pidfd
 
@@ -82,7 +85,8 @@ class Siblings:
         finally:
             os.close(self._lifeline[1])
             self._end()
-            for fd in (self._ended, self._lifeline[0], self._places, *([self._bound] if self._bound >= 0 else [])):
+            bound = [self._bound] if self._bound >= 0 else []
+            for fd in (self._ended, self._lifeline[0], self._places, *self._groups, *bound):
                 os.close(fd)
 
     def _admit(self) -> int:
@@ -98,6 +102,8 @@ class Siblings:
                 pid = self._start(link, place)
                 watch = os.pidfd_open(pid)
                 self._living[watch], word = pid, TAKEN
+                if self._watch is not None:
+                    self._watch.count_with(pid)
         except OSError:
             word = b""
         if place >= 0:
@@ -134,7 +140,7 @@ class Siblings:
             door.detach()
 
     def _start(self, link: int, place: int) -> int:
-        given = (link, self._lifeline[0], self._bound, self._places, place)
+        given = (link, self._lifeline[0], self._bound, self._places, place, *self._groups)
         null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
         try:
             actions = [(os.POSIX_SPAWN_DUP2, null, fd) for fd in range(3)]
@@ -146,8 +152,12 @@ class Siblings:
             os.close(null)
 
     def _reap(self, watch: int) -> None:
+        pid = self._living.pop(watch)
         with contextlib.suppress(ChildProcessError):
-            os.waitpid(self._living.pop(watch), 0)
+            if self._watch is not None:
+                self._watch.reap(pid)
+            else:
+                os.waitpid(pid, 0)
         os.close(watch)
 
     def _end(self) -> None:
@@ -179,10 +189,10 @@ def _say(link: int, word: bytes) -> None:
     end.close()
 
 
-_inherited = -1
+_inherited: tuple[int, tuple[int, ...]] = -1, ()
 
 
-def inherit(places: int) -> None:
-    """We are a sibling ourselves: ours count with those of the run around us."""
+def inherit(places: int, groups: tuple[int, ...]) -> None:
+    """We are a sibling ourselves: ours count with those of the run around us, and are in its group."""
     global _inherited
-    _inherited = places
+    _inherited = places, groups

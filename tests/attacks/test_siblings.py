@@ -348,16 +348,6 @@ def test_nothing_is_left_on_the_disk(outer: Outer) -> None:
     assert len(left() - before) == 0 or "PYTEST_XDIST_WORKER" in os.environ, left() - before
 
 
-def test_where_all_of_a_run_has_a_limit_together_nothing_is_started_beside_it(outer: Outer) -> None:
-    """It would not be counted: so the inner one is within the outer, or refused."""
-    _, said = outer.run(
-        "--processes", "64", script=f"echo door:$RINGFENCE_SIBLINGS:; {inner('--deny-read', 'sub', script='cat sub/s')}"
-    )
-
-    assert "door::" in said
-    assert "in-sub" not in said
-
-
 @pytest.mark.needs_root
 @pytest.mark.parametrize("options", ["ro", "nr_inodes=1"])
 def test_where_nobody_can_listen_the_command_runs_all_the_same(workspace: Path, options: str) -> None:

@@ -150,9 +150,9 @@ def serve(words: list[str]) -> None:
     os._exit(_served(*map(int, words)))
 
 
-def _served(link: int, lifeline: int, told: int, places: int, place: int) -> int:
-    siblings.inherit(places)
-    for fd in (link, lifeline, told, places, place):  # our own place is ours until we end
+def _served(link: int, lifeline: int, told: int, places: int, place: int, *groups: int) -> int:
+    siblings.inherit(places, groups)
+    for fd in (link, lifeline, told, places, place, *groups):  # our own place is ours until we end
         os.set_inheritable(fd, False)
     bound = msgspec.json.decode(os.pread(told, os.fstat(told).st_size, 0), type=Bound)
     asker = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM, 0, link)
@@ -168,6 +168,8 @@ def _served(link: int, lifeline: int, told: int, places: int, place: int) -> int
     leash = Leash(asker, lifeline)
 
     def carry_out() -> int:
+        if groups:
+            _join(groups)
         screen = find_screen(asked.raw)
         request = request_of(bound, asked, directory, screen)
         os.close(directory)
@@ -186,7 +188,18 @@ def _served(link: int, lifeline: int, told: int, places: int, place: int) -> int
     forget_all()  # first: with whoever asked the run around us may end, which waits for nobody long
     with contextlib.suppress(OSError):
         asker.send(answer)
+    if bound.policy.limits:
+        _wait_for_all()
     return 0
+
+
+def _join(groups: tuple[int, ...]) -> None:
+    from ..enforce.cgroup import join
+
+    try:
+        join(groups)
+    except OSError as error:
+        raise LaunchError("the control group of the run around this one", f"lets nobody in: {error.strerror}") from None
 
 
 def _carried_out(asked: Asked, request: Request, leash: "Leash") -> int:
@@ -202,6 +215,14 @@ def _carried_out(asked: Asked, request: Request, leash: "Leash") -> int:
     elif isinstance(outcome.ending, Refused) or not asked.quiet:
         tell(outcome)
     return outcome.exit_code
+
+
+def _wait_for_all() -> None:
+    """What a process used is counted with whoever waits for it. They have ended, but for a moment."""
+    until = time.monotonic() + 1
+    with contextlib.suppress(ChildProcessError):
+        while os.waitpid(-1, os.WNOHANG)[0] or time.monotonic() < until:
+            time.sleep(0.001)
 
 
 class Leash(Forwarder):

@@ -209,15 +209,15 @@ class Launch:
             copy.heard = self.heard if is_output else None
             flows.append(copy)
         self.copies = ()
-        self.supervisor = Supervisor(self, flows, budget, timeout, self._watched())
+        self.supervisor = Supervisor(self, flows, budget, timeout, self.watched())
         return self.supervisor
 
-    def _watched(self) -> "Watch | None":
+    def watched(self) -> "Watch | None":
+        """Who counts what it uses, where that has a limit."""
         if self.plan.limits and self._watch is None:
             from .watch import Watch
 
-            keepers = 2 if self.plan.has_warden else 0
-            self._watch = Watch(self.process.pid, self.plan.limits, self.group, keepers)
+            self._watch = Watch(self.process.pid, self.plan.limits, self.group, 2 if self.plan.has_warden else 0)
         return self._watch
 
     def wait(

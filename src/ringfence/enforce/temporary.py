@@ -10,6 +10,7 @@ import select
 import stat
 import time
 from collections.abc import Callable
+from typing import Any
 
 DOOR = "siblings"  # what listens in one of them
 MOST_WAITING = 16
@@ -115,27 +116,35 @@ def _give(name: str, directory: int, ids: tuple[int, int]) -> None:
 class Doorway:
     """Somebody who waits at what listens, in a thread of its own, and is called when the first one comes."""
 
-    def __init__(self, door: int, serve: Callable[[int], None]) -> None:
-        """`serve` is given what can be read when it is over."""
+    def __init__(self, door: int, launch: Any, serve: Callable[[int], None]) -> None:
+        """`launch` is one of Linux's, which alone has doors; `serve` is given what can be read at its end."""
         self._door, self._serve = door, serve
-        self._over = os.pipe()
+        launch.watched()  # it counts those too: here, and not by two threads
+        self._over: tuple[int, ...] = os.pipe()
         self._done = _thread.allocate_lock()
         self._done.acquire()
-        _thread.start_new_thread(self._wait, ())
+        try:
+            _thread.start_new_thread(self._wait, (self._over[0],))
+        except RuntimeError:  # there are too many: then nobody is served
+            self._done.release()
+        if launch.group is not None:
+            launch.group.before_close = self.close  # whoever is in it then is killed
 
-    def _wait(self) -> None:
+    def _wait(self, over: int) -> None:
         try:
             poller = select.poll()
-            for fd in (self._door, self._over[0]):
+            for fd in (self._door, over):
                 poller.register(fd, select.POLLIN)
-            if self._over[0] not in dict(poller.poll()):
-                self._serve(self._over[0])
+            if over not in dict(poller.poll()):
+                self._serve(over)
         finally:
             self._done.release()
 
     def close(self) -> None:
         """It is over: wait until whoever was called has seen to that."""
-        os.write(self._over[1], b"\0")
-        self._done.acquire()
-        for fd in self._over:
+        over, self._over = self._over, ()
+        if over:
+            os.write(over[1], b"\0")
+            self._done.acquire()
+        for fd in over:
             os.close(fd)

@@ -8,7 +8,7 @@ from .cgroup import Group
 
 WATCHED = ("cpu", "memory", "processes", "disk")
 _TICKS, _PAGE = os.sysconf("SC_CLK_TCK"), os.sysconf("SC_PAGESIZE")
-_MARGIN = 1 << 16  # plan/limits.py makes them so much larger
+_MARGIN = 1 << 17  # plan/limits.py makes them somewhat larger
 _PRIVATE = ("tmp", "var/tmp", "dev/shm")
 _BY_SIGNAL = {signal.SIGXCPU: "cpu", signal.SIGXFSZ: "fileSize"}
 
@@ -20,6 +20,25 @@ class Watch:
         self._pid, self._group = pid, group
         self._amounts = {limit.name: limit.amount for limit in limits}
         self._keepers = keepers  # the outer process and the warden are no part of the run
+        # Those who serve runs beside this one, and what those used who have ended: replaced as one, for they are told
+        # of by another thread.
+        self._beside: tuple[tuple[int, ...], float, int] = (), 0.0, 0
+
+    def count_with(self, pid: int) -> None:
+        """Another process counts from now on, with all below it."""
+        pids, cpu, written = self._beside
+        self._beside = (*pids, pid), cpu, written
+
+    def reap(self, pid: int) -> None:
+        """Wait for one of those, a child of ours: what it used stays counted. What it wrote only whoever has waited for
+        it is told, among its own."""
+        before = _written(os.getpid())
+        try:
+            used = os.wait4(pid, 0)[2]
+        finally:
+            pids, cpu, written = self._beside
+            self._beside = tuple(one for one in pids if one != pid), cpu, written
+        self._beside = self._beside[0], cpu + used.ru_utime + used.ru_stime, written + _written(os.getpid()) - before
 
     @property
     def is_needed(self) -> bool:
@@ -29,14 +48,15 @@ class Watch:
         """The first limit that is crossed now."""
         if self._group is not None and (limit := self._group.crossed()):
             return self._exceeded(limit)
-        tree = descendants(self._pid)
+        pids, *used = self._beside
+        tree = [*descendants(self._pid), *(one for pid in pids for one in descendants(pid))]
         for name, measure in (
-            ("cpu", self._cpu),
-            ("memory", _memory),
-            ("processes", self._count),
-            ("disk", self._disk),
+            ("cpu", lambda: self._cpu(tree, used[0])),
+            ("memory", lambda: self._memory(tree)),
+            ("processes", lambda: sum(map(_threads, tree)) - self._keepers),
+            ("disk", lambda: sum(map(_written, tree)) + used[1] + self._in_memory(tree)),
         ):
-            if name in self._amounts and measure(tree, self._amounts[name]) > self._amounts[name]:
+            if name in self._amounts and measure() > self._amounts[name]:
                 return self._exceeded(name)
         return None
 
@@ -53,27 +73,36 @@ class Watch:
     def _exceeded(self, limit: str) -> Exceeded:
         return Exceeded(limit, self._amounts[limit])
 
-    def _cpu(self, tree: list[int], _amount: float) -> float:
+    def _cpu(self, tree: list[int], ended: float) -> float:
         counted = None if self._group is None else self._group.cpu_seconds()
-        return sum(map(_cpu_seconds, tree)) if counted is None else counted
+        return sum(map(_cpu_seconds, tree)) + ended if counted is None else counted
 
-    def _count(self, tree: list[int], _amount: float) -> float:
-        return sum(map(_threads, tree)) - self._keepers
+    def _memory(self, tree: list[int]) -> float:
+        """What the processes have in memory; where that is too much, what is shared is counted once."""
+        if self._group is not None and self._group.holds_memory:
+            return 0.0
+        amount, private = self._amounts["memory"], self._in_memory(tree)
+        resident = sum(map(_resident, tree)) + private
+        return resident if resident <= amount else sum(map(_share, tree)) + private
 
-    def _disk(self, tree: list[int], amount: float) -> float:
-        return sum(map(_written, tree)) + self._in_memory(tree, amount)
-
-    def _in_memory(self, tree: list[int], amount: float) -> float:
-        """What is in the private directories, seen through one process of the run."""
+    def _in_memory(self, tree: list[int]) -> float:
+        """What is in the private directories, each counted once however many processes see it."""
+        known, found = {os.stat(f"/{name}").st_dev for name in _PRIVATE if os.path.exists(f"/{name}")}, 0.0
+        most = max(self._amounts.get("disk", 0), self._amounts.get("memory", 0)) + _MARGIN
         for pid in reversed(tree):
-            try:
-                found = [os.statvfs(f"/proc/{pid}/root/{name}") for name in _PRIVATE]
-            except OSError:
-                continue  # it has just ended, or does not let itself be looked at
-            # Only those of the size that was planned: before the view is attached they are the host's.
-            ours = [one for one in found if abs(one.f_blocks * one.f_frsize - amount) <= 2 * _MARGIN]
-            return float(sum((one.f_blocks - one.f_bfree) * one.f_frsize for one in ours))
-        return 0.0
+            for name in _PRIVATE:
+                path = f"/proc/{pid}/root/{name}"
+                try:
+                    device = os.stat(path).st_dev
+                    if device in known:  # or it is the host's: before the view is attached, and where there is none
+                        continue
+                    one = os.statvfs(path)
+                except OSError:
+                    continue  # it has just ended, or does not let itself be looked at
+                known.add(device)
+                is_ours = one.f_blocks * one.f_frsize <= most  # and not something larger that is shown there
+                found += (one.f_blocks - one.f_bfree) * one.f_frsize if is_ours else 0
+        return found
 
 
 def descendants(pid: int) -> list[int]:
@@ -116,12 +145,6 @@ def _cpu_seconds(pid: int) -> float:
 def _threads(pid: int) -> int:
     fields = _stat(pid)
     return int(fields[17]) if len(fields) > 17 and fields[0] != "Z" else 0
-
-
-def _memory(tree: list[int], amount: float) -> float:
-    """What the processes have in memory; where that is too much, what is shared is counted once."""
-    resident = sum(map(_resident, tree))
-    return resident if resident <= amount else float(sum(map(_share, tree)))
 
 
 def _share(pid: int) -> int:

@@ -55,9 +55,9 @@ def _counts_own(host: Host) -> bool:
 def tmpfs_size(policy: Policy, host: Host) -> int:
     """How large a private file system in memory may grow; 0 is the kernel's own measure."""
     amounts = {limit.name: int(limit.amount) for limit in policy.limits}
-    if "disk" in amounts:
-        return amounts["disk"] + MARGIN
-    return 0 if "memory" in host.cgroups else amounts.get("memory", 0)
+    sizes = [amounts["disk"] + MARGIN] if "disk" in amounts else []
+    sizes += [amounts["memory"]] if "memory" in amounts and "memory" not in host.cgroups else []
+    return min(sizes, default=0)
 
 
 def limits_in_force(policy: Policy, host: Host) -> tuple[str, ...]:

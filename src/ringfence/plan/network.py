@@ -123,19 +123,17 @@ def with_agent(policy: Policy, path: str) -> Policy:
 
 
 SIBLINGS = "RINGFENCE_SIBLINGS"  # the variable that says where a run beside this one is asked for
-SHARED = ("cpu", "memory", "processes", "disk")  # limits of all processes of a run together
 _DOOR = Origin("runs beside this one")
 
 
 def has_siblings(policy: Policy, host: Host) -> bool:
-    """Whether a ringfence inside may ask for runs beside this one. Who lets sandboxes be made inside has no need; and
-    what all of a run may use together no sibling would count for. Nor where the two could reach one another by unix
-    sockets: a directory of a run that has ended shows what its view hid."""
-    counted = any(limit.name in SHARED for limit in policy.limits)
+    """Whether a ringfence inside may ask for runs beside this one. Who lets sandboxes be made inside has no need. Nor
+    where the two could reach one another by unix sockets: a directory of a run that has ended shows what its view
+    hid."""
     scoped = not policy.network.open or host.landlock_abi >= landlock.SCOPES_SINCE  # abstract names are a network's
     apart = not has_view(host) or (has_broker(policy, host) and scoped and not wants_datagrams(policy))
     is_held = host.system == "linux" and policy.enforcement is not Enforcement.OFF
-    return is_held and apart and not (policy.nested or counted)
+    return is_held and apart and not policy.nested
 
 
 def with_door(policy: Policy, path: str, host: Host) -> Policy:
