@@ -216,6 +216,8 @@ class Prepared:
 
     def _open_door(self) -> None:
         host = enforce.probe(self.request.ids)
+        if self.request.ids and not os.stat("/tmp").st_mode & 0o001:
+            return  # whoever is inside could not come there
         try:
             self.temporary = self.temporary or enforce.new_directory(self.request.ids, self.held)
             path = f"{self.temporary}/{enforce.DOOR}"

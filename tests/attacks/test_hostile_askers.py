@@ -24,7 +24,7 @@ from tests.attacks.conftest import Field, Walls, backend
 from tests.attacks.everybody import BASE, NOBODY, RUN
 from tests.attacks.everybody import installed as installed
 from tests.attacks.everybody import workspace as workspace
-from tests.attacks.test_siblings import Outer, _below, inner, living, until
+from tests.attacks.test_siblings import SECONDS, Outer, _below, inner, living, until
 from tests.attacks.test_siblings import mark as mark
 from tests.attacks.test_siblings import outer as outer
 
@@ -564,6 +564,27 @@ def test_where_a_path_cannot_be_written_down_nobody_is_served(outer: Outer) -> N
 
     assert "Traceback" not in said
     assert ("ran" in said.split()) == (outer.walls == "view"), said
+
+
+MUCH = """
+paths = tuple(Rule(READ, ALLOW, f"/a{number}/b/c/d/e/f", ME) for number in range(4000))
+patterns = tuple(Rule(READ, DENY, f"/**/*x*y*{number}/**/z", ME, glob=True) for number in range(4000))
+ask(Policy("/", (*everything, *paths, *patterns)), "echo ran")
+"""
+DEEP = """
+ask(Policy("/", (*everything, Rule(READ, DENY, "/a" * 1_000_000, ME))), "echo ran")
+"""
+
+
+@pytest.mark.parametrize("script", [MUCH, DEEP])
+def test_a_policy_that_takes_long_is_given_up(outer: Outer, script: str) -> None:
+    begun = time.monotonic()
+    said = attack(outer, script)
+
+    assert "takes more than 5 s of work" in said
+    assert "answer [1, 125]" in said
+    assert "ran" not in said.split()
+    assert time.monotonic() - begun < SECONDS
 
 
 TOLD = """

@@ -12,6 +12,10 @@ from tests.attacks.test_siblings import Outer, inner, living, until
 from tests.attacks.test_siblings import mark as mark
 from tests.attacks.test_siblings import outer as outer
 
+from ringfence.cli.beside import _join
+from ringfence.enforce import cgroup
+from ringfence.model import LaunchError
+
 pytestmark = pytest.mark.usefixtures("installed")
 
 PYTHON = "/usr/bin/python3 -I -c"
@@ -130,3 +134,10 @@ def test_files_and_their_size_hold_in_a_sibling(outer: Outer) -> None:
 
     assert said.split()[:1] == ["100"], said
     assert str(1 << 20) in said.split(), said
+
+
+def test_who_is_not_let_into_the_group_does_not_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cgroup, "_found", None)
+    with open("/dev/full", "wb") as full, pytest.raises(LaunchError, match="lets nobody in"):
+        _join((full.fileno(),))
+    assert cgroup.controllers() == ()  # nor makes one of its own

@@ -333,14 +333,16 @@ def test_in_a_directory_that_only_the_outer_run_sees_the_inner_goes_on_alone(out
     assert code == 0
 
 
-def test_nothing_is_left_on_the_disk(outer: Outer) -> None:
+@pytest.mark.parametrize("options", [(), ("--quiet", "--processes", "200", "--memory", "1G")])
+def test_nothing_is_left_on_the_disk(outer: Outer, options: tuple[str, ...]) -> None:
     mine = f"ringfence-{NOBODY if outer.walls == 'landlock' and os.geteuid() == 0 else os.geteuid()}-"
 
     def left() -> set[str]:
         return {name for name in os.listdir("/tmp") if name.startswith(mine)}
 
     before = left()
-    _, said = outer.run(script=f"{inner(script='exec ' + inner(script='echo deep'))}; echo $RINGFENCE_SIBLINGS")
+    deep = inner(script="exec " + inner(script="echo deep"))
+    _, said = outer.run(*options, script=f"{deep}; echo $RINGFENCE_SIBLINGS")
     door = said.split()[-1].split("/")[2]
 
     assert "deep" in said.split()
@@ -365,6 +367,34 @@ def test_where_nobody_can_listen_the_command_runs_all_the_same(workspace: Path, 
     )
 
     assert (done.stdout, done.returncode) == ("ran\nnobody\n", 0), done.stderr
+
+
+@pytest.mark.needs_root
+def test_where_whoever_is_inside_cannot_come_nothing_is_said(workspace: Path) -> None:
+    """A /tmp that is root's alone: nobody asks there, so nobody need hear of it."""
+    outer = Outer(workspace, "view")
+    words = outer.words(script="echo ran; echo ${RINGFENCE_SIBLINGS-nobody}")
+    shell = 'mount -t tmpfs -o mode=700 none /tmp && exec "$@"'
+
+    done = subprocess.run(
+        ["unshare", "-m", "sh", "-c", shell, "sh", *words],
+        cwd=workspace,
+        env=outer.environ,
+        capture_output=True,
+        text=True,
+    )
+
+    assert (done.stdout, done.stderr) == ("ran\nnobody\n", "")
+
+
+def test_the_plan_says_that_runs_beside_it_may_be_asked_for(outer: Outer) -> None:
+    words = ["plan" if word == "run" else word for word in outer.words(script="true")]
+    done = subprocess.run(words, cwd=outer.workspace, env=outer.environ, capture_output=True, text=True)
+
+    assert "a ringfence inside: a run beside this one" in done.stdout, done
+    made = re.findall("/tmp/(ringfence-[0-9]+-[0-9a-f]+)", done.stdout)
+    assert made
+    assert not {*made} & {*os.listdir("/tmp")}
 
 
 # Whoever asks waits until it is told no, or until the run's end is its own.

@@ -155,6 +155,49 @@ def test_the_network_is_what_both_reach(
     assert [name for name in (*reached, *refused) if decide_host(found, name, 443).verdict is ALLOW] == list(reached)
 
 
+said_hosts = st.sampled_from(
+    ("*", "*.org", "*.a.org", "a.org", "x.a.org", "localhost", "127.0.0.1", "10.0.0.1", "10.0.0.0/8", "::1", "1.2.3.4")
+)
+host_rules = st.builds(
+    HostRule, st.sampled_from((ALLOW, DENY)), said_hosts, st.sampled_from((0, 80, 443)), st.just(SOMEBODY)
+)
+networks = st.builds(
+    Network,
+    open=st.booleans(),
+    hosts=st.lists(host_rules, max_size=5).map(tuple),
+    denied_addresses=st.lists(
+        st.builds(
+            HostRule, st.just(DENY), st.sampled_from(("10.0.0.0/8", "1.2.3.4", "::1")), st.just(0), st.just(SOMEBODY)
+        ),
+        max_size=2,
+    ).map(tuple),
+)
+
+
+def reaches(network: Network, host: str, port: int, address: str) -> bool:
+    return (
+        decide_host(network, host, port).verdict is ALLOW
+        and decide_address(network, host, port, address).verdict is ALLOW
+    )
+
+
+@hypothesis.given(
+    outer=networks,
+    inner=networks,
+    host=st.sampled_from(("a.org", "x.a.org", "b.org", "localhost", "10.0.0.1", "127.0.0.1", "1.2.3.4", "a.com")),
+    port=st.sampled_from((80, 443, 22)),
+    address=st.sampled_from(("1.2.3.4", "10.0.0.1", "127.0.0.1", "::1", "8.8.8.8")),
+)
+def test_what_the_narrower_reaches_both_reach(
+    outer: Network, inner: Network, host: str, port: int, address: str
+) -> None:
+    found = meet(Policy("/w", (), network=outer), Policy("/w", (), network=inner)).network
+
+    assert reaches(found, host, port, address) <= (
+        reaches(outer, host, port, address) and reaches(inner, host, port, address)
+    )
+
+
 @pytest.mark.parametrize("address", ["10.0.0.1", "127.0.0.1", "localhost", "::1", "169.254.169.254"])
 def test_a_special_address_that_the_outer_one_has_not_named_is_not_named_from_inside(address: str) -> None:
     """Any host is none of this machine's own: that takes its name."""

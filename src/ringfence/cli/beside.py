@@ -39,6 +39,7 @@ ENDED, ELSEWHERE = b"\x01", b"\x03"
 SIGNALS = (*FORWARDED, signal.SIGWINCH)
 HURRY = 5.0  # seconds for a sibling whose asker is gone
 PLANNING = 30.0  # seconds in which the walls of one are made, whatever its policy is
+WORK = 5.0  # and so many of a processor's
 
 
 def ask(values: Values, argv: list[str]) -> int | None:
@@ -166,6 +167,8 @@ def _served(link: int, lifeline: int, told: int, places: int, place: int, *group
         os.dup2(fds[fd], fd)
         os.close(fds[fd])
     leash = Leash(asker, lifeline)
+    signal.signal(signal.SIGPROF, _give_up)
+    signal.setitimer(signal.ITIMER_PROF, WORK, 1.0)  # until it is launched
 
     def carry_out() -> int:
         if groups:
@@ -191,6 +194,11 @@ def _served(link: int, lifeline: int, told: int, places: int, place: int, *group
     if bound.policy.limits:
         _wait_for_all()
     return 0
+
+
+def _give_up(_number: int, _frame: FrameType | None) -> None:
+    what, hint = "a run beside another one", "fewer rules, or fewer patterns"
+    raise LaunchError(what, f"has a policy that takes more than {WORK:g} s of work to be carried out", hint)
 
 
 def _join(groups: tuple[int, ...]) -> None:
@@ -234,6 +242,7 @@ class Leash(Forwarder):
         _thread.start_new_thread(self._hold, ())
 
     def started(self, launched: Launch) -> None:
+        signal.setitimer(signal.ITIMER_PROF, 0)
         super().started(launched)
         if self.is_gone:
             launched.kill()

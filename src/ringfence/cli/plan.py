@@ -2,6 +2,8 @@
 
 import os
 
+import msgspec
+
 from ..model import Enforcement
 from ..run import make_request, plan_for
 from .options import ASK, LIMITS, OUTPUT, POLICY, WORKSPACE, flags_of, one, parse, printable, render_help
@@ -17,7 +19,7 @@ def main(words: list[str]) -> int:
         print(render_help("plan [options] -- COMMAND [ARGUMENT...]", "Shows what would be done.", TABLE, EXAMPLES))
         return 0
     request = make_request(one(values, "--workspace"), os.getcwd(), flags_of(values), "--as-root" in values)
-    plan = plan_for(request, argv, os.environ)
+    plan = plan_for(msgspec.structs.replace(request, siblings=True), argv, os.environ)  # as `run` does
     if "--json" in values:
         from .render import plan_document
 

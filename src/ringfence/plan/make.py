@@ -31,7 +31,7 @@ from . import allowlist, caches, crowds, landlock, limits, patterns, table, view
 from .aliases import upwards
 from .gaps import asking_gaps, closed_gaps, folding_gaps, glob_gaps, grant_gaps, kernel_gaps, name_gaps
 from .means import is_root_hidden, with_view, without_view
-from .network import is_asked, network_gaps, wants_datagrams
+from .network import SIBLINGS, is_asked, network_gaps, wants_datagrams
 from .own import own_steps
 from .ready import filter_of
 from .regions import Region, State, between, changes, is_below, regions
@@ -358,7 +358,8 @@ def seccomp(policy: Policy, host: Host, gaps: list[Gap], watched: bool, judged: 
 def writable_paths(policy: Policy) -> list[str]:
     """What was asked to be writable, beside private directories and devices."""
     asked = [rule.path for rule in policy.rules if rule.access is Access.WRITE and rule.verdict is Verdict.ALLOW]
-    return [path for path in dict.fromkeys(asked) if path not in DEVICES and path not in PRIVATE]
+    others = (*DEVICES, *PRIVATE, policy.environment.set.get(SIBLINGS, ""))
+    return [path for path in dict.fromkeys(asked) if path not in others]
 
 
 def in_force(policy: Policy, host: Host) -> tuple[str, ...]:
@@ -382,6 +383,10 @@ def in_force(policy: Policy, host: Host) -> tuple[str, ...]:
         (host.seccomp and not viewed and not open_inside and not policy.network.proxies, "network: closed (seccomp)"),
         (host.seccomp, "system calls: the table of escapes is closed (seccomp)"),
         (True, "privileges: no capabilities; no_new_privs"),
+        (
+            SIBLINGS in policy.environment.set,
+            "a ringfence inside: a run beside this one, by the narrower policy",
+        ),
         (abi >= landlock.SCOPES_SINCE, "signals and abstract sockets: none outside the run (Landlock)"),
     )
     return tuple(sentence for holds, sentence in rows if holds)
