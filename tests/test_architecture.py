@@ -23,15 +23,16 @@ ARROWS = (
     {"model": set[str]()}
     | dict.fromkeys(PURE | WORLD, VALUES)
     | {
-        "run": ROOMS | {"keep", "where", "gates", "record", "explain", "asking", "command", "job", "siblings"},
+        "run": ROOMS | {"keep", "where", "gates", "record", "explain", "asking", "command", "job", "siblings", "within"},
         "job": ROOMS | {"keep", "where"},
         "command": ROOMS | {"keep", "where"},
         "keep": ROOMS | {"approvals", "matches"},
         "matches": ROOMS,
         "gates": ROOMS,
     }
-    | {"start": ROOMS | {"run", "keep", "record", "job"}, "record": ROOMS | {"keep", "underway", "recording"}}
+    | {"start": ROOMS | {"run", "keep", "record", "job", "within"}, "record": ROOMS | {"keep", "underway", "recording"}}
     | {"siblings": ROOMS | {"keep", "beside", "taking"}, "beside": ROOMS | {"keep", "job", "run"}, "taking": VALUES}
+    | {"within": ROOMS | {"keep", "job", "where", "beside", "siblings", "taking"}}
     | {"recording": ROOMS | {"keep", "record"}}
     | {
         "session": ROOMS | {"run"},
@@ -72,7 +73,7 @@ ARROWS = (
     | {"entrances": VALUES, "_doorstep": {"_finder"}, "_finder": set(), "underway": set()}
 )
 ARROWS["cli"] |= {"spawner", "service", "_doorstep"}  # it starts two, and a hook steps over it later
-ARROWS["cli"] |= {"beside", "siblings", "taking"}  # a run inside a run, from both ends
+ARROWS["cli"] |= {"beside", "siblings", "within"}  # a run inside a run, from both ends
 
 # Modules that reach into the world. Two files of policy read and remember: the disk is open to them alone.
 DISK = {"os", "pathlib", "shutil", "tempfile", "glob", "fcntl", "io", "open"}
@@ -87,6 +88,7 @@ PLATFORM_FILES |= {
     "siblings.py",
     "beside.py",
     "taking.py",
+    "within.py",
     "cli/beside.py",
     "workspace/tenants/life.py",
 }  # on Linux only, and they say so

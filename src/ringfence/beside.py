@@ -32,6 +32,10 @@ PATIENCE = 10.0  # seconds in which it must be there
 HEAD = struct.Struct("<4sI")
 MAGIC = b"RFB1"
 STREAMS = 4  # 0 to 2, and the directory
+# What is answered: that it has ended, with its exit code; that no sibling would see the directory; to a program also
+# that it runs, and after the code how long the rest of the answer is.
+ENDED, ELSEWHERE, STARTED = b"\x01", b"\x03", b"\x04"
+SIZE = struct.Struct("<I")
 
 
 class Asked(msgspec.Struct, frozen=True):
@@ -45,6 +49,14 @@ class Asked(msgspec.Struct, frozen=True):
     json: bool = False
     quiet: bool = False
     raw: bool = False
+    told: bool = False  # by a program, which is told when it starts, and its outcome
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """What a program is told at the end: what became of it, or what went wrong, as an error's class and words."""
+
+    outcome: Outcome | None = None
+    error: tuple[str, ...] = ()
 
 
 class Bound(msgspec.Struct, frozen=True):

@@ -104,6 +104,12 @@ def run(
     environ = own if env is None else env
     job = make_job(argv, request, environ, capture or on_output is not None, input, explain, (own, seen), assumes=True)
     job = msgspec.structs.replace(job, asking=ask) if ask else job
+    if plan.SIBLINGS in own and not observe:  # we are inside a run
+        from .within import attempted
+
+        found = attempted(job, on_output, timeout, on_start)
+        if found is not None:
+            return found
     return carried_out(job, on_output, timeout, on_start, on_denial, quarantine)
 
 

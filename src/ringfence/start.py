@@ -10,14 +10,19 @@ import select
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import msgspec
 
-from . import policy
+from . import plan, policy
 from .job import STREAM_NAMES, Job, Place, make_job, rewind
+from .keep import environment
 from .model import Asking, Outcome
 from .record import Record
 from .run import PAUSES, Living, check_words, launch, make_request, with_limits
+
+if TYPE_CHECKING:
+    from .within import Beside
 
 LOOK = 0.005  # seconds of looking for what was left behind, in which nothing else goes on
 HELD = 1 << 20  # of output that nobody has asked for yet, and of input that the command has not read yet
@@ -40,7 +45,13 @@ class Running:
     """A living run. Iterate over it for its output as it comes; `wait` for its end, with the output that is left."""
 
     def __init__(
-        self, living: Living, job: Job, timeout: float | None, finish: bool, record: Record, begun: int
+        self,
+        living: "Living | Beside",
+        job: Job,
+        timeout: float | None,
+        finish: bool,
+        record: Record | None,
+        begun: int,
     ) -> None:
         import asyncio  # 24 ms, which `ringfence run` need not pay
 
@@ -79,8 +90,10 @@ class Running:
             out, err = (b"".join(data for to, data in self._chunks if to == number) for number in (1, 2))
             kept = (out, err) if self._job.capture else (None, None)
             found = self._living.outcome(self._living.launch.ending(), *kept)
-            found = self._record.searched(found, self._begun, False, *self._living.known(), most=LOOK)
-            self._outcome = self._record.keep(found)
+            if isinstance(self._living, Living) and self._record is not None:  # else whoever ran it has seen to that
+                found = self._record.searched(found, self._begun, False, *self._living.known(), most=LOOK)
+                found = self._record.keep(found)
+            self._outcome = found
         return self._outcome
 
     async def write(self, data: bytes) -> None:
@@ -106,7 +119,7 @@ class Running:
         """Wait until the command runs or cannot; whether it cannot because the disk is not as we saw it."""
         launched = self._living.launch
         await self._until(lambda: launched.is_ready or self._supervisor.is_over)
-        return not launched.is_ready and self._living.is_stale(launched.ending())
+        return not launched.is_ready and isinstance(self._living, Living) and self._living.is_stale(launched.ending())
 
     async def end(self) -> None:
         """End the tree: SIGTERM, and SIGKILL for what is left after a moment, or when we are cancelled again."""
@@ -220,6 +233,15 @@ async def start(
     job = make_job(argv, make_request(workspace, cwd, with_limits(flags, limits), as_root), env, capture, data)
     job = msgspec.structs.replace(job, asking=ask) if ask else job
     finish, begun = not isinstance(input, Input), time.time_ns()
+    beside = await _ask(job) if plan.SIBLINGS in environment() else None
+    if beside is not None:
+        with beside:
+            running = Running(beside, job, timeout, finish, None, begun)
+            try:
+                yield running
+            finally:
+                await running.end()
+        return
     with Record(job.request, argv, job.environ) as record:
         for pause in PAUSES:
             if pause:
@@ -230,6 +252,25 @@ async def start(
                     yield running
                     return
                 record.begin().tried(running._living.launch.ending())
+
+
+async def _ask(job: Job) -> "Beside | None":
+    """A run beside the one that we are in, if there can be one."""
+    import asyncio
+
+    from .within import ask
+
+    asked, loop = ask(job), asyncio.get_running_loop()
+    if asked is None:
+        return None
+    if asked.is_put:
+        said = asyncio.Event()
+        loop.add_reader(asked.link, said.set)
+        try:
+            await said.wait()
+        finally:
+            loop.remove_reader(asked.link)
+    return asked.answered()
 
 
 async def _sleep(seconds: float) -> None:

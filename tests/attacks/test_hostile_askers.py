@@ -43,17 +43,13 @@ import os, socket, struct, sys
 sys.path.insert(0, {str(BASE / "lib")!r})
 import msgspec
 from ringfence.beside import Asked, HEAD, MAGIC, send
-from ringfence.cli.beside import _reach
+from ringfence.within import reach
 from ringfence.model import *
 from ringfence.model.policy import ParentProxy
 
 READ, WRITE, ALLOW, DENY = Access.READ, Access.WRITE, Verdict.ALLOW, Verdict.DENY
 ME = Origin("me")
 everything = tuple(Rule(access, ALLOW, "/", origin) for access in Access for origin in (ME, BUILT_IN))
-
-
-def reach():
-    return _reach(os.environ["RINGFENCE_SIBLINGS"])
 
 
 def ask(policy, script, fds=None, cwd=None, argv=None, more={{}}):

@@ -10,23 +10,20 @@ import _thread
 import contextlib
 import os
 import select
-import stat
-import struct
 import sys
 import time
+from collections.abc import Callable
 from types import FrameType
 
 import msgspec
 
-from .. import enforce, policy, siblings
-from ..beside import PATIENCE, Asked, Bound, Elsewhere, receive, request_of, run_beside, send
+from .. import siblings
+from ..beside import ELSEWHERE, ENDED, SIZE, STARTED, Answer, Asked, Bound, Elsewhere, receive, request_of, run_beside
 from ..enforce import Launch
-from ..keep import Request, environment, forget_all, load_policy, with_repository
-from ..model import Enforcement, LaunchError, Need, Refused, UsageError
-from ..plan import SIBLINGS
+from ..keep import Request, environment, forget_all
+from ..model import LaunchError, Need, Outcome, Refused, RingfenceError, UsageError
 from ..run import check_words, make_request
-from ..taking import TAKE
-from ..where import find_program
+from ..within import put, reach
 from . import guarded
 from .options import Values, flags_of, one, say
 from .run import FORWARDED, Forwarder, find_screen, tell
@@ -35,7 +32,6 @@ from .shared import Shared
 if sys.platform != "linux":
     raise UsageError("a run beside a run", "is for Linux")
 
-ENDED, ELSEWHERE = b"\x01", b"\x03"
 SIGNALS = (*FORWARDED, signal.SIGWINCH)
 HURRY = 5.0  # seconds for a sibling whose asker is gone
 PLANNING = 30.0  # seconds in which the walls of one are made, whatever its policy is
@@ -47,34 +43,14 @@ def ask(values: Values, argv: list[str]) -> int | None:
     check_words(argv)
     _fill_closed()
     cwd = os.getcwd()
-    link = _reach(os.environ[SIBLINGS])  # first: whoever serves us begins while we look at our policy
+    link = reach()  # first: whoever serves us begins while we look at our policy
     if link is None:
         return None
     request = make_request(one(values, "--workspace"), cwd, flags_of(values), "--as-root" in values)
-    wanted = with_repository(load_policy(request), request.home)
-    if wanted.enforcement is Enforcement.OFF:
-        return None
-    own = environment()
-    asked = Asked(
-        tuple(map(os.fsencode, argv)),
-        os.fsencode(find_program(argv[0], own.get("PATH", os.defpath), request.cwd)),
-        os.fsencode(request.cwd),
-        {os.fsencode(name): os.fsencode(value) for name, value in own.items()},
-        policy.canonical_policy(wanted, enforce.canonical),
-        "--json" in values,
-        "--quiet" in values,
-        "--raw-terminal" in values,
-    )
-    directory = os.open(request.cwd, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     passer = Passer(link)
-    try:
-        send(link, asked, (0, 1, 2, directory))
-    except OSError:  # it has answered already, or is gone
-        pass
-    except UnicodeEncodeError:  # a path that cannot be written down
+    as_json, quiet, raw = (f"--{word}" in values for word in ("json", "quiet", "raw-terminal"))
+    if not put(link, request, argv, environment(), (0, 1, 2), json=as_json, quiet=quiet, raw=raw):
         return None
-    finally:
-        os.close(directory)
     passer.begin()
     return _answer(link)
 
@@ -111,29 +87,6 @@ def _fill_closed() -> None:
             os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)  # the lowest free number is this one
 
 
-def _reach(path: str) -> _socket.socket | None:
-    """Somebody at the other end, who has taken us; None where nobody is."""
-    try:
-        if stat.S_ISFIFO(os.stat(path).st_mode):
-            link, theirs = _socket.socketpair(_socket.AF_UNIX, _socket.SOCK_STREAM)
-            door = os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-            os.write(door, TAKE.pack(os.getpid(), theirs.fileno()))
-            os.close(door)
-        else:
-            link = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
-            link.connect(path)
-            if struct.unpack("iII", link.getsockopt(_socket.SOL_SOCKET, _socket.SO_PEERCRED, 12))[0]:
-                return None  # we see who listens, so he is not around us: a variable may be anybody's
-        link.settimeout(PATIENCE)
-        said = link.recv(1)
-        link.settimeout(None)
-    except OSError:
-        return None
-    if said == siblings.TOO_MANY:
-        raise LaunchError("the run around this one", f"has {siblings.MOST} beside it already", "wait for one of them")
-    return link if said == siblings.TAKEN else None
-
-
 def _answer(link: _socket.socket) -> int | None:
     try:
         said = link.recv(2, _socket.MSG_WAITALL)
@@ -166,31 +119,28 @@ def _served(link: int, lifeline: int, told: int, places: int, place: int, *group
     for fd in range(3):
         os.dup2(fds[fd], fd)
         os.close(fds[fd])
-    leash = Leash(asker, lifeline)
+    leash = Leash(asker, lifeline, asked.told)
     signal.signal(signal.SIGPROF, _give_up)
     signal.setitimer(signal.ITIMER_PROF, WORK, 1.0)  # until it is launched
 
-    def carry_out() -> int:
+    def carry_out() -> Outcome:
         if groups:
             _join(groups)
-        screen = find_screen(asked.raw)
-        request = request_of(bound, asked, directory, screen)
+        request = request_of(bound, asked, directory, find_screen(asked.raw))
         os.close(directory)
         return _carried_out(asked, request, leash)
 
     try:
-        code = guarded(carry_out, asked.json)
-        answer = ENDED + bytes((code & 255,))
+        answer = _told(carry_out) if asked.told else _shown(carry_out, asked)
     except Elsewhere:
         answer = ELSEWHERE + b"\0"
     except Exception:  # noqa: BLE001  # whoever asked is told nothing of us
         if leash.is_gone:
             return 1
-        say("ringfence: the run beside this one: something went wrong that should not")
-        answer = ENDED + bytes((125,))
+        answer = _unknown(asked)
     forget_all()  # first: with whoever asked the run around us may end, which waits for nobody long
     with contextlib.suppress(OSError):
-        asker.send(answer)
+        asker.sendall(answer)
     if bound.policy.limits:
         _wait_for_all()
     return 0
@@ -210,19 +160,62 @@ def _join(groups: tuple[int, ...]) -> None:
         raise LaunchError("the control group of the run around this one", f"lets nobody in: {error.strerror}") from None
 
 
-def _carried_out(asked: Asked, request: Request, leash: "Leash") -> int:
+def _carried_out(asked: Asked, request: Request, leash: "Leash") -> Outcome:
     with Shared(request.screen):
         outcome = run_beside(request, asked, leash.started)
     # What was wanted only is told by what stands at paths that whoever asks may have named and not see: links, say.
     told = tuple(gap for gap in outcome.gaps if gap.need is Need.REQUIRED)
-    outcome = msgspec.structs.replace(outcome, gaps=told)
-    if asked.json:
-        from .render import outcome_document
+    return msgspec.structs.replace(outcome, gaps=told)
 
-        print(outcome_document(outcome), flush=True)
-    elif isinstance(outcome.ending, Refused) or not asked.quiet:
-        tell(outcome)
-    return outcome.exit_code
+
+def _shown(carry_out: Callable[[], Outcome], asked: Asked) -> bytes:
+    """The answer to a command, which has the streams: what it would have said was said."""
+
+    def show() -> int:
+        outcome = carry_out()
+        if asked.json:
+            from .render import outcome_document
+
+            print(outcome_document(outcome), flush=True)
+        elif isinstance(outcome.ending, Refused) or not asked.quiet:
+            tell(outcome)
+        return outcome.exit_code
+
+    return ENDED + bytes((guarded(show, asked.json) & 255,))
+
+
+def _told(carry_out: Callable[[], Outcome]) -> bytes:
+    """The answer to a program."""
+    code, answer = 125, b""
+    try:
+        outcome = carry_out()
+        code = outcome.exit_code
+        try:
+            answer = msgspec.msgpack.encode(Answer(outcome))
+        except UnicodeEncodeError:  # it names a path that cannot be written down
+            answer = msgspec.msgpack.encode(Answer(Outcome(outcome.ending, (), (), outcome.seconds)))
+    except RingfenceError as error:
+        answer = _wrong(type(error).__name__, error.place, error.what, error.hint)
+    except OSError as error:
+        answer = _wrong("LaunchError", "system", error.strerror or str(error))
+    null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
+    for fd in range(3):  # whoever reads what it wrote waits for the end of that
+        os.dup2(null, fd)
+    return ENDED + bytes((code & 255,)) + SIZE.pack(len(answer)) + answer
+
+
+def _wrong(*words: str) -> bytes:
+    clean = (word.encode(errors="backslashreplace").decode() for word in words)
+    return msgspec.msgpack.encode(Answer(error=tuple(clean)))
+
+
+def _unknown(asked: Asked) -> bytes:
+    what = "something went wrong that should not"
+    if not asked.told:
+        say(f"ringfence: the run beside this one: {what}")
+        return ENDED + bytes((125,))
+    answer = _wrong("LaunchError", "the run beside this one", what)
+    return ENDED + bytes((125,)) + SIZE.pack(len(answer)) + answer
 
 
 def _wait_for_all() -> None:
@@ -236,14 +229,18 @@ def _wait_for_all() -> None:
 class Leash(Forwarder):
     """Whoever asked: what it passes on reaches the command, and when it is gone, or the run around it, so is all."""
 
-    def __init__(self, asker: _socket.socket, lifeline: int) -> None:
+    def __init__(self, asker: _socket.socket, lifeline: int, is_told: bool) -> None:
         super().__init__()
-        self._asker, self._lifeline, self.is_gone = asker, lifeline, False
+        self._asker, self._lifeline, self.is_gone, self._is_told = asker, lifeline, False, is_told
         _thread.start_new_thread(self._hold, ())
 
     def started(self, launched: Launch) -> None:
         signal.setitimer(signal.ITIMER_PROF, 0)
         super().started(launched)
+        if self._is_told:
+            self._is_told = False  # once, however often it is tried
+            with contextlib.suppress(OSError):
+                self._asker.send(STARTED)
         if self.is_gone:
             launched.kill()
 
@@ -262,6 +259,8 @@ class Leash(Forwarder):
                 for number in numbers or ():
                     if number in SIGNALS:
                         os.kill(os.getpid(), number)
+                    elif 0 < number < signal.NSIG and self._launched is not None:  # a program may send any
+                        self._launched.signal(number)
         if self._launched is not None:
             self._launched.kill()
         time.sleep(HURRY)

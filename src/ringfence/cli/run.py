@@ -54,6 +54,7 @@ def main(words: list[str]) -> int:
         code = ask(values, argv)
         if code is not None:
             return code
+        del os.environ[SIBLINGS]  # nobody hears us there
     as_json = "--json" in values
     explain = Explain.NOTHING if "--quiet" in values and not as_json else Explain.FAILURE
     explain = Explain.OUTPUT if "--explain" in values else explain
