@@ -216,13 +216,11 @@ class Prepared:
 
     def _open_door(self) -> None:
         host = enforce.probe(self.request.ids)
-        if self.request.ids and not os.stat("/tmp").st_mode & 0o001:
-            return  # whoever is inside could not come there
         try:
             self.temporary = self.temporary or enforce.new_directory(self.request.ids, self.held)
             path = f"{self.temporary}/{enforce.DOOR}"
             self.door = enforce.listen_at(path, self.request.ids, plan.has_view(host))
-        except OSError:  # /tmp is full, or read-only: then nobody listens, and an inner run is within this one
+        except OSError:  # /tmp is full, read-only or closed: then nobody listens, and an inner run is within this one
             return
         self.held.append(self.door)
         self.policy = plan.with_door(self.policy, path, host)
@@ -451,7 +449,7 @@ def acquire(request: Request, once: bool = False, at_hand: AtHand | None = None)
         forget(other)
     made = Prepared(request, found)
     with _lock:
-        first = _prepared.setdefault(request, made)
+        first = made if request.siblings else _prepared.setdefault(request, made)  # who comes to a door is of one run
         first.users += 1
     if first is not made:  # another thread was faster
         made.close()

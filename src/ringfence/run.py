@@ -90,8 +90,8 @@ def run(
     through. `capture` puts the output into the outcome; `on_output` is called with "stdout" or "stderr" and each piece.
     `limits` are by the policy's names: {"memory": "2G", "processes": 256}. `quarantine` renames repositories that it
     left in the workspace and that would make a later git run programs. `explain` says how much is done to tell why it
-    failed. With `ask` what is refused and may be granted waits for a person. With `siblings` a `ringfence run` inside
-    is a run beside this one, for whoever has one at a time.
+    failed. With `ask` what is refused and may be granted waits for a person. With `siblings` a ringfence inside is a
+    run beside this one; it costs walls of its own, and a thread of ours.
     """
     check_words(argv)
     own = environment()

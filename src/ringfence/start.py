@@ -1,7 +1,7 @@
 """The asynchronous way to run a command: the same launch and the same supervisor as `run`, waited for by asyncio.
 
-No thread is started, and nothing blocks but the launch itself and the look around after the end, some milliseconds of
-work each.
+No thread is started but for `siblings`, and nothing blocks but the launch itself and the look after the end, some
+milliseconds of work each.
 """
 
 import contextlib
@@ -219,8 +219,10 @@ async def start(
     limits: Mapping[str, float | str] | None = None,
     as_root: bool = False,
     ask: Asking | None = None,
+    siblings: bool = False,
 ) -> AsyncIterator[Running]:
-    """Run a command inside its workspace while other things go on; leaving ends it, and everything it started.
+    """Run a command inside its workspace while other things go on; leaving ends it, and everything it started. `ask`
+    and `siblings` are as for `run`.
 
     >>> async with ringfence.start(["make"]) as running:  # doctest: +SKIP
     ...     async for chunk in running:
@@ -230,7 +232,9 @@ async def start(
     check_words(argv)
     data = b"" if isinstance(input, Input) else input
     flags = msgspec.structs.replace(flags or policy.Flags(), ask=True) if ask else flags
-    job = make_job(argv, make_request(workspace, cwd, with_limits(flags, limits), as_root), env, capture, data)
+    request = make_request(workspace, cwd, with_limits(flags, limits), as_root)
+    request = msgspec.structs.replace(request, siblings=True) if siblings else request
+    job = make_job(argv, request, env, capture, data)
     job = msgspec.structs.replace(job, asking=ask) if ask else job
     finish, begun = not isinstance(input, Input), time.time_ns()
     beside = await _ask(job) if plan.SIBLINGS in environment() else None

@@ -5,6 +5,7 @@ only narrow what it has: every attack is made by a request of its own, and shown
 """
 
 import _thread
+import asyncio
 import contextlib
 import os
 import re
@@ -17,9 +18,10 @@ import time
 import types
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
-from tests.attacks.everybody import NOBODY, RUN
+from tests.attacks.everybody import BASE, NOBODY, RUN
 from tests.attacks.everybody import installed as installed
 from tests.attacks.everybody import workspace as workspace
 from tests.test_terminal import Person
@@ -432,3 +434,30 @@ def test_where_nobody_can_serve_the_command_runs_all_the_same(
 
     assert (ran.exit_code, ran.stdout) == (0, b"ran\n"), ran
     assert capfd.readouterr().err == ""
+
+
+@pytest.mark.needs_userns
+@pytest.mark.parametrize("how", ["run", "start"])
+def test_of_many_runs_of_a_program_each_has_its_own(workspace: Path, mark: str, how: str) -> None:
+    """What is asked for in one ends with that one, and not with another."""
+    flags = ringfence.Flags(allow_read=(str(BASE / "lib"),))
+    scripts = [inner(script=f"sleep {mark}"), f"sleep 2; {inner(script='echo beside')}", "echo $RINGFENCE_SIBLINGS"]
+    given: dict[str, Any] = {"workspace": str(workspace), "flags": flags, "siblings": True, "capture": True}
+
+    async def one(script: str, timeout: float) -> ringfence.Outcome:
+        words = ["sh", "-c", script]
+        if how == "run":
+            return await asyncio.to_thread(ringfence.run, words, timeout=timeout, **given)
+        async with ringfence.start(words, timeout=timeout, **given) as running:
+            return await running.wait()
+
+    async def main() -> list[ringfence.Outcome]:
+        return await asyncio.gather(one(scripts[0], 1.5), one(scripts[1], 30), *(one(scripts[2], 30) for _ in range(3)))
+
+    slow, beside, *doors = asyncio.run(main())
+
+    assert isinstance(slow.ending, ringfence.TimedOut)
+    assert (beside.exit_code, beside.stdout) == (0, b"beside\n"), beside
+    assert len({door.stdout for door in doors}) == 3
+    assert not any(os.path.exists((door.stdout or b"").strip()) for door in doors)
+    assert until(lambda: not living(mark))

@@ -82,6 +82,8 @@ def listen_at(path: str, ids: tuple[int, int] | None, connects: bool) -> int:
     """What listens at a path, for one user: a socket, or a named pipe where a command cannot connect. The directory is
     that user's already, who may put something else there: so it is held, and what stands there is looked at."""
     above, name = path.rsplit("/", 1)
+    if ids and not os.stat(os.path.dirname(above)).st_mode & stat.S_IXOTH:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
     directory = os.open(above, _HELD | os.O_DIRECTORY)
     try:
         if connects:
