@@ -10,7 +10,7 @@ import select
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import Any, cast
 
 import msgspec
 
@@ -20,9 +20,6 @@ from .keep import environment
 from .model import Asking, Outcome
 from .record import Record
 from .run import PAUSES, Living, check_words, launch, make_request, with_limits
-
-if TYPE_CHECKING:
-    from .within import Beside
 
 LOOK = 0.005  # seconds of looking for what was left behind, in which nothing else goes on
 HELD = 1 << 20  # of output that nobody has asked for yet, and of input that the command has not read yet
@@ -46,7 +43,7 @@ class Running:
 
     def __init__(
         self,
-        living: "Living | Beside",
+        living: Living,
         job: Job,
         timeout: float | None,
         finish: bool,
@@ -90,7 +87,7 @@ class Running:
             out, err = (b"".join(data for to, data in self._chunks if to == number) for number in (1, 2))
             kept = (out, err) if self._job.capture else (None, None)
             found = self._living.outcome(self._living.launch.ending(), *kept)
-            if isinstance(self._living, Living) and self._record is not None:  # else whoever ran it has seen to that
+            if self._record is not None:  # else whoever ran it has seen to that
                 found = self._record.searched(found, self._begun, False, *self._living.known(), most=LOOK)
                 found = self._record.keep(found)
             self._outcome = found
@@ -119,7 +116,7 @@ class Running:
         """Wait until the command runs or cannot; whether it cannot because the disk is not as we saw it."""
         launched = self._living.launch
         await self._until(lambda: launched.is_ready or self._supervisor.is_over)
-        return not launched.is_ready and isinstance(self._living, Living) and self._living.is_stale(launched.ending())
+        return not launched.is_ready and self._living.is_stale(launched.ending())
 
     async def end(self) -> None:
         """End the tree: SIGTERM, and SIGKILL for what is left after a moment, or when we are cancelled again."""
@@ -258,13 +255,14 @@ async def start(
                 record.begin().tried(running._living.launch.ending())
 
 
-async def _ask(job: Job) -> "Beside | None":
-    """A run beside the one that we are in, if there can be one."""
+async def _ask(job: Job) -> Living | None:
+    """A run beside the one that we are in, if there can be one: not a Living, but as good as one."""
     import asyncio
 
     from .within import ask
 
-    asked, loop = ask(job), asyncio.get_running_loop()
+    asked: Any = ask(job)
+    loop = asyncio.get_running_loop()
     if asked is None:
         return None
     if asked.is_put:
@@ -274,7 +272,7 @@ async def _ask(job: Job) -> "Beside | None":
             await said.wait()
         finally:
             loop.remove_reader(asked.link)
-    return asked.answered()
+    return cast("Living | None", asked.answered())
 
 
 async def _sleep(seconds: float) -> None:
