@@ -39,10 +39,10 @@ MOST = 16
 PATIENCE = 3.0  # seconds for siblings to end when the run has
 TAKEN, TOO_MANY = b"\0", b"\x02"
 _PROGRAM = (  # by that name it does without much of what msgspec imports, as the command does
-    "import sys; sys.argv[0] = 'ringfence'; sys.path.insert(0, {!r}); "
+    "import sys; sys.argv[0] = 'ringfence'; sys.path.insert(0, {!r}); sys.path.append({!r}); "
     "from ringfence.cli.beside import serve; serve(sys.argv[1:])"
 )
-_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+_PACKAGE, _OTHERS = (os.path.dirname(os.path.dirname(os.path.abspath(one))) for one in (__file__, msgspec.__file__))
 
 _LOCK = struct.Struct("hhqqi4x")  # struct flock
 
@@ -63,53 +63,62 @@ class Siblings:
         self._groups = [*map(os.dup, groups)] if launch.group is None else launch.group.open_lists()
         self._lifeline = os.pipe()
         self._living: dict[int, int] = {}  # by pidfd
+        # Whoever serves the next one: it takes a Python longer to begin than to do all the rest, so one is ready.
+        self._spare: tuple[int, _socket.socket] | None = None
+        self._poller = select.poll()
 
     def serve(self, over: int) -> None:
         """Start whoever is asked for, until something comes on a descriptor, or the run has ended: then all of them
         end. They may hold its streams, and whoever waits for those to be closed would wait for ever."""
         try:
-            poller = select.poll()
             for fd in (self._door, self._ended, over):
-                poller.register(fd, select.POLLIN)
+                self._poller.register(fd, select.POLLIN)
             ready: list[int] = []
             while over not in ready and self._ended not in ready:
                 for fd in ready:
                     if fd == self._door:
-                        watch = self._admit()
-                        if watch >= 0:
-                            poller.register(watch, select.POLLIN)
+                        self._admit()
                     else:
-                        poller.unregister(fd)
+                        self._poller.unregister(fd)
                         self._reap(fd)
-                ready = [fd for fd, _ in poller.poll()]
+                ready = [fd for fd, _ in self._poller.poll()]
         finally:
             os.close(self._lifeline[1])
+            self._dismiss()
             self._end()
             bound = [self._bound] if self._bound >= 0 else []
             for fd in (self._ended, self._lifeline[0], self._places, *self._groups, *bound):
                 os.close(fd)
 
-    def _admit(self) -> int:
-        """Start whoever serves the next one that asks; what tells its end, or -1."""
+    def _admit(self) -> None:
+        """Have somebody serve the next one that asks, and somebody ready for who comes after."""
         link = self._next()
         if link < 0:
-            return -1
-        word, place, watch = b"", -1, -1
+            return
+        word, place = b"", -1
         try:
             place = self._take() if self._bound >= 0 else -1
             word = TOO_MANY if self._bound >= 0 else b""
             if place >= 0:
-                pid = self._start(link, place)
-                watch = os.pidfd_open(pid)
-                self._living[watch], word = pid, TAKEN
-                if self._watch is not None:
-                    self._watch.count_with(pid)
+                self._spare = self._spare or self._start()
+                rights = [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, struct.pack("2i", link, place))]
+                self._spare[1].sendmsg([TAKEN], rights)
+                word = TAKEN
         except OSError:
             word = b""
         if place >= 0:
             os.close(place)  # whoever serves has it
+            self._dismiss()
         _say(link, word)
-        return watch
+        if word == TAKEN:
+            with contextlib.suppress(OSError):  # then the next one is waited for
+                self._spare = self._start()
+
+    def _dismiss(self) -> None:
+        """Nobody is given anything more by what we have: who was given nothing ends."""
+        if self._spare is not None:
+            self._spare[1].close()
+        self._spare = None
 
     def _take(self) -> int:
         """A place that nobody has, for as long as it is open; -1 when there is none."""
@@ -139,20 +148,31 @@ class Siblings:
         finally:
             door.detach()
 
-    def _start(self, link: int, place: int) -> int:
-        given = (link, self._lifeline[0], self._bound, self._places, place, *self._groups)
+    def _start(self) -> tuple[int, _socket.socket]:
+        """Somebody who serves whoever is handed over, and where that is done."""
+        ours, theirs = _socket.socketpair(_socket.AF_UNIX, _socket.SOCK_STREAM)
+        given = (theirs.fileno(), self._lifeline[0], self._bound, self._places, *self._groups)
         null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
         try:
             actions = [(os.POSIX_SPAWN_DUP2, null, fd) for fd in range(3)]
             actions += [(os.POSIX_SPAWN_DUP2, fd, fd) for fd in given]
-            words = [sys.executable, "-I", "-c", _PROGRAM.format(_PACKAGE), *map(str, given)]
+            words = [sys.executable, "-I", "-c", _PROGRAM.format(_PACKAGE, _OTHERS), *map(str, given)]
             asked = (signal.SIGPIPE, signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGCHLD)
-            return os.posix_spawn(sys.executable, words, os.environ, file_actions=actions, setsid=True, setsigdef=asked)
+            pid = os.posix_spawn(sys.executable, words, os.environ, file_actions=actions, setsid=True, setsigdef=asked)
         finally:
             os.close(null)
+            theirs.close()
+        if self._watch is not None:
+            self._watch.count_with(pid)
+        watch = os.pidfd_open(pid)
+        self._living[watch] = pid
+        self._poller.register(watch, select.POLLIN)
+        return pid, ours
 
     def _reap(self, watch: int) -> None:
         pid = self._living.pop(watch)
+        if self._spare is not None and self._spare[0] == pid:
+            self._dismiss()
         with contextlib.suppress(ChildProcessError):
             if self._watch is not None:
                 self._watch.reap(pid)

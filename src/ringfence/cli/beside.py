@@ -10,6 +10,7 @@ import _thread
 import contextlib
 import os
 import select
+import struct
 import sys
 import time
 from collections.abc import Callable
@@ -17,7 +18,7 @@ from types import FrameType
 
 import msgspec
 
-from .. import siblings
+from .. import enforce, siblings
 from ..beside import ELSEWHERE, ENDED, SIZE, STARTED, Answer, Asked, Bound, Elsewhere, receive, request_of, run_beside
 from ..enforce import Launch
 from ..keep import Request, environment, forget_all
@@ -104,11 +105,15 @@ def serve(words: list[str]) -> None:
     os._exit(_served(*map(int, words)))
 
 
-def _served(link: int, lifeline: int, told: int, places: int, place: int, *groups: int) -> int:
+def _served(channel: int, lifeline: int, told: int, places: int, *groups: int) -> int:
     siblings.inherit(places, groups)
-    for fd in (link, lifeline, told, places, place, *groups):  # our own place is ours until we end
+    for fd in (channel, lifeline, told, places, *groups):
         os.set_inheritable(fd, False)
     bound = msgspec.json.decode(os.pread(told, os.fstat(told).st_size, 0), type=Bound)
+    enforce.probe(bound.ids)  # what can be known before anybody comes
+    link = _handed(channel)
+    if link < 0:
+        return 0
     asker = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM, 0, link)
     try:
         asked, fds = receive(asker, bound.ids[0] if bound.ids else os.geteuid())
@@ -144,6 +149,14 @@ def _served(link: int, lifeline: int, told: int, places: int, place: int, *group
     if bound.policy.limits:
         _wait_for_all()
     return 0
+
+
+def _handed(channel: int) -> int:
+    """The other end of whoever we are to serve; our place is ours until we end. -1 when nobody comes any more."""
+    end = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM, 0, channel)
+    said, rights, _, _ = end.recvmsg(1, _socket.CMSG_SPACE(8), _socket.MSG_CMSG_CLOEXEC)
+    end.close()
+    return struct.unpack("2i", rights[0][2])[0] if said else -1
 
 
 def _give_up(_number: int, _frame: FrameType | None) -> None:
