@@ -23,7 +23,8 @@ ARROWS = (
     {"model": set[str]()}
     | dict.fromkeys(PURE | WORLD, VALUES)
     | {
-        "run": ROOMS | {"keep", "where", "gates", "record", "explain", "asking", "command", "job", "siblings", "within"},
+        "run": ROOMS
+        | {"keep", "where", "gates", "record", "explain", "asking", "command", "job", "siblings", "within"},
         "job": ROOMS | {"keep", "where"},
         "command": ROOMS | {"keep", "where"},
         "keep": ROOMS | {"approvals", "matches"},
