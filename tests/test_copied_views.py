@@ -30,13 +30,13 @@ SECRET = "the secret"
 class Place:
     """A workspace with something hidden and something unwritable in it, and a directory outside that may be written."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, many: int) -> None:
         self.workspace, self.other = path / "ws", path / "other"
         self.hidden = self.workspace / "private" / "key"
         for directory in (self.hidden.parent, self.other, self.workspace / "many"):
             directory.mkdir(parents=True)
         self.hidden.write_text(SECRET)
-        self.many = [self.workspace / "many" / str(number) for number in range(300)]
+        self.many = [self.workspace / "many" / str(number) for number in range(many)]
         for file in self.many:
             file.write_text(SECRET)
         self.flags = ringfence.Flags(
@@ -59,11 +59,14 @@ class Place:
         return nursery
 
 
-@pytest.fixture
-def place(tmp_path: Path, settled: None, unhurried: None) -> Iterator[Place]:
+FEW, MANY = 300, 600  # names: from 512 on what stands in a private directory is not copied a second time
+
+
+@pytest.fixture(params=[FEW, MANY])
+def place(tmp_path: Path, settled: None, unhurried: None, request: pytest.FixtureRequest) -> Iterator[Place]:
     """A place where the next run comes from a nursery."""
     keep.forget_all()
-    made = Place(tmp_path)
+    made = Place(tmp_path, request.param)
     for _ in range(4):
         assert made.run("true").ok
     yield made
@@ -283,6 +286,18 @@ def test_nobody_takes_a_mask_off_a_copy(place: Place, resumed: list[int]) -> Non
     assert len(resumed) == 1
 
 
+@pytest.mark.parametrize("place", [FEW], indirect=True)
+def test_what_the_template_has_of_a_private_directory_is_unwritable(place: Place, resumed: list[int]) -> None:
+    """Every run has a copy of it below its own."""
+    shown = place.run("cat /proc/self/mountinfo").stdout or b""
+    private = [line.split() for line in shown.decode().splitlines() if line.split()[4] == "/tmp"]
+
+    assert resumed
+    *below, own = [words[5].split(",")[0] for words in private]
+    assert (own, below) == ("rw", ["ro"] * str(place.workspace).startswith("/tmp/"))  # as a place for the workspace
+
+
+@pytest.mark.parametrize("place", [MANY], indirect=True)
 def test_a_private_directory_in_which_the_workspace_stands_is_another_file_system_for_each(
     place: Place, resumed: list[int]
 ) -> None:

@@ -4,9 +4,9 @@
  * makes its own within those, and is born with a copy, which the kernel makes in a tenth of the time. In a user namespace
  * further in, the mounts of a copy are locked together: nobody in it takes one off, or makes one writable.
  *
- * What a run writes to is its own: private directories, terminals and overlays are made by each child, and so is /proc. A
- * private directory in which something stands is made by the nursery, anew for each child: a second copy of what stands in it,
- * which may be thousands of mounts, would take as long as the first.
+ * What a run writes to is its own: private directories, terminals and overlays are made by each child, and so is /proc. What
+ * stands in a private directory is carried over onto the run's own. That is a second copy of it; so where there are thousands of
+ * mounts, the nursery makes the private directory anew for each child, and moves there what stands in it.
  *
  * A template is as old as the nursery, so each child looks again: whether what was bound still stands where it was planned,
  * and whether no mount has gone with a name that somebody removed outside.
@@ -20,20 +20,20 @@
 #define __NR_listmount 458
 #endif
 
-/* What becomes of a mount: each has it by the copy; each makes its own; the nursery makes one for each, for something stands
- * in it; it stands in such a one, and is moved onto the next. */
-enum part { SHARED, OWN, RENEWED, MOVED };
+/* What becomes of a mount: each has it by the copy; each makes its own; the same, on a place that the template has for what
+ * is inside; it stands inside such a one, and is carried over. */
+enum part { SHARED, OWN, OWN_PLACE, CARRIED };
 enum { MOST_APART = 64, LAYERS = 4 };
 
 static struct {
 	int is_there;
 	long host;   /* the root of the host's own tree */
 	long mounts; /* how many there are in a copy */
-	uint32_t next, overlay;		  /* in a child: the mount at hand, and how many of these were put in place: */
-	long overlays[MOST_APART];
+	uint32_t next, overlay, apart;	  /* in a child: the mount at hand, and how many of these were put in place: */
+	long overlays[MOST_APART], carried[MOST_APART];
 	long layers[MOST_APART * LAYERS]; /* of overlays */
-	long copying;			  /* in a child: open until it has its copy, or 0 */
-	int is_renewed;			  /* something is to be made anew for each */
+	int is_renewed;			  /* places are made anew for each child, and nothing is carried */
+	long copying;			  /* then, in a child: open until it has its copy */
 	uint8_t parts[MOST_STEPS];	  /* for each MOUNT */
 } template;
 
@@ -92,14 +92,14 @@ static int part_of(struct apart *apart, uint32_t *count, const char *path, const
 		return 1;
 	if (*count == MOST_APART)
 		return 0;
-	template.parts[number] = is_own(numbers) ? OWN : MOVED;
+	template.parts[number] = is_own(numbers) ? OWN : CARRIED;
 	if (!is_own(numbers)) {
 		if (!inmost->is_place || numbers[0] == MASK_EACH || numbers[0] == BIND_EACH)
 			return 0;
 		for (uint32_t i = 0; i < *count; i++)
 			if (apart[i].is_own && is_within(path, apart[i].path))
-				template.parts[apart[i].number] = RENEWED;
-		template.is_renewed = 1;
+				template.parts[apart[i].number] = OWN_PLACE;
+		template.is_renewed = 1; /* if it is worth it */
 	}
 	apart[(*count)++] = (struct apart){path, number, is_own(numbers), numbers[0] == TMPFS};
 	return 1;
@@ -110,7 +110,7 @@ static int part_of(struct apart *apart, uint32_t *count, const char *path, const
 static int can_be_copied(const struct step *first)
 {
 	static struct apart apart[MOST_APART];
-	uint32_t count = 0, number = 0;
+	uint32_t count = 0, number = 0, masks = 0;
 	int has_view = 0, is_late = 0;
 
 	for (const struct step *step = first; !is_last(step->kind); step = step_after(step)) {
@@ -131,7 +131,9 @@ static int can_be_copied(const struct step *first)
 
 		if (!path[0] || !path[1] || is_within(path, "/proc") || !part_of(apart, &count, path, numbers, number++))
 			return 0;
+		masks += is_masks(step) ? count_names(step) : 0;
 	}
+	template.is_renewed &= masks >= MANY_MASKS;
 	return has_view && count_mounts() > 0;
 }
 
@@ -176,15 +178,24 @@ static long keep_layers(struct reader reader, long *layers)
 	return layers[1] < 0 ? layers[1] : layers[2] < 0 ? layers[2] : 0;
 }
 
-/* In the nursery: one mount of the template. */
+/* In the nursery: one mount of the template. A private directory that must be there for others is made closed. */
 static long make_part(struct reader reader, uint32_t number, uint32_t *layers)
 {
-	if (template.parts[number] != OWN)
-		return do_mount(reader);
-	if (reader.numbers[0] != OVERLAY)
+	uint64_t closed[6];
+
+	if (template.parts[number] == OWN && reader.numbers[0] != OVERLAY)
 		return 0;
-	*layers += LAYERS;
-	return keep_layers(reader, template.layers + *layers - LAYERS);
+	if (template.parts[number] == OWN) {
+		*layers += LAYERS;
+		return keep_layers(reader, template.layers + *layers - LAYERS);
+	}
+	for (int i = 0; i < 6; i++)
+		closed[i] = reader.numbers[i];
+	if (template.parts[number] == OWN_PLACE && !template.is_renewed) {
+		closed[1] |= READ_ONLY;
+		reader.numbers = closed;
+	}
+	return do_mount(reader);
 }
 
 /* In the nursery: make the template, if this plan's view can be copied. */
@@ -221,8 +232,8 @@ static long make_template(const struct step *first)
 	return template.mounts < 0 ? template.mounts : 0;
 }
 
-/* In the nursery: make what is to be renewed of a private directory, from its own step on, and move there what stands in it.
- * It is put together on /proc, which nobody needs meanwhile; the answer is the mount. */
+/* In the nursery: a private directory, from its own step on, made anew, and what stands in it moved there. It is put together
+ * on /proc, which nobody needs meanwhile; the answer is the mount. */
 static long renew_inside(const struct step *step, uint32_t number, const char *directory)
 {
 	static char where[4096];
@@ -233,12 +244,12 @@ static long renew_inside(const struct step *step, uint32_t number, const char *d
 		struct reader reader = read_step(step);
 		const char *path = string(&reader, NULL);
 
-		if ((part != RENEWED && part != MOVED) || !is_within(path, directory))
+		if ((part != OWN_PLACE && part != CARRIED) || !is_within(path, directory))
 			continue;
 		if (length_of(path) + sizeof("/proc") > sizeof(where))
 			return -E_PROTO;
 		put_text(put_text(where, "/proc"), path + length_of(directory));
-		mount = part == RENEWED ? mount_tmpfs(reader.numbers, &reader, step->strings - 1) : open_exact(AT_FDCWD, path, O_PATH);
+		mount = part == OWN_PLACE ? mount_tmpfs(reader.numbers, &reader, step->strings - 1) : open_exact(AT_FDCWD, path, O_PATH);
 		answer = mount < 0 ? mount : place(mount, where);
 		if (top < 0)
 			top = mount;
@@ -261,7 +272,7 @@ static long renew(const struct step *step)
 		struct reader reader = read_step(step);
 		const char *path = string(&reader, NULL);
 
-		if (template.parts[number] != RENEWED || (last && is_within(path, last)))
+		if (template.parts[number] != OWN_PLACE || (last && is_within(path, last)))
 			continue;
 		last = path; /* parents come first: what is inside follows, or comes with the rest */
 		top = renew_inside(step, number, path);
@@ -317,7 +328,7 @@ static long enter_namespaces(const struct step *step)
 	}
 	const long answer = do_namespaces(flags);
 
-	if (template.copying)
+	if (template.is_renewed)
 		close_fd(template.copying);
 	return answer;
 }
@@ -331,9 +342,10 @@ static long do_inner_id_map(const uint64_t *ids)
 	return do_id_map(same);
 }
 
-/* In a child: VIEW. We have the copy. */
+/* In a child: VIEW. We have the copy; what is to be carried over is taken before anything covers it. */
 static long take_view(const struct step *step)
 {
+	uint32_t number = 0, count = 0;
 	long answer = 0;
 
 	state.umask = CALL(umask, 0, 0, 0, 0, 0);
@@ -342,21 +354,34 @@ static long take_view(const struct step *step)
 		return state.root;
 	if (count_mounts() != template.mounts)
 		return -E_STALE;
-	for (step = step_after(step); !answer && step->kind == MOUNT; step = step_after(step))
+	for (step = step_after(step); !answer && step->kind == MOUNT; step = step_after(step)) {
+		struct reader reader = read_step(step);
+		const char *path = string(&reader, NULL);
+
 		answer = look_again(step);
+		if (answer || template.parts[number++] != CARRIED || template.is_renewed)
+			continue;
+		const long flags = OPEN_TREE_CLONE | AT_RECURSIVE_ | OPEN_TREE_CLOEXEC_ | AT_SYMLINK_NOFOLLOW;
+
+		template.carried[count] = CALL(open_tree, AT_FDCWD, P(path), flags, 0, 0);
+		answer = template.carried[count] < 0 ? template.carried[count] : 0;
+		count++;
+	}
 	return answer;
 }
 
 /* In a child: MOUNT, where it is not in the copy. */
 static long take_mount(struct reader reader)
 {
+	const uint8_t part = template.parts[template.next++];
+	const int is_overlay = reader.numbers[0] == OVERLAY;
 	long answer, mount;
 
-	if (template.parts[template.next++] != OWN)
+	if (part == SHARED || (part != OWN && template.is_renewed))
 		return 0;
-	if (reader.numbers[0] != OVERLAY)
+	if (part != CARRIED && !is_overlay)
 		return do_mount(reader);
-	mount = template.overlays[template.overlay++];
+	mount = is_overlay ? template.overlays[template.overlay++] : template.carried[template.apart++];
 	answer = place(mount, string(&reader, NULL));
 	close_fd(mount);
 	return answer;
