@@ -63,6 +63,26 @@ def test_a_warden_that_goes_on_runs_clean_under_sanitizers(
     assert any(back)
 
 
+@pytest.mark.needs_userns
+@pytest.mark.parametrize("count", [20, 600])  # from 512 names on a private directory is made anew for each
+def test_copies_of_a_view_run_clean_under_sanitizers(
+    tmp_path: Path, settled: None, sanitized: Opened, monkeypatch: pytest.MonkeyPatch, count: int
+) -> None:
+    names = [tmp_path / str(number) for number in range(count)]
+    for name in names:
+        name.write_text("secret")
+    monkeypatch.setattr(enactor, "open_enactor", lambda: sanitized)
+    keep.forget_all()
+    flags = ringfence.Flags(deny_read=tuple(map(str, names)), enforcement=ringfence.Enforcement.BEST_EFFORT)
+    for number in range(6):
+        script = f"ls /tmp | grep left; echo > /tmp/left; cat {names[-1]} 2>&- || echo hidden {number}"
+        words = ["sh", "-c", script]
+        ran = ringfence.run(words, workspace=str(tmp_path), flags=flags, capture=True, as_root=os.geteuid() == 0)
+
+        assert (ran.exit_code, ran.stdout, ran.stderr) == (0, f"hidden {number}\n".encode(), b"")
+    keep.forget_all()
+
+
 def test_the_build_would_stop_at_a_bad_read(sanitized: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
     """The sanitizer is really there: it answers to its own environment, which the product's program does not read."""
     ran = bare(sanitized, wire.encode([STREAMS, shell("exit 0")]), environ={"ASAN_OPTIONS": "help=1"})
