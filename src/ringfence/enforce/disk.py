@@ -289,10 +289,12 @@ def survey(
 ) -> Disk:
     """Look at all paths once; what is known already is not looked at again. What is `denied` and nothing else is not
     held: whatever stands there when it is covered, is covered."""
+    asked = [(path, *path.rpartition("/")) for path in paths if path not in known.places]
+    if not asked:
+        return known
     places = dict(known.places)
     listings: dict[str, Listing] = {}
     modes: dict[str, str] = {}
-    asked = [(path, *path.rpartition("/")) for path in paths if path not in places]
     wanted: dict[str, int] = {}
     for path, above, _, _ in asked:  # what is denied is told by its listing, without being held
         wanted[above or "/"] = wanted.get(above or "/", 0) + (Listing.WORTH if path in denied else 1)

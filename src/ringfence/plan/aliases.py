@@ -114,10 +114,11 @@ def with_one_way(policy: Policy, canonical: dict[str, str], mounts: tuple[Mount,
 def _granted(policy: Policy, canonical: dict[str, str]) -> set[str]:
     """What of the host's may be written. Of what is built in only the workspace: with a view the others are private,
     and without one they are narrowed to what is given one by one."""
+    write, allow = Access.WRITE, Verdict.ALLOW  # an enumeration is slow to ask, and there are hundreds of rules
     return {
         canonical[rule.path]
         for rule in policy.rules
-        if rule.access is Access.WRITE and rule.verdict is Verdict.ALLOW and rule.path in canonical
+        if rule.access is write and rule.verdict is allow and rule.path in canonical
         and (rule.origin != BUILT_IN or rule.path == policy.workspace)
     }  # fmt: skip
 
