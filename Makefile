@@ -9,7 +9,7 @@ MAKEFLAGS += --no-print-directory
 
 BIN := .venv/bin
 PYTEST := $(BIN)/python -m pytest
-LINUX := enforce/(bubblewrap|disk|enact|enactor|linux|process|streams|cgroup|terminal|shelf|standby).py
+LINUX := enforce/(bubblewrap|disk|enact|enactor|linux|process|streams|cgroup|terminal|shelf|standby|opened).py
 UNIT := $(wildcard tests/test_*.py tests/model tests/policy tests/plan)
 
 .PHONY: help demo check test lint types unit format bench fuzz schema setup setup-test clean

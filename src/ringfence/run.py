@@ -156,10 +156,7 @@ def _attempt(
     on_denial: Callable[[Denial], None] | None,
     search: tuple[int, bool],
 ) -> Outcome:
-    def sink(number: int, data: bytes) -> None:
-        if on_output:
-            on_output(STREAM_NAMES[number], data)
-
+    handed = None if on_output is None else lambda number, data: on_output(STREAM_NAMES[number], data)
     with launch(job) as living:
         if on_start:
             on_start(living.launch)
@@ -167,8 +164,8 @@ def _attempt(
         if on_denial is not None:
             living.tell(on_denial)
         record.begin()
-        data, handed = job.data or b"", sink if on_output else None
-        outcome = living.outcome(*living.launch.wait(living.timeout(timeout), data, handed, living.output()))
+        ended = living.launch.wait(living.timeout(timeout), job.data or b"", handed, living.output())
+        outcome = living.outcome(*ended)
     return record.searched(outcome, *search, *living.known())  # nobody is left who could plant something
 
 
@@ -327,6 +324,8 @@ def launch(job: Job) -> Living:
             if job.is_assumed and enforce.look_over((0, 1, 2)) != ((), (), False):
                 raise Unlooked
             whole, data = own.whole()
+        else:
+            standby.is_awaited_at_its_end = job.is_assumed  # `run` assumes, and `start` waits for the beginning
         given = whole, data, pumped, job.capture, job.data is not None, standby, enforce.make_group(whole)
         if whole.asks or made.has_passage:
             living = _launch_with_others(

@@ -54,6 +54,10 @@ class _Held:
         """While others run it is left as it is, for the next will be written over it: a call less for each of many.
         Nothing is left when nobody runs."""
         self.busy.discard(number)
+        if not (self.busy or self._over):  # nobody runs, and nobody else's is left: most often, one after the other
+            _write(self.fd, _EMPTY, number * SIZE)
+            self.free.append(number)
+            return
         self._over.add(number)
         self.free.append(number)
         if not self.busy:

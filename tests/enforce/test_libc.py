@@ -24,7 +24,7 @@ def test_a_name_is_there_or_not_as_for_os(tmp_path: Path) -> None:
     ]
 
     for path in (*paths, odd, odd + b"x"):
-        assert libc.is_there(path) == os.path.lexists(path), path
+        assert libc.is_any_there([b"/nowhere", path]) == os.path.lexists(path), path
 
 
 def test_a_path_is_seen_as_os_sees_it(tmp_path: Path) -> None:
@@ -142,7 +142,7 @@ def test_the_lock_is_kept(tmp_path: Path) -> None:
     other.start()
     try:
         assert until(lambda: has_turns(lambda: os.path.lexists(path)))
-        asked: list[Callable[[], object]] = [lambda: libc.is_there(path), lambda: libc.stat(path)]
+        asked: list[Callable[[], object]] = [lambda: libc.is_any_there([path]), lambda: libc.stat(path)]
         asked += [lambda: libc.read(fd), lambda: libc.links_and_size(fd), lambda: libc.unlock(fd)]
         for ask in asked:
             assert not has_turns(ask)

@@ -98,7 +98,7 @@ def random_step(rng: random.Random, kind: int) -> bytes:
     if kind == StepKind.TERMINAL:
         numbers = [rng.randrange(1, 8)]
     if kind in (StepKind.NURSERY, StepKind.JOIN):
-        numbers = [rng.randrange(3, 1 << 24)]
+        numbers = [rng.randrange(3, 1 << 24) for _ in numbers]
     if kind == StepKind.AWAIT:
         numbers = [rng.randrange(3, 1 << 24), rng.randrange(1 << 24)]
     return wire.encode_step(Step(StepKind(kind), "", tuple(numbers), tuple(strings)))
@@ -275,7 +275,7 @@ def valid_steps(draw: st.DrawFn) -> tuple[Step, ...]:
         elif kind is StepKind.TERMINAL:
             numbers = (draw(st.integers(1, 7)),)
         elif kind in (StepKind.NURSERY, StepKind.JOIN):
-            numbers = (draw(st.integers(3, (1 << 24) - 1)),)
+            numbers = tuple(draw(st.integers(3, (1 << 24) - 1)) for _ in numbers)
         elif kind is StepKind.AWAIT:
             numbers = (draw(st.integers(3, (1 << 24) - 1)), draw(st.integers(0, (1 << 24) - 1)))
         steps.append(Step(kind, "", numbers, strings))

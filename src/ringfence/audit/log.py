@@ -215,6 +215,12 @@ class Log:
 
     def append(self, events: Sequence[Event | bytes], durable: bool = False) -> None:
         """Write events, all or none. With `durable` they outlive the machine's power too, and not only this process."""
+        if not self._due and self._mutex.acquire(False):  # most often nobody else writes
+            try:
+                self._put(events, durable)
+            finally:
+                self._mutex.release()
+            return
         mine = _Due(events, durable)
         self._due.append(mine)
         with self._mutex:

@@ -26,6 +26,14 @@ static struct {
 } prepared;
 static int is_resumed; /* the plan is the one that a standby was given */
 
+/* Where a nursery's children say that a command begins: memory of whoever started it, who looks there when a run has ended
+ * otherwise than well. A record would wake it, for nothing, and on the processor that the command could have. */
+enum { BEGUN = 1024 };
+static struct {
+	uint32_t *page;	 /* BEGUN of these, the number of a run at the place that it leaves over */
+	uint32_t number; /* of the run that we were given, or 0: then a record is told */
+} begun;
+
 /* ---- The command's own process ---- */
 
 /* JOIN: from here on we count in a control group. Whoever started us opened its list of processes, and "0" is us. */
@@ -382,6 +390,15 @@ static long do_seccomp(struct reader reader)
 
 #include "nursery.h"
 
+/* A later run's number stays: who finds it in its place takes itself for begun. */
+static void say_begun(void)
+{
+	uint32_t *place = &begun.page[begun.number % BEGUN];
+
+	if (__atomic_load_n(place, __ATOMIC_RELAXED) < begun.number)
+		__atomic_store_n(place, begun.number, __ATOMIC_RELEASE);
+}
+
 static long do_exec(struct reader reader, long status, uint32_t number)
 {
 	uint64_t arguments = reader.numbers[0];
@@ -391,7 +408,9 @@ static long do_exec(struct reader reader, long status, uint32_t number)
 	for (uint32_t i = 0; i < count; i++)
 		vector[i + (i >= arguments)] = string(&reader, NULL);
 	vector[arguments] = vector[count + 1] = NULL; /* the one before us, whose memory this was, may have had more */
-	if (tell(status, READY, number, EXEC, 0) != sizeof(struct record))
+	if (begun.number)
+		say_begun();
+	else if (tell(status, READY, number, EXEC, 0) != sizeof(struct record))
 		return -E_PIPE; /* nobody waits for us any more */
 	/* Should we have let the warden look into us: this memory may be the warden's too, and stays with it. */
 	CALL(prctl, PR_SET_DUMPABLE, 0, 0, 0, 0);
@@ -437,6 +456,12 @@ static int is_prepared(void)
 	return prepared.is_there && !is_resumed;
 }
 
+/* Whether we were born of the stem, with its limits and its filter, and without a right: all but the border. */
+static int is_of_stem(void)
+{
+	return inner.turns && !is_resumed;
+}
+
 /* Whether we were born with a copy of the nursery's template. */
 static int is_copied(void)
 {
@@ -450,6 +475,7 @@ static long do_await(uint64_t request, uint64_t milliseconds, long status)
 	struct polled watched = {(int)request, POLLIN_, 0};
 	int64_t time[2] = {(int64_t)milliseconds / 1000, (int64_t)milliseconds % 1000 * 1000000};
 	static _Alignas(8) uint8_t plan[MOST_MESSAGE]; /* ours alone, so nobody changes it under us */
+	struct header *header = (struct header *)(void *)plan;
 	int32_t given[3];
 	long answer;
 
@@ -472,6 +498,11 @@ static long do_await(uint64_t request, uint64_t milliseconds, long status)
 			return moved;
 	}
 	is_resumed = 1; /* what comes now the nursery has not seen */
+	begun.number = 0;
+	if (begun.page && (size_t)answer >= sizeof(*header)) {
+		begun.number = header->zero;
+		header->zero = 0;
+	}
 	CALL(exit_group, enact(plan, (size_t)answer, status), 0, 0, 0, 0);
 	return -E_PROTO;
 }
@@ -507,7 +538,7 @@ static long do_step(const struct step *step, long status, uint32_t number, uint3
 	case NO_NEW_PRIVS: return CALL(prctl, PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
 	case SESSION: answer = CALL(setsid, 0, 0, 0, 0, 0); return answer < 0 ? answer : 0;
 	case TERMINAL: return do_terminal(numbers[0], status);
-	case LIMIT: return do_limit(numbers);
+	case LIMIT: return is_of_stem() ? 0 : do_limit(numbers);
 	case STREAM: *reopened |= 1U << numbers[0]; return do_stream(reader);
 	case STREAMS:
 		for (int fd = 0; fd <= 2 && !answer; fd++)
@@ -520,8 +551,8 @@ static long do_step(const struct step *step, long status, uint32_t number, uint3
 	case TERMINALS: return is_prepared() ? 0 : do_terminals(numbers); /* who stands by has none */
 	case RESTRICT: return do_restrict();
 	case SCOPE: return is_prepared() ? CALL(landlock_restrict_self, prepared.inner, 0, 0, 0, 0) : do_scope(numbers[0], numbers[1]);
-	case CAPABILITIES: return do_capabilities(0);
-	case SECCOMP: return is_prepared() && (prepared.has_filter || inner.turns) ? 0 : do_seccomp(reader); /* born with it */
+	case CAPABILITIES: return is_of_stem() ? 0 : do_capabilities(0);
+	case SECCOMP: return is_of_stem() || (is_prepared() && prepared.has_filter) ? 0 : do_seccomp(reader); /* born with it */
 	case AWAIT: return do_await(prepared.request ? (uint64_t)prepared.request : numbers[0], numbers[1], status);
 	case EXEC: return do_exec(reader, status, number);
 	}

@@ -27,7 +27,7 @@ READY, FAILED, PROBED, LENT = 1, 2, 3, 6
 # kind: (numbers, least strings, most strings, may repeat, what must have come before)
 # fmt: off
 SHAPES = {
-    2: (1, 0, 0, False, 0), 5: (1, 0, 0, True, 0), 10: (0, 1, 1, False, 0), 15: (0, 1, 65535, True, 0),
+    2: (2, 0, 0, False, 0), 5: (1, 0, 0, True, 0), 10: (0, 1, 1, False, 0), 15: (0, 1, 65535, True, 0),
     20: (1, 0, 0, False, 0), 21: (4, 0, 0, False, 20), 30: (0, 0, 0, False, 20), 31: (3, 0, 0, True, 30),
     32: (0, 0, 0, False, 30), 40: (1, 0, 0, False, 20), 41: (6, 1, 65535, True, 40), 50: (0, 0, 0, False, 40),
     60: (1, 0, 0, False, 0), 65: (3, 1, 1, True, 15), 70: (1, 0, 0, False, 60), 80: (0, 0, 0, False, 0),
@@ -107,7 +107,8 @@ def detail_fits(kind: int, numbers: tuple[int, ...], strings: list[bytes]) -> bo
     if kind in (OBSERVE, TERMINAL):
         return 1 <= numbers[0] <= 7
     if kind in (NURSERY, JOIN, AWAIT):
-        return 2 < numbers[0] < 1 << 24 and (kind != AWAIT or numbers[1] < 1 << 24)
+        others = [number for number in numbers[1:] if number >= 1 << 24 or (kind == NURSERY and number <= 2)]
+        return 2 < numbers[0] < 1 << 24 and not others
     return kind != STREAM or numbers[0] <= 2
 
 

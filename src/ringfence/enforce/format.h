@@ -76,7 +76,7 @@ static const struct shape {
 	uint32_t least_strings, most_strings;
 	uint16_t repeats, after;
 } SHAPES[] = {
-	{NURSERY, 1, 0, 0, 0, 0},
+	{NURSERY, 2, 0, 0, 0, 0},
 	{JOIN, 1, 0, 0, 1, 0},
 	{LOG, 0, 1, 1, 0, 0},
 	{BUBBLEWRAP, 0, 1, 65535, 1, 0},
@@ -238,7 +238,7 @@ static int detail_fits(const struct step *step)
 	if (step->kind == STREAM)
 		return reader.numbers[0] <= 2;
 	if (step->kind == NURSERY)
-		return reader.numbers[0] > 2 && reader.numbers[0] < 1 << 24;
+		return reader.numbers[0] > 2 && reader.numbers[0] < 1 << 24 && reader.numbers[1] > 2 && reader.numbers[1] < 1 << 24;
 	if (step->kind == AWAIT)
 		return reader.numbers[0] > 2 && reader.numbers[0] < 1 << 24 && reader.numbers[1] < 1 << 24;
 	if (step->kind == WARDEN)

@@ -11,6 +11,7 @@ import ctypes
 import fcntl
 import os
 import struct
+from collections.abc import Sequence
 
 PAGE = 4096
 _AT_FDCWD, _AT_SYMLINK_NOFOLLOW, _AT_EMPTY_PATH = -100, 0x100, 0x1000
@@ -51,10 +52,9 @@ def read(fd: int) -> bytes:
     return data or os.pread(fd, PAGE, 0)
 
 
-def is_there(path: bytes) -> bool:
-    """Whether a name is there, whatever it is."""
-    found: int = _faccessat(_AT_FDCWD, path, 0, _AT_SYMLINK_NOFOLLOW)
-    return found == 0
+def is_any_there(paths: Sequence[bytes]) -> bool:
+    """Whether one of these names is there, whatever it is."""
+    return 0 in [_faccessat(_AT_FDCWD, path, 0, _AT_SYMLINK_NOFOLLOW) for path in paths]
 
 
 def links_and_size(fd: int) -> tuple[int, int]:
@@ -75,10 +75,23 @@ def stat(path: bytes) -> os.stat_result:
     if _statx(_AT_FDCWD, path, 0, _BASIC, taken[1]):
         _free.append(taken)
         return os.stat(path)  # which says what is wrong
-    links, uid, gid, mode, inode, changed, and_more, modified, more, major, minor = _FACTS.unpack_from(taken[0])
+    said: bytes = taken[0][:_STATX]  # type: ignore[assignment]  # of letters
     _free.append(taken)
+    kept = _kept.get(path)
+    if kept is not None and kept[0] == said:  # most often nothing has changed, and it need not be said anew
+        return kept[1]
+    links, uid, gid, mode, inode, changed, and_more, modified, more, major, minor = _FACTS.unpack_from(said)
     what = mode, inode, os.makedev(major, minor), links, uid, gid, *_UNSAID
-    return os.stat_result((*what, modified * 1_000_000_000 + more, changed * 1_000_000_000 + and_more))
+    found = os.stat_result((*what, modified * 1_000_000_000 + more, changed * 1_000_000_000 + and_more))
+    if len(_kept) >= _MOST:
+        _kept.clear()
+    _kept[path] = said, found
+    return found
+
+
+_STATX = 256  # bytes of struct statx
+_MOST = 64
+_kept: dict[bytes, tuple[bytes, os.stat_result]] = {}  # what was said of a path the last time, and what that is
 
 
 def lock(fd: int) -> None:

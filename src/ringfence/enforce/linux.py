@@ -22,12 +22,10 @@ if TYPE_CHECKING:  # only where there are limits, or a terminal
     from .cgroup import Group
     from .flows import Flow, Sink
     from .observe import Observer
-    from .standby import Nursery, Standby
+    from .standby import Begun, Nursery, Standby
     from .supervise import Supervisor
     from .terminal import Terminal
     from .watch import Watch
-
-_OBSERVED = bytes((wire.OBSERVED,))
 
 
 class Launch:
@@ -52,6 +50,7 @@ class Launch:
     _all_told = False
     is_quiet = False  # the warden has had nothing to answer, and the next command's process stands by
     is_plain = False  # there is nothing to move and nothing to watch: it is given a command and its end is heard
+    begun: "Begun | None" = None  # who knows whether it has, where no record says so
     copies: Sequence[tuple[int, int, bool]] = ()  # what we move between descriptors: source, sink, is output
 
     def __init__(self, process: Process, status: int, plan: Plan) -> None:
@@ -89,6 +88,7 @@ class Launch:
                 self.seen.close()
         if self.group is not None:
             self.group.close()
+        self.home = self.begun = None  # who supervised it knows us, and so it would be kept
 
     def _is_given_back(self) -> bool:
         """Whether the warden goes on, and its nursery has it and its channels again."""
@@ -255,8 +255,10 @@ class Launch:
         return -1 if self._all_told else self._status
 
     def _hear_good(self) -> Ending | None:
-        """How a run ended of which two records are told, as most often; of the first alone nobody need wake up."""
-        data = self._hear(wire.GOOD.size)
+        """How a run ended of which two records are told, as most often."""
+        data = self._hear(wire.GOOD.size if self.begun is None else wire.RECORD.size)
+        if self.begun is not None and data[:4] == wire.END and (data[12:] == wire.GOES_ON or self.begun.is_told()):
+            data, self.begun = wire.BEGUN + data, None
         if len(data) == wire.GOOD.size:
             ready, _, _, _, ended, number, has_exited, goes_on = wire.GOOD.unpack(data)
             if ready == wire.READY and ended == wire.ENDED:
@@ -266,6 +268,10 @@ class Launch:
         self._tell(data)
         return None
 
+    def _look_whether_begun(self) -> None:
+        if self.begun is not None and self.begun.is_told():
+            self._records, self.begun = wire.BEGUN + self._records, None
+
     def _hear_out(self) -> None:
         """Take records until nobody is left; what comes with a descriptor comes before them."""
         if self.plan.observe and self._observer is None and self.seen is None:
@@ -274,14 +280,17 @@ class Launch:
             self._tell(self._hear(wire.RECORD.size if self._records else wire.GOOD.size))
 
     def _hear(self, size: int) -> bytes:
-        """So much, or all there is."""
-        channel = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM, 0, self._status)
+        """So much, or all there is; one record comes whole."""
         try:
-            return channel.recv(size, _socket.MSG_WAITALL)
+            if size == wire.RECORD.size:
+                return os.read(self._status, size)
+            channel = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM, 0, self._status)
+            try:
+                return channel.recv(size, _socket.MSG_WAITALL)
+            finally:
+                channel.detach()
         except ConnectionResetError:  # a signal that the warden did not read any more: the records came before
             return b""
-        finally:
-            channel.detach()
 
     def read_status(self) -> None:
         """Take what records there are."""
@@ -299,7 +308,7 @@ class Launch:
     def _tell(self, data: bytes) -> None:
         """Records, or nothing at their end."""
         self._all_told = not data
-        self._records += data if data[:1] != _OBSERVED or len(data) > wire.RECORD.size else b""
+        self._records += data if data[:1] != wire.SEEN or len(data) > wire.RECORD.size else b""
         self.has_ended = wire.ENDED in self._records[:: wire.RECORD.size]  # a record begins with its tag
         is_over = (self.has_ended and self.group is None) or (self._all_told and not self.process.is_child)
         if is_over and self.process.returncode is None:
@@ -342,6 +351,7 @@ class Launch:
     @property
     def is_ready(self) -> bool:
         """Whether the command is known to run, or to have run."""
+        self._look_whether_begun()
         return any(record[0] == wire.READY for record in wire.read_records(self._records)[0])
 
     @property
@@ -376,27 +386,17 @@ class Launch:
 
     def opened(self, count: int) -> tuple[int, ...]:
         """The sockets that were opened inside, of which the plan has so many; none when it did not come so far."""
-        fds: list[int] = []
-        end = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM, 0, self._status)
-        try:
-            while len(fds) < count:
-                space = _socket.CMSG_SPACE(4)
-                data, rights, _, _ = end.recvmsg(wire.RECORD.size, space, _socket.MSG_CMSG_CLOEXEC)
-                if len(data) != wire.RECORD.size or wire.RECORD.unpack(data)[0] != wire.OPENED:
-                    self._records += data  # it failed, and `_ending` says at what
-                    self._all_told = not data
-                    break
-                fds += [fd for _, _, given in rights for fd in struct.unpack("i", given)]
-        finally:
-            end.detach()
-        if len(fds) == count:
-            return tuple(fds)
-        for fd in fds:
-            os.close(fd)
-        return ()
+        from .opened import sockets_of
+
+        fds, told = sockets_of(self._status, count)
+        if len(fds) != count:
+            self._records += told  # it failed, and `_ending` says at what
+            self._all_told = not told
+        return fds
 
     def _ending(self) -> Ending:
         """What the status channel and the exit code say together."""
+        self._look_whether_begun()
         if len(self._records) == wire.GOOD.size and self.has_ended:
             first, _, _, _, _, number, has_exited, goes_on = wire.GOOD.unpack(self._records)
             if first == wire.READY:

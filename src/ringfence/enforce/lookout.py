@@ -9,7 +9,7 @@ says what the time of change is, or an old answer is kept.
 import errno
 import os
 import time
-from collections.abc import Callable, Iterable, Set
+from collections.abc import Callable, Iterable, Sequence, Set
 from typing import NamedTuple
 
 from ..model import Access, Crowd, Mount
@@ -33,7 +33,7 @@ class Brief:
     has_begun = _was_tried = False  # until somebody runs beside others
     near: Set[int] = frozenset()  # the devices of which they may be asked
     read: Callable[[int], bytes]
-    is_there: Callable[[bytes], bool]
+    is_any_there: Callable[[Sequence[bytes]], bool]
     links_and_size: Callable[[int], tuple[int, int]]
     stat: Callable[[bytes], os.stat_result]
     lock: Callable[[int], None]
@@ -47,7 +47,7 @@ class Brief:
                 from . import libc
             except ImportError:
                 return
-            self.read, self.is_there, self.stat = libc.read, libc.is_there, libc.stat
+            self.read, self.is_any_there, self.stat = libc.read, libc.is_any_there, libc.stat
             self.links_and_size, self.lock, self.unlock = libc.links_and_size, libc.lock, libc.unlock
             self.has_begun = True
         if self.has_begun:

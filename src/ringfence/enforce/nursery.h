@@ -115,7 +115,8 @@ static void let_copy(int copying[2], const struct step *first)
  * its status and of its socket for AWAIT, which take the places of ours. */
 static long do_nursery(const struct step *step, long status)
 {
-	const uint64_t request = read_step(step).numbers[0], ignored[4] = {1 /* SIG_IGN */, 0, 0, 0}, by_default[4] = {0, 0, 0, 0};
+	const uint64_t *numbers = read_step(step).numbers, request = numbers[0];
+	const uint64_t ignored[4] = {1 /* SIG_IGN */, 0, 0, 0}, by_default[4] = {0, 0, 0, 0};
 	int told[2], asked[2], copying[2];
 	int32_t pid;
 	uint8_t byte;
@@ -124,6 +125,11 @@ static long do_nursery(const struct step *step, long status)
 
 	if (handed.is_inside)
 		return 0; /* the child that has become bubblewrap's */
+	answer = call6(__NR_mmap, 0, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, (long)numbers[1], 0);
+	if (answer < 0 && answer > -4096)
+		return answer;
+	begun.page = (uint32_t *)answer;
+	close_fd((long)numbers[1]);
 	answer = prepare(step_after(step));
 	if (!answer)
 		answer = make_template(step_after(step));

@@ -226,23 +226,37 @@ def shut(fd: int, how: int = _socket.SHUT_RDWR) -> None:
 def inheritance() -> tuple[object, ...]:
     """What a command inherits of us besides descriptors: who we are and what we may, limits, niceness and its kind of
     turn, processors, masks of modes and signals."""
+    global _inherited
     told, limits = _telling.get("self") or _listen()
     read = brief.read if brief.has_begun else _read
-    status, find = read(told), bytes.find
+    status, limited = read(told), read(limits)
+    turn = os.getpriority(os.PRIO_PROCESS, 0), os.sched_getscheduler(0)
+    umask, ids, rest, kept = _inherited
+    if umask in status and ids in status and rest in status and kept[2:] == (limited, *turn):
+        return kept  # most often
     if len(status) == _PAGE:  # somebody is in a thousand groups
         status = os.pread(told, _PAGE << 8, 0)
-    umask, blocked = find(status, b"Umask:"), find(status, b"SigBlk:")
-    uid, groups = find(status, b"Uid:"), find(status, b"Groups:")
-    ids = status[uid : find(status, b"FDSize:", uid)], status[groups : find(status, b"\n", groups)]
-    caught, rights = find(status, b"SigCgt:", blocked), find(status, b"CapInh:", blocked)
-    own = (
-        status[umask : umask + 11],
-        status[blocked:caught],
-        status[rights : find(status, b"Cpus_allowed_list:", rights)],
-    )
-    return ids, own, read(limits), os.getpriority(os.PRIO_PROCESS, 0), os.sched_getscheduler(0)
+    umask, ids = _lines(status, b"Umask:", b"Umask:"), _lines(status, b"Uid:", b"Groups:")
+    rest = _lines(status, b"SigBlk:", b"Cpus_allowed:")
+    who = _lines(ids, b"Uid:", b"Gid:"), _lines(ids, b"Groups:", b"Groups:")
+    masks = umask, _lines(rest, b"SigBlk:", b"SigIgn:"), _lines(rest, b"CapInh:", b"Cpus_allowed:")
+    found = who, masks, limited, *turn
+    _inherited = umask, ids, rest, found
+    return found
 
 
+def _lines(status: bytes, first: bytes, last: bytes) -> bytes:
+    """Those from one to another, with the end of the line before them."""
+    begin = status.find(b"\n" + first)
+    return status[begin : status.find(b"\n", status.find(b"\n" + last, begin) + 1) + 1]
+
+
+_inherited: tuple[bytes, bytes, bytes, tuple[object, ...]] = (
+    b"\n\n",
+    b"",
+    b"",
+    (),
+)  # what was told the last time, and is
 _PAGE = 4096
 _telling: dict[str, tuple[int, ...]] = {}  # what tells it, held open: to open it anew costs as much as to read it
 

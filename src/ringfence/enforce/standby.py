@@ -8,6 +8,8 @@ import _socket
 import _thread
 import contextlib
 import errno
+import itertools
+import mmap
 import os
 import struct
 import time
@@ -21,6 +23,21 @@ from .process import Adopted, Streams
 _DESCRIPTORS = struct.Struct("2i")
 _OWN = struct.pack("3i", 0, 1, 2)
 _ROOM = 64  # for them, as they come
+
+
+class Begun:
+    """Whether a command has begun, where no record tells: it says so in memory that its nursery shares with us, by the
+    number of its run."""
+
+    PLACES = 1024  # so many in that memory; a number has the one that it leaves over
+
+    def __init__(self, memory: mmap.mmap, number: int) -> None:
+        self._memory, self.number = memory, number
+
+    def is_told(self) -> bool:
+        """Where a later run has the same place nobody knows any more: then it may have, and is not begun again."""
+        at = self.number % self.PLACES * 4
+        return int.from_bytes(self._memory[at : at + 4], "little") >= self.number
 
 
 class Nursery:
@@ -38,22 +55,26 @@ class Nursery:
         self._back: list[tuple[float, Standby]] = []  # whose wardens went on to stand by again, and since when
         self._goes_on = False  # the last one did, so that the next will most likely
         self._is_closed = False
-        ours, theirs = _socket.socketpair(_socket.AF_UNIX, _socket.SOCK_SEQPACKET)
-        self._request = ours
-        first = Step(StepKind.NURSERY, "fork when asked", (theirs.fileno(),))
-        last = Step(StepKind.AWAIT, "wait for a command", (theirs.fileno(), Standby.MILLISECONDS))
-        data = wire.whole(steps + 2, (wire.encode_step(first), walls, wire.encode_step(last)))
-        null = os.open("/dev/null", os.O_RDWR | os.O_CLOEXEC)
-        try:
-            streams = Streams()
-            streams.open((null, null, null))
-            self._launch = spawn(plan, data, streams, theirs.fileno())
-        except BaseException:
-            ours.close()
-            raise
-        finally:
-            os.close(null)
-            theirs.close()
+        self._numbers = itertools.count(1)  # of the runs that were begun here
+        with contextlib.ExitStack() as stack:
+            shared = os.memfd_create("begun", os.MFD_CLOEXEC)
+            stack.callback(os.close, shared)
+            os.ftruncate(shared, mmap.PAGESIZE)
+            self._begun = mmap.mmap(shared, mmap.PAGESIZE)
+            null = os.open("/dev/null", os.O_RDWR | os.O_CLOEXEC)
+            stack.callback(os.close, null)
+            self._request, theirs = _socket.socketpair(_socket.AF_UNIX, _socket.SOCK_SEQPACKET)
+            stack.callback(theirs.close)
+            first = Step(StepKind.NURSERY, "fork when asked", (theirs.fileno(), shared))
+            last = Step(StepKind.AWAIT, "wait for a command", (theirs.fileno(), Standby.MILLISECONDS))
+            data = wire.whole(steps + 2, (wire.encode_step(first), walls, wire.encode_step(last)))
+            try:
+                streams = Streams()
+                streams.open((null, null, null))
+                self._launch = spawn(plan, data, streams, theirs.fileno(), shared)
+            except BaseException:
+                self._request.close()
+                raise
 
     def ask(self, most: int = 1) -> None:
         """Have one more stand by, if fewer than so many do, and those that run now will not stand by again. Raises
@@ -122,6 +143,10 @@ class Nursery:
             old.close()
         return True
 
+    def begin(self) -> "Begun | None":
+        """One more of our runs, which says in our memory that it has begun; nobody inside bubblewrap has that."""
+        return None if self._is_handed_on else Begun(self._begun, next(self._numbers))
+
     def lose(self) -> None:
         """One of ours has ended for good: the next takes its place."""
         self._goes_on = False
@@ -157,6 +182,7 @@ class Standby:
     MILLISECONDS = 1000
     SECONDS = MILLISECONDS * 0.0009  # so long it is relied on
     LONGEST = 1 << 16  # bytes of the command's own plan
+    is_awaited_at_its_end = False  # and by nobody before, so that nobody need be woken when its command begins
     MOST = 32  # that are kept of those whose wardens went on: as many as run at once, if those are not more
 
     def __init__(self, nursery: Nursery, launched: Launch, request: _socket.socket, is_told: bool) -> None:
@@ -168,7 +194,10 @@ class Standby:
 
     def resume(self, plan: Plan, data: bytes, streams: Streams | None = None) -> Launch:
         """Give it its command: the command's own steps, as a plan, and what 0 to 2 become, or our own."""
-        files = _OWN
+        launched, files = self._launch, _OWN
+        if self.is_awaited_at_its_end:
+            launched.begun = begun = self._nursery.begin()
+            data = wire.numbered(data, begun.number) if begun is not None else data
         if streams is not None:
             files = struct.pack("3i", *(number if fd is None else fd for number, fd in enumerate(streams.theirs)))
         try:
@@ -178,7 +207,6 @@ class Standby:
         except BaseException:
             self._request.close()
             raise
-        launched = self._launch
         launched.plan = plan
         launched.was_standby = True
         if self._is_told:

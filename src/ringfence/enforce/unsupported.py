@@ -210,6 +210,7 @@ class Standby:
 
     LONGEST = 0
     SECONDS = 0.0
+    is_awaited_at_its_end = False
 
     def close(self) -> None:
         """There is nothing to let go."""

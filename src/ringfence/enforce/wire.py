@@ -11,11 +11,15 @@ from ..model import Step, StepKind
 MAGIC = b"RFPLAN1\0"
 VERSION = 1
 HEADER = struct.Struct("<8sIIII")
+_NUMBER_AT = HEADER.size - 4
 STEP = struct.Struct("<HHIII")
 _EXEC = struct.Struct("<HHIIIQ")
 RECORD = struct.Struct("<IIII")
 GOOD = struct.Struct("<8I")  # the records of a good run: ready, and ended
 READY, FAILED, PROBED, ENDED, DENIED, LENT, OPENED, OBSERVED, LOST, PAUSED = 1, 2, 3, 4, 5, 6, 7, 8, 9, 10
+SEEN = bytes((OBSERVED,))  # how such a record begins
+BEGUN = RECORD.pack(READY, 0, 0, 0)  # what is put before the others of a run that says so elsewhere
+END, GOES_ON = ENDED.to_bytes(4, "little"), (1).to_bytes(4, "little")  # how such a record begins, and how it may end
 
 
 def read_records(data: bytes) -> tuple[list[tuple[int, int, int, int]], str]:
@@ -69,6 +73,11 @@ def whole(count: int, pieces: Iterable[bytes]) -> bytes:
     """So many encoded steps, in whatever pieces, as a plan."""
     body = b"".join(pieces)
     return HEADER.pack(MAGIC, VERSION, HEADER.size + len(body), count, 0) + body
+
+
+def numbered(data: bytes, number: int) -> bytes:
+    """A plan for a standby, as the run of this number."""
+    return b"%b%b%b" % (data[:_NUMBER_AT], number.to_bytes(4, "little"), data[HEADER.size :])
 
 
 def join(steps: Sequence[bytes]) -> bytes:

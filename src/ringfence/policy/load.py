@@ -7,7 +7,7 @@ them, and whether the command itself could.
 
 import os
 import stat
-from collections.abc import Callable, Iterable, Mapping, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from typing import TYPE_CHECKING, Protocol
 
 import msgspec
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
         """Who can say without letting go of the interpreter's lock whether a name is there, on some devices."""
 
         near: Set[int]
-        is_there: Callable[[bytes], bool]
+        is_any_there: Callable[[Sequence[bytes]], bool]
 
 
 class Sources(msgspec.Struct, frozen=True):
@@ -204,17 +204,16 @@ def _is_as_stamped(workspace: str, known: _Memory, seen: os.stat_result | None, 
         return False
     if which != (facts.st_dev, facts.st_ino):
         return False
-    is_there = brief.is_there if brief is not None and devices <= brief.near else _is_there
-    if absent and not is_there(place):
+    is_any_there = brief.is_any_there if brief is not None and devices <= brief.near else _is_any_there
+    if absent and not is_any_there((place,)):
         return False  # the call itself is refused here, and would say of everything that it is not there
-    for path in absent:
-        if is_there(path):
-            return False
+    if is_any_there(absent):
+        return False
     return not there or all(_identity(path) == then for path, then in there)
 
 
-def _is_there(path: bytes) -> bool:
-    return os.access(path, 0, follow_symlinks=False)
+def _is_any_there(paths: Sequence[bytes]) -> bool:
+    return True in [os.access(path, 0, follow_symlinks=False) for path in paths]
 
 
 def _identity(path: str) -> _Identity:

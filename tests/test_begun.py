@@ -1,0 +1,124 @@
+"""A command that was given to one that stood by says in memory that it begins: nobody is woken by it, and whoever looks
+when all its watchers are gone knows that it must not be begun a second time."""
+
+import mmap
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ringfence.enforce.standby import Begun
+
+SOON = 150
+
+PROGRAM = """
+import os, signal, sys, threading, time, msgspec, ringfence
+from ringfence import enforce, keep
+from ringfence.enforce import enactor, linux, standby, watch
+
+case, where, view = sys.argv[1:4]
+standby.Standby.MILLISECONDS, standby.Standby.SECONDS = 60_000, 50.0  # on a busy machine the next run comes late
+keep.FRESH_SECONDS = 60.0
+if view == "no":
+    host = enforce.probe()
+    enactor._hosts[os.geteuid()] = msgspec.structs.replace(host, namespaces=False)
+begun, heard = [], []
+
+def run(script):
+    flags = ringfence.Flags(cwd=where, enforcement=ringfence.Enforcement.BEST_EFFORT)
+    return ringfence.run(["sh", "-c", script], workspace=where, flags=flags, as_root=os.geteuid() == 0,
+                         on_start=begun.append)
+
+def times():
+    with open(f"{where}/times") as file:
+        return len(file.read().split())
+
+def until(true):
+    while not true():
+        time.sleep(0.01)
+
+while len(begun) < 8 or not begun[-1].was_standby:  # on a busy machine it is made late
+    assert run("true").ok
+    time.sleep(0.05)
+del begun[:]
+
+
+def told():
+    real = linux.Launch._hear
+    linux.Launch._hear = lambda self, size: (heard.append(real(self, size)), heard[-1])[1]
+    assert run("exit 3").ending == ringfence.Exited(3)
+    assert begun[0].was_standby
+    assert [len(data) // 16 for data in heard] == [1], heard  # its end, and no record that it begins
+
+
+def killed():
+    if case == "killed, by somebody who forgets":
+        standby.Begun.is_told = lambda self: False
+
+    def kill():
+        until(lambda: begun and os.path.exists(f"{where}/times"))
+        outer = begun[0].process.pid
+        for pid in (outer, *watch.descendants(outer)):
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+
+    thread = threading.Thread(target=kill)
+    thread.start()
+    found = run("echo once >> times; [ $(wc -l < times) = 1 ] && sleep 60; exit 0")
+    thread.join()
+    assert begun[0].was_standby
+    if case == "killed":
+        assert found.ending == ringfence.Signalled(signal.SIGKILL), found
+        assert times() == 1 == len(begun)
+    else:
+        assert times() == 2 == len(begun)
+
+
+def gone():
+    real = standby.Nursery.take
+
+    def take(self):
+        found = real(self)
+        if not begun:
+            os.kill(found._launch.process.pid, signal.SIGKILL)
+            until(lambda: not enforce_has(found))
+        return found
+
+    def enforce_has(found):
+        import select
+        poller = select.poll()
+        poller.register(found._request, select.POLLIN)
+        return not poller.poll(0)
+
+    standby.Nursery.take = take
+    assert run("echo once >> times").ok
+    assert times() == 1
+    assert len(begun) == 2 and begun[0].was_standby
+
+
+{"told": told, "gone": gone}.get(case, killed)()
+print("done")
+"""
+
+
+@pytest.mark.timeout(SOON + 30)
+@pytest.mark.parametrize("view", ["no", "yes"])
+@pytest.mark.parametrize("case", ["told", "killed", "killed, by somebody who forgets", "gone"])
+def test_a_command_is_begun_once(tmp_path: Path, settled: None, case: str, view: str) -> None:
+    workspace = tmp_path / "ws"
+    workspace.mkdir()
+    words = [sys.executable, "-c", PROGRAM, case, str(workspace), view]
+    ran = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, timeout=SOON, text=True)
+
+    assert ran.stdout == "done\n", ran.stderr
+
+
+def test_a_place_that_a_later_run_has_says_that_it_may_have_begun() -> None:
+    memory = mmap.mmap(-1, mmap.PAGESIZE)
+    begun = Begun(memory, Begun.PLACES + 7)
+    for number, is_told in ((0, False), (7, False), (Begun.PLACES + 7, True), (2 * Begun.PLACES + 7, True)):
+        memory[28:32] = number.to_bytes(4, "little")
+        assert begun.is_told() is is_told
