@@ -3,14 +3,18 @@
 The sanitized enactor binds whatever a hand-over takes; the product's does where it takes long.
 """
 
+import contextlib
 import os
+import re
 import shlex
 import sys
+import threading
+import time
 from pathlib import Path
 
 import msgspec
 import pytest
-from tests.enforce.conftest import WALLS, Site, Walls, bare, rule
+from tests.enforce.conftest import WALLS, Ran, Site, Walls, bare, rule
 
 from ringfence.enforce import wire
 from ringfence.enforce.enactor import Opened
@@ -102,6 +106,21 @@ def program(by_thread):
         by_thread or run()
         time.sleep(60)
     return os.waitstatus_to_exitcode(os.waitpid(number, 0)[1])
+def opened():
+    with open("/proc/self/status", "rb") as status:
+        return status.read() and listed()
+def widened(where):
+    # Whether children of who has chosen where to run are taken for those of another, who is kept there.
+    reader = os.fork()
+    while not reader:
+        read(1)
+    os.sched_setaffinity(0, {where})
+    time.sleep(0.05)
+    children = [os.fork() or time.sleep(60) for _ in range(9)]
+    found = any(os.sched_getaffinity(child) != {where} for child in children)
+    [(os.kill(child, 9), os.waitpid(child, 0)) for child in (reader, *children)]
+    os.sched_setaffinity(0, everywhere)
+    return found
 before = listed()
 read()
 kept = listed() != before
@@ -110,13 +129,78 @@ later = listed() != before
 read()
 asked = is_narrow()
 read()
+looked = opened() != before
+children = child(), thread(), program(False), program(True)
 os.sched_setaffinity(0, {max(everywhere)})
 read()
 time.sleep(0.2)
-chosen = os.sched_getaffinity(0) != {max(everywhere)}
-os.sched_setaffinity(0, everywhere)
-print(int(kept), later, asked, chosen, child(), thread(), program(False), program(True))
+chosen = os.sched_getaffinity(0) != {max(everywhere)} or any([widened(where) for where in everywhere])
+print(int(kept), later, asked, looked, chosen, *children)
 """
+
+
+# Forks in a rain of signals: how many of them were ended by one. No system that we know of does that.
+FORKS = """
+import os, signal
+signal.signal(signal.SIGALRM, lambda *_: None)
+signal.setitimer(signal.ITIMER_REAL, 0.0003, 0.0003)
+ended = 0
+for _ in range(500):
+    try:
+        child = os.fork()
+    except InterruptedError:
+        ended += 1
+        continue
+    if not child:
+        os._exit(0)
+    os.waitpid(child, 0)
+print(ended)
+"""
+
+# Who is born of who is kept, and opens nothing that would tell the warden of it: a child, one that has lost its parent,
+# one whose parent goes on, and a thread. Each is looked at from outside, while there is a file "look".
+BORN = """
+import ctypes, os, sys, threading, time
+def called():
+    ctypes.CDLL(None).prctl(15, sys.argv[1].encode())
+def read(count=50):
+    for _ in range(count):
+        os.close(os.open("/etc/passwd", os.O_RDONLY))
+def born(how):
+    read()
+    ready, tell = os.pipe()
+    if how == "thread":
+        threading.Thread(target=lambda: (called(), os.write(tell, b"0"), os.read(done[0], 1))).start()
+    elif not os.fork():
+        if how == "orphan" and os.fork():
+            os._exit(0)
+        called()
+        os.write(tell, b"%d" % os.getpid())
+        time.sleep(60)
+    number, begun, asked = int(os.read(ready, 9)), time.monotonic(), False
+    while not asked or os.path.exists("look"):
+        time.sleep(0.004)
+        how == "busy" and read(1)
+        if not asked and time.monotonic() > begun + 0.3:
+            open("look", "w").close()
+            asked = True
+    os.kill(number, 9) if number else os.write(done[1], b"x")
+done = os.pipe()
+for how in ("child", "orphan", "busy", "thread"):
+    born(how)
+print("done")
+"""
+
+
+def masks(name: str) -> set[str]:
+    """Where the threads that are called so may run."""
+    found = set[str]()
+    for status in Path("/proc").glob("[0-9]*/task/*/status"):
+        with contextlib.suppress(OSError):
+            text = status.read_text()
+            if text.startswith(f"Name:\t{name}\n"):
+                found |= set(re.findall(r"Cpus_allowed:\t(.*)", text))
+    return found
 
 
 class Watched(Site):
@@ -145,7 +229,37 @@ def test_nobody_but_it_sees_that_a_caller_is_kept(tmp_path: Path, walls: Walls, 
 
     site.close()
     several = len(os.sched_getaffinity(0)) > 1
-    assert ran.out.decode() == f"{int(several)} False False False 0 0 0 0\n"
+    assert ran.out.decode() == f"{int(several)} False False False False 0 0 0 0\n"
+
+
+@pytest.mark.parametrize("walls", WALLS)
+def test_no_fork_is_ended_by_a_signal(tmp_path: Path, walls: Walls, sanitized: Opened) -> None:
+    site = Judged(tmp_path)
+    plan = site.plan(walls, f"cd sub && exec /usr/bin/python3 -c {shlex.quote(FORKS)}")
+
+    ran = bare(sanitized, wire.encode(plan.steps))
+
+    site.close()
+    assert ran.out == b"0\n"
+
+
+@pytest.mark.parametrize("walls", WALLS)
+def test_nobody_who_is_born_of_who_is_kept_stays_bound(tmp_path: Path, walls: Walls, sanitized: Opened) -> None:
+    site = Judged(tmp_path)
+    name, look, seen, ran = f"born-{os.getpid()}", tmp_path / "sub" / "look", [], list[Ran]()
+    plan = site.plan(walls, f"cd sub && exec /usr/bin/python3 -c {shlex.quote(BORN)} {name}")
+    whole = threading.Thread(target=lambda: ran.append(bare(sanitized, wire.encode(plan.steps))))
+
+    whole.start()
+    while whole.is_alive():
+        if look.exists():
+            seen.append(masks(name))
+            look.unlink()
+        time.sleep(0.01)
+
+    site.close()
+    assert ran[0].out == b"done\n"
+    assert seen == [set(re.findall(r"Cpus_allowed:\t(.*)", Path("/proc/self/status").read_text()))] * 4
 
 
 @pytest.mark.parametrize("walls", WALLS)

@@ -15,6 +15,7 @@ enum { ENAMETOOLONG_ = 36, EFAULT_ = 14, ESRCH_ = 3, ENOSPC_ = 28, EINTR_ = 4, E
 enum { PATH_MOST = 4096, NAME_MOST = 255, LINKS_MOST = 40, PAGE = 4096, PROC_ROOT = 1, PROC_TYPE = 0x9fa0 };
 /* Where the warden keeps what it watches, and what it needs: our own descriptors in /proc, and whoever asked last. */
 enum { STATUS_AT, LEASH_AT, SIGNALS_AT, LISTENER, GATE_AT, QUESTIONS_AT, OBSERVER_AT, OWN_AT, THREAD_AT, FIRST_FREE };
+enum { HELD_FROM = 100 /* descriptors up to here are those of the call at hand */ };
 
 struct polled {
 	int fd;

@@ -298,22 +298,19 @@ static int is_about_thread(int number)
 	       number == __NR_sched_setattr;
 }
 
-/* The calls by which a thread that is kept where we are would be seen to be, or hand it on. */
+/* The calls by which a thread that is kept where we are would be seen to be. */
 static int is_about_processors(int number)
 {
-#ifdef __NR_fork
-	if (number == __NR_fork || number == __NR_vfork)
-		return 1;
-#endif
-	return number == __NR_clone || number == __NR_sched_getaffinity || number == __NR_sched_setaffinity;
+	return number == __NR_sched_getaffinity || number == __NR_sched_setaffinity;
 }
 
-/* Whether a thread is the run's own: neither a stranger's, nor ours, nor of the process that watches us. 0 is whoever asks. */
+/* Whether a thread is the run's own: neither a stranger's, nor ours, nor of the process that watches us. 0 is whoever asks. In
+ * a pid namespace there are no others, and in one further in the number is not ours to understand. */
 static int is_of_the_run(int32_t thread)
 {
 	const int is_watcher = thread == born.watchers[0] || thread == born.watchers[1] || thread == born.watchers[2];
 
-	return !thread || (!is_watcher && !CALL(kill, thread, 0, 0, 0, 0));
+	return !thread || !warden.alone || (!is_watcher && !CALL(kill, thread, 0, 0, 0, 0));
 }
 
 /* What we only hear of in its turn, after what we had open is closed: see answer_with_new. A change of what is there is
@@ -369,7 +366,8 @@ static void serve(void)
 	asked.thread = notice.pid;
 	if (notice.pid != handing.kept || is_about_processors(notice.data.nr))
 		let_go();
-	if (is_about_processors(notice.data.nr) && notice.data.nr != __NR_sched_setaffinity) {
+	handing.is_chosen |= notice.data.nr == __NR_sched_setaffinity;
+	if (notice.data.nr == __NR_sched_getaffinity) {
 		answer_by(&asked, 0, SECCOMP_USER_NOTIF_FLAG_CONTINUE);
 		return;
 	}

@@ -7,8 +7,10 @@
  * their call meanwhile, and have their own processors again before they go on.
  *
  * Where each open is ours to judge, even that costs half of a call. There a process that asks and asks again is kept here: it
- * stays bound between its calls. It is let go before anybody could see or inherit that: when it forks, or when
- * somebody asks or says where it runs (the filter sends us these calls); and when it does not ask again at once.
+ * stays bound between its calls. It is let go before anybody could see that: when somebody asks or says where it runs (the
+ * filter sends us these calls), or looks into /proc; and when it does not ask again at once. What it forks meanwhile is
+ * bound as it is, and let go with it. Forks do not come to us: a signal that comes before we have heard of a call ends it,
+ * and nobody expects that of a fork.
  */
 #ifndef RINGFENCE_HANDING_H
 #define RINGFENCE_HANDING_H
@@ -16,7 +18,7 @@
 #include "judge.h"
 
 enum { ANSWERED = 1 << 20 };
-enum { EACH = 16 /* of what is answered at once, one of so many is timed */, BOUND_FOR = 1024, WORDS = 16 };
+enum { EACH = 16 /* of what is answered at once, one of so many is timed */, BOUND_FOR = 1024, WORDS = 16, MOST_BORN = 4096 };
 enum { BUSY_NS = 1000000 /* no processor takes so long to wake: others work there */ };
 #if defined(HOSTED) /* the tests': whatever it takes */
 enum { WOKEN_NS = 0 };
@@ -33,7 +35,10 @@ static struct {
 	struct processors mine, where; /* before, and meanwhile */
 	uint32_t last, kept;           /* who asked last, and who stays bound; 0 is nobody */
 	struct processors theirs;      /* of who is kept, before */
-	int may_keep;                  /* forks and the like come to us */
+	uint32_t born;                 /* the last number that was given to anybody when we last looked, */
+	long births;                   /* and where to look; -1 is nowhere */
+	int may_keep;                  /* who asks where it runs comes to us */
+	int is_chosen;                 /* somebody has said where to run: a binding may not be ours any more */
 } handing;
 
 /* 0 is whoever calls. */
@@ -88,22 +93,64 @@ static int bind_here(uint32_t thread, struct processors *theirs)
 }
 
 /* What it is bound to by others meanwhile stays, but for a binding to where we are, which looks like ours. */
-static void unbind(uint32_t thread, const struct processors *theirs)
+static int unbind(uint32_t thread, const struct processors *theirs)
 {
 	struct processors now;
 
-	if (processors_of(thread, &now) > 0 && is_same(&now, &handing.where))
-		bind_to(thread, theirs);
+	return processors_of(thread, &now) > 0 && is_same(&now, &handing.where) && !bind_to(thread, theirs);
 }
 
-/* Its number may be a stranger's by now, whom Landlock does not let us signal. */
+/* The last number that was given to a process or thread, of our pid namespace; 0 when it is not to be learnt. */
+static uint32_t last_born(void)
+{
+	char text[16];
+	uint32_t number = 0;
+	long fd, size;
+
+	if (!handing.births) {
+		fd = CALL(openat, AT_FDCWD, P("/proc/sys/kernel/ns_last_pid"), O_RDONLY | O_CLOEXEC, 0, 0);
+		handing.births = fd < 0 ? -1 : CALL(fcntl, fd, F_DUPFD_CLOEXEC, HELD_FROM, 0, 0);
+		close_fd(fd);
+	}
+	size = CALL(pread64, handing.births, P(text), sizeof(text), 0, 0);
+	for (long i = 0; i < size && digit_of(text[i]) <= 9; i++)
+		number = number * 10 + (unsigned)digit_of(text[i]);
+	return number;
+}
+
+/* Numbers may be a stranger's, whom Landlock does not let us signal. How many of them were bound. */
+static uint32_t unbind_all(uint32_t from, uint32_t to)
+{
+	uint32_t count = 0;
+
+	for (; from <= to; from++)
+		count += !CALL(kill, from, 0, 0, 0, 0) && unbind(from, &handing.theirs);
+	return count;
+}
+
+/* Whoever was born since we looked, of whomever: what is bound to where we are has it from who is kept. Until nobody is
+ * found any more: they may have forked meanwhile. Numbers begin anew when there are no more. */
+static void unbind_born(void)
+{
+	uint32_t before, count;
+
+	do {
+		before = handing.born;
+		handing.born = last_born();
+		count = handing.born < before ? unbind_all(before + 1, before + MOST_BORN) : 0;
+		count += unbind_all(handing.born < before ? 1 : before + 1, handing.born);
+	} while (count);
+}
+
 static void let_go(void)
 {
 	const uint32_t thread = handing.kept;
 
 	handing.kept = 0;
-	if (thread && !CALL(kill, thread, 0, 0, 0, 0))
-		unbind(thread, &handing.theirs);
+	if (!thread)
+		return;
+	unbind_all(thread, thread);
+	unbind_born();
 }
 
 /* Whether a caller stays bound: one that asked last as well. Only the first thread of a process, of which alone a number
@@ -114,21 +161,25 @@ static int keep_here(uint32_t thread)
 
 	if (handing.kept == thread)
 		return 1;
-	if (!handing.may_keep || handing.last != thread)
+	if (!handing.may_keep || handing.is_chosen || handing.last != thread)
 		return 0;
 	process = CALL(pidfd_open, thread, 0, 0, 0, 0);
 	if (process < 0)
 		return 0;
 	close_fd(process);
-	handing.kept = bind_here(thread, &handing.theirs) ? thread : 0;
+	handing.born = last_born();
+	handing.kept = handing.born && bind_here(thread, &handing.theirs) ? thread : 0;
 	return handing.kept == thread;
 }
 
 /* One more was answered while we are bound. After the last we are not, and the next tells whether to be again. */
 static void count_bound(void)
 {
-	if (--handing.bound)
+	if (--handing.bound) {
+		if (handing.kept && handing.bound % EACH == 0)
+			unbind_born();
 		return;
+	}
 	let_go();
 	bind_to(0, &handing.mine);
 	handing.count = EACH - 1;

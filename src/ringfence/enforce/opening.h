@@ -5,7 +5,7 @@
 #include "handing.h"
 
 enum { AT_REMOVEDIR_ = 0x200, AT_SYMLINK_FOLLOW_ = 0x400, EXCHANGE = 2 };
-enum { MOST_WAITS = 64, HELD_FROM = 100 /* descriptors up to here are those of the call at hand */ };
+enum { MOST_WAITS = 64 };
 enum { RESTART = 512 /* ERESTARTSYS: begin anew after the signal, or EINTR, as its handler says */ };
 
 /* Somebody who waits for the other end of a named pipe. */
@@ -268,8 +268,10 @@ static long open_or_follow(struct asked *asked, struct spot *spot, uint64_t flag
 			return -E_LOOP;
 		return device_of(&facts) == born.proc ? follow_in_proc(asked, link, spot, flags) : follow_last(asked, link, spot);
 	}
-	if (is_in_proc(link, &facts))
+	if (is_in_proc(link, &facts)) {
+		let_go(); /* libnuma and its like learn there where they may run */
 		answer = flags & O_CREAT ? check_own_proc(asked, link) : check_seen_proc(asked, link);
+	}
 	if (!answer)
 		answer = judge_spot(asked, spot, access_of(flags));
 	if (!answer)

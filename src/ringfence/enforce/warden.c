@@ -340,7 +340,7 @@ static long allow_own(void)
 		ALLOW(setsockopt), ALLOW(sendto), ALLOW(sendmsg), ALLOW(socket), ALLOW(fstatfs), ALLOW(shutdown),
 		ALLOW(getdents64), ALLOW(epoll_ctl), ALLOW(chdir), ALLOW(getcwd),
 		ALLOW(clock_gettime), ALLOW(getcpu), ALLOW(sched_getaffinity), ALLOW(sched_setaffinity),
-		ALLOW(setitimer), ALLOW(rt_sigreturn), ALLOW(truncate), ALLOW(fchmod), ALLOW(fchmodat), ALLOW(fchown),
+		ALLOW(setitimer), ALLOW(rt_sigreturn), ALLOW(pread64), ALLOW(truncate), ALLOW(fchmod), ALLOW(fchmodat), ALLOW(fchown),
 		ALLOW(fchownat), ALLOW(utimensat), ALLOW(setxattr), ALLOW(fsetxattr), ALLOW(removexattr), ALLOW(fremovexattr),
 		WATCHER,
 	};

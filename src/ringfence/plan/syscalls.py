@@ -295,7 +295,7 @@ JUDGED = {
     ),
     Judged.READS: (
         row("open openat", Answer.NOTIFY, _USED),
-        row("clone fork vfork sched_getaffinity sched_setaffinity", Answer.NOTIFY, _BOUND),
+        row("sched_getaffinity sched_setaffinity", Answer.NOTIFY, _BOUND),
     ),
     # As of a file system without attributes; those of what was opened are read by its descriptor.
     Judged.ATTRIBUTES: (
