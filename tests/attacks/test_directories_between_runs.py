@@ -4,9 +4,14 @@ So descriptors must not pass between two runs of one workspace, which are beside
 not through a stream that is a socket, nor through one at a path. Bare, each of the two gives what it is asked for.
 """
 
+import contextlib
+import os
+import random
 import shlex
 import socket
 import subprocess
+import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -170,3 +175,64 @@ def test_no_directory_passes_between_runs(workspace: Path, program: str) -> None
     assert "the-secret" in bare.stdout, bare.stderr
     assert said
     assert "the-secret" not in said
+
+
+# A name is bound, and before the warden has looked at it another run has put a listening socket of its own there: by
+# somebody outside here, who does the same. What is said is heard there or is not.
+PLANTED = """
+import os, socket, time
+end, bound = time.monotonic() + 4, 0
+while time.monotonic() < end:
+    door, link = socket.socket(socket.AF_UNIX), socket.socket(socket.AF_UNIX)
+    try:
+        os.unlink("mine")
+        door.bind("mine")
+        bound += 1
+        door.listen()
+        link.connect("mine")
+        link.send(b"x")
+    except OSError:
+        pass
+print(bound)
+"""
+
+
+@pytest.mark.parametrize("inside", [False, True], ids=["bare", "inside"])
+def test_what_takes_the_place_of_a_name_just_bound_is_not_spoken_to(workspace: Path, inside: bool) -> None:
+    outer = Outer(workspace, "view")
+    (workspace / "attack.py").write_text(PLANTED)
+    words = ["/usr/bin/python3", "-I", "attack.py"]
+    over, heard = threading.Event(), list[bytes]()
+
+    def plant() -> None:
+        while not over.is_set():
+            os.link(workspace / "theirs", workspace / "planted")
+            os.rename(workspace / "planted", workspace / "mine")
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(workspace / "planted")  # it was there already: a second name of the same file is no change
+            time.sleep(random.uniform(0, 0.0004))
+
+    def hear(listening: socket.socket) -> None:
+        while not over.is_set():
+            with contextlib.suppress(OSError), listening.accept()[0] as link:
+                link.settimeout(0.01)
+                heard.append(link.recv(9))
+
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(workspace / "theirs"))
+        (workspace / "theirs").chmod(0o777)
+        listening.listen(128)
+        listening.settimeout(0.1)
+        threads = [threading.Thread(target=plant), threading.Thread(target=hear, args=(listening,))]
+        for thread in threads:
+            thread.start()
+        if inside:
+            said = outer.run(script=shlex.join(words), stderr=subprocess.DEVNULL)[1]
+        else:
+            said = subprocess.run(words, cwd=workspace, capture_output=True, text=True, timeout=30).stdout
+        over.set()
+        for thread in threads:
+            thread.join()
+
+    assert int(said) > 10
+    assert (b"x" in heard) is not inside

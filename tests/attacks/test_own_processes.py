@@ -153,6 +153,77 @@ def told_who():
     link.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
     link.connect("door")
     must(link.getsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED), 1)
+def known_twice():
+    link = socket.socket(socket.AF_UNIX)
+    other = link.dup()
+    link.connect("door")
+    talk(other, b"x")
+    link = socket.socket(socket.AF_UNIX)
+    child = os.fork()
+    if not child:
+        link.connect("door")
+        os._exit(0)
+    os.waitpid(child, 0)
+    talk(link, b"x")
+def as_set():
+    link, options = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET), (socket.SO_SNDBUF, socket.SO_RCVLOWAT, 29)
+    [link.setsockopt(socket.SOL_SOCKET, option, 70000) for option in options]
+    before = [link.getsockopt(socket.SOL_SOCKET, option) for option in options]
+    packets.bind("packets")
+    packets.listen()
+    link.connect("packets")
+    must([link.getsockopt(socket.SOL_SOCKET, option) for option in options], before)
+packets = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+def first_come():
+    once, waits = socket.socket(socket.AF_UNIX), select.epoll()
+    once.bind("once")
+    once.listen(0)
+    for name in ("", "first"):
+        link = socket.socket(socket.AF_UNIX)
+        link.bind(name) if name else waits.register(link, select.EPOLLIN)
+        link.connect("once")
+        link.send(b"x")
+        must(once.accept()[0].recv(9), b"x")
+def at_once():
+    greeting = socket.socket(socket.AF_UNIX)
+    greeting.bind("greeting")
+    greeting.listen()
+    greet = lambda: [greeting.accept()[0].send(b"x") for _ in range(50)]
+    threading.Thread(target=greet, daemon=True).start()
+    for _ in range(50):
+        link = socket.socket(socket.AF_UNIX)
+        link.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
+        link.connect("greeting")
+        must(link.recvmsg(9, 99)[1][0][2][:4], os.getpid().to_bytes(4, "little"))
+def open_later():
+    before = os.umask(0o777)
+    late = socket.socket(socket.AF_UNIX)
+    late.bind("open")
+    os.umask(before)
+    late.listen()
+    must(os.stat("open").st_mode & 0o777, 0)
+    os.chmod("open", 0o600)
+    socket.socket(socket.AF_UNIX).connect("open")
+def moved():
+    late, link = socket.socket(socket.AF_UNIX), socket.socket(socket.AF_UNIX)
+    late.bind("early")
+    try:
+        link.connect("early")
+    except ConnectionRefusedError:
+        pass
+    else:
+        must("nobody listens", "")
+    os.rename("early", "moved")
+    late.listen()
+    link.connect("moved")
+def many():
+    for i in range(600):
+        some = socket.socket(socket.AF_UNIX)
+        some.bind("some")
+        some.listen()
+        socket.socket(socket.AF_UNIX).connect("some")
+        os.unlink("some")
+    plain()
 def in_turn():
     late = socket.socket(socket.AF_UNIX)
     late.bind("late")
@@ -161,7 +232,8 @@ def in_turn():
     links = [socket.socket(socket.AF_UNIX) for _ in range(2)]
     for link in links:
         link.connect("late")
-for work in (plain, inherited, named, awaited, twice, other_kind, told_who, in_turn):
+for work in (plain, inherited, named, awaited, twice, other_kind, told_who, in_turn, known_twice, as_set,
+             first_come, at_once, open_later, moved, many):
     attempt(work.__name__, work)
 """
 
@@ -174,7 +246,7 @@ def test_a_socket_that_was_connected_is_the_one_it_was(field: Field, walls: str)
     seen = bare(KEPT, nothing, False)[0] if walls == "bare" else field.program(field.ground(), KEPT)
 
     assert set(seen.answers.values()) == {"done"}, seen.said
-    assert len(seen.answers) == 8
+    assert len(seen.answers) == 15
 
 
 def test_files_without_a_name_are_changed_by_whoever_made_them(field: Field) -> None:

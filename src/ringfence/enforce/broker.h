@@ -217,7 +217,7 @@ static long do_bind(struct asked *asked, uint64_t number, uint64_t address, uint
 		answer = CALL(fchdir, first.base, 0, 0, 0, 0);
 	answer = answer ? answer : CALL(bind, fd, P(name.bytes), size, 0, 0);
 	if (!answer)
-		remember(&spot);
+		remember(fd, &spot);
 	return answer;
 }
 

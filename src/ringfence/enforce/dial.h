@@ -90,8 +90,7 @@ static void copy_options(long from, long to)
 		uint8_t level, name;
 	} options[] = {
 		{1, 9 /* SO_KEEPALIVE */}, {1, 10 /* SO_OOBINLINE */}, {1, 13 /* SO_LINGER */}, {1, 12 /* SO_PRIORITY */},
-		{1, 20 /* SO_RCVTIMEO */}, {1, 21 /* SO_SNDTIMEO */}, {1, 16 /* SO_PASSCRED */}, {1, 34 /* SO_PASSSEC */},
-		{1, 76 /* SO_PASSPIDFD */}, {6, 1 /* TCP_NODELAY */}, {6, 3 /* TCP_CORK */},
+		{1, 20 /* SO_RCVTIMEO */}, {1, 21 /* SO_SNDTIMEO */}, {6, 1 /* TCP_NODELAY */}, {6, 3 /* TCP_CORK */},
 		{6, 4 /* TCP_KEEPIDLE */}, {6, 5 /* TCP_KEEPINTVL */}, {6, 6 /* TCP_KEEPCNT */}, {6, 18 /* TCP_USER_TIMEOUT */},
 	};
 	uint64_t value[2];
@@ -188,144 +187,6 @@ static void hear_gate(void)
 	CALL(close_range, FIRST_FREE, HELD_FROM - 1, 0, 0, 0);
 }
 
-/* ---- Unix sockets ---- */
-
-/* Whether a socket can still be connected. */
-static long check_unused(long fd)
-{
-	uint16_t family;
-
-	if (number_of(fd, SO_ACCEPTCONN_) > 0)
-		return -E_INVAL;
-	return option(fd, SOL_SOCKET_, SO_PEERNAME_, &family, sizeof(family)) ? 0 : -EISCONN_;
-}
-
-static int has_name(long fd)
-{
-	union place name;
-	uint32_t size = sizeof(name);
-
-	return CALL(getsockname, fd, P(&name), P(&size), 0, 0) || size > sizeof(name.family);
-}
-
-/* Connect to a unix socket by the object itself, and make sure that whoever listens is one of us, or was put here by the
- * plan. First by a socket of ours: through the caller's somebody could say something, and hand descriptors over, before
- * it is known who listens. Ours then takes its place; but one that is known, by a name of its own or to who waits for
- * it, is connected after all. Never waits. */
-static long connect_object(struct asked *asked, uint64_t number, long fd, long object)
-{
-	struct {
-		uint16_t family;
-		char path[46];
-	} exact = {.family = AF_UNIX_};
-	struct reply place = {.id = asked->notice->id, .fd = (int32_t)number};
-	const long type = number_of(fd, SO_TYPE_), flags = CALL(fcntl, fd, F_GETFL, 0, 0, 0), kept = is_kept(asked, number);
-	struct facts facts;
-	long own, answer = facts_of(object, &facts);
-
-	put_number(put_text(exact.path, "/proc/self/fd/"), (uint64_t)object);
-	if (answer || facts.attributes & MOUNT_ROOT || type == DATAGRAM_)
-		return answer ? answer : connect_now(fd, &exact, sizeof(exact));
-	answer = flags < 0 ? flags : kept < 0 ? kept : check_unused(fd);
-	own = answer ? answer : CALL(socket, AF_UNIX_, type | O_CLOEXEC | O_NONBLOCK, 0, 0, 0);
-	if (own < 0)
-		return own;
-	answer = CALL(connect, own, P(&exact), sizeof(exact), 0, 0);
-	if (!answer)
-		answer = check_peer(own);
-	if (!answer && (has_name(fd) || is_awaited(asked, number, fd)))
-		answer = connect_now(fd, &exact, sizeof(exact));
-	else if (!answer) {
-		place.flags = (flags & O_NONBLOCK ? NONBLOCK : 0) | (kept ? 0 : CLOEXEC);
-		answer = hand_in(asked, &place, own);
-		answer = answer == -EINPROGRESS_ ? 0 : answer;
-	}
-	close_fd(own);
-	return answer;
-}
-
-/* What has become of a connection that was waited for; -EINPROGRESS when it still is. */
-static long finish_connection(struct asked *asked, struct connecting *wait)
-{
-	struct polled watched = {(int)wait->fd, POLLOUT_, 0};
-	int64_t time[2] = {0, 0};
-	int error = 0;
-	long answer;
-
-	if (wait->object >= 0) {
-		answer = connect_object(asked, wait->number, wait->fd, wait->object);
-		return must_wait(answer) ? -EINPROGRESS_ : answer;
-	}
-	if (!CALL(ppoll, P(&watched), 1, P(time), 0, 8))
-		return -EINPROGRESS_;
-	answer = option(wait->fd, SOL_SOCKET_, SO_ERROR_, &error, sizeof(error));
-	return answer ? answer : -error;
-}
-
-static void look_after_connections(void)
-{
-	for (int i = 0; i < MOST_CONNECTING && dial.waiting; i++) {
-		struct connecting *wait = &dial.waits[i];
-		struct seccomp_notif notice = {.id = wait->id};
-		struct asked asked = {&notice, wait->thread, 0, 0, 0, 0};
-		long answer = 0;
-
-		if (!wait->id)
-			continue;
-		if (still_waits(&asked)) {
-			answer = finish_connection(&asked, wait);
-			if (answer == -EINPROGRESS_ && broker.turn % 8 == 0 && is_signalled(&asked))
-				answer = -RESTART;
-			if (answer == -EINPROGRESS_)
-				continue;
-		}
-		close_fd(wait->fd);
-		if (wait->object >= 0)
-			close_fd(wait->object);
-		CALL(close_range, FIRST_FREE, HELD_FROM - 1, 0, 0, 0);
-		answer_by(&asked, answer, 0);
-		wait->id = 0;
-		dial.waiting--;
-	}
-}
-
-/* A unix socket by path. The run's own is reached, and one of the host's only where the plan put it: a mount of its own,
- * that may be written. It is connected by the object that was judged. */
-static long connect_path(struct asked *asked, uint64_t number, long fd, const char *path)
-{
-	struct {
-		int64_t type, size, blocks, free, available, files, free_files, id, name, fragment, flags, spare[4];
-	} mount;
-	struct facts facts;
-	struct spot spot;
-	long follow, answer, found = -1;
-
-	put_text(first.path, path);
-	first.base = open_base(asked, AT_FDCWD);
-	answer = first.base < 0 ? first.base : still_waits(asked) ? 0 : -ESRCH_;
-	if (!answer)
-		answer = find_spot(asked, first.base, first.path, &spot);
-	if (!answer)
-		answer = follow_all(asked, &spot, &follow);
-	if (!answer && follow)
-		answer = -EACCES_; /* a link of /proc to something without a name */
-	if (!answer)
-		answer = found = CALL(openat, spot.directory, P(spot.name), O_PATH | O_NOFOLLOW | O_CLOEXEC, 0, 0);
-	if (answer >= 0)
-		answer = facts_of(found, &facts);
-	if (!answer && (facts.mode & TYPE_MASK) != SOCKET_)
-		answer = -ECONNREFUSED_;
-	if (!answer)
-		answer = CALL(fstatfs, found, P(&mount), 0, 0, 0);
-	if (!answer && (mount.flags & READ_ONLY_MOUNT || !(facts.attributes & MOUNT_ROOT || is_made_here(&facts))))
-		answer = -EACCES_;
-	if (!answer)
-		answer = connect_object(asked, number, fd, found);
-	if (!must_wait(answer) || CALL(fcntl, fd, F_GETFL, 0, 0, 0) & O_NONBLOCK)
-		return answer;
-	return connect_later(asked, number, fd, found);
-}
-
 /* ---- The calls ---- */
 
 static long fetch_place(const struct asked *asked, uint64_t address, uint64_t size, union place *place)
@@ -370,27 +231,30 @@ static long do_connect(struct asked *asked, uint64_t number, uint64_t address, u
 		return fd;
 	domain = number_of(fd, SO_DOMAIN_);
 	if (domain == AF_UNIX_ && place.family == AF_UNIX_ && size > 2 && place.bytes[2])
-		return connect_path(asked, number, fd, place.bytes + 2);
+		return connect_path(asked, fd, place.bytes + 2);
 	if (dial.leads && (place.family == AF_INET_ || place.family == AF_INET6_) && is_loopback(&place) && place.four.port == NAMES)
 		place.four.port = LED;
 	if ((domain != AF_INET_ && domain != AF_INET6_) || number_of(fd, SO_TYPE_) != STREAM_)
-		return connect_here(asked, number, fd, &place, size);
+		return connect_here(asked, fd, &place, size);
 	answer = is_outside(fd) ? connect_again(fd, &place) : 0;
 	if (answer)
 		return answer;
 	is_named = domain == place.family && size >= (domain == AF_INET_ ? 16 : 24);
 	if (is_named && !is_loopback(&place) && dial.cookie)
 		return ask_gate(asked, number, fd, &place);
-	return is_outside(fd) ? -E_INVAL : connect_here(asked, number, fd, &place, size);
+	return is_outside(fd) ? -E_INVAL : connect_here(asked, fd, &place, size);
 }
 
 static long do_listening(struct asked *asked, uint64_t number, uint64_t backlog)
 {
-	long fd = take_descriptor(asked, number);
+	long answer, fd = take_descriptor(asked, number);
 
 	if (fd < 0)
 		return fd;
-	return is_outside(fd) ? -EOPNOTSUPP_ : CALL(listen, fd, backlog, 0, 0, 0);
+	answer = is_outside(fd) ? -EOPNOTSUPP_ : CALL(listen, fd, backlog, 0, 0, 0);
+	if (!answer)
+		prove(fd);
+	return answer;
 }
 
 #endif

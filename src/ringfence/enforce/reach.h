@@ -7,10 +7,10 @@
 
 #include "paths.h"
 
-enum { EISCONN_ = 106, EALREADY_ = 114, EINPROGRESS_ = 115, ENETDOWN_ = 100, ECONNREFUSED_ = 111 };
+enum { EISCONN_ = 106, EALREADY_ = 114, EINPROGRESS_ = 115, ENETDOWN_ = 100, ECONNREFUSED_ = 111, EPROTOTYPE_ = 91 };
 enum { AF_UNIX_ = 1, AF_INET_ = 2, AF_INET6_ = 10, STREAM_ = 1, DATAGRAM_ = 2, ESTABLISHED = 1, SYN_SENT = 2, POLLOUT_ = 4 };
 enum { SOL_SOCKET_ = 1, SO_TYPE_ = 3, SO_ERROR_ = 4, SO_SNDTIMEO_ = 21, SO_DOMAIN_ = 39, SO_NETNS_COOKIE_ = 71 };
-enum { SO_PEERCRED_ = 17, SO_PEERNAME_ = 28, SO_ACCEPTCONN_ = 30, MOUNT_ROOT = 0x2000, MOST_SOCKETS = 4096, MOST_CONNECTING = 64 };
+enum { MOUNT_ROOT = 0x2000, MOST_SOCKETS = 512, MOST_CONNECTING = 64 };
 enum { MOST_PENDING = 1024, NAME_BYTES = 128, NONBLOCK = 1, CLOEXEC = 2, READ_ONLY_MOUNT = 1 };
 
 /* What the gate is asked, and what it answers; a socket comes with an answer without error. */
@@ -54,15 +54,17 @@ static struct {
 		uint32_t thread;
 	} pending[MOST_PENDING];
 	uint32_t asked; /* of them */
-	struct {
+	struct made {
 		uint64_t device, inode;
+		uint64_t socket; /* its own number, as a socket */
+		long object;	 /* held, so that its numbers are nobody else's */
+		int type, is_proven;
 	} made[MOST_SOCKETS]; /* the unix sockets of the run, by the names it bound */
 	uint32_t count;
 	struct connecting {
 		uint64_t id; /* 0 is nobody */
 		uint32_t thread;
-		uint64_t number; /* of its socket, among its own descriptors */
-		long fd, object; /* the socket, and of a unix socket what it connects to */
+		long fd, object; /* its socket, and of a unix socket what it connects to */
 	} waits[MOST_CONNECTING];
 	uint32_t waiting;
 } dial; /* and no gate, as of the observer */
@@ -121,7 +123,7 @@ static long connect_now(long fd, const void *name, uint64_t size)
 }
 
 /* Who has to wait is looked after from time to time. */
-static long connect_later(const struct asked *asked, uint64_t number, long fd, long object)
+static long connect_later(const struct asked *asked, long fd, long object)
 {
 	struct connecting *wait = dial.waits;
 
@@ -134,7 +136,6 @@ static long connect_later(const struct asked *asked, uint64_t number, long fd, l
 	if (wait->fd < 0 || (object >= 0 && wait->object < 0))
 		return -EAGAIN_;
 	wait->thread = asked->thread;
-	wait->number = number;
 	wait->id = asked->notice->id;
 	dial.waiting++;
 	return ANSWERED;
@@ -145,7 +146,7 @@ static int must_wait(long answer)
 	return answer == -EINPROGRESS_ || answer == -EAGAIN_ || answer == -EALREADY_;
 }
 
-static long connect_here(const struct asked *asked, uint64_t number, long fd, const void *name, uint64_t size)
+static long connect_here(const struct asked *asked, long fd, const void *name, uint64_t size)
 {
 	long answer, flags = CALL(fcntl, fd, F_GETFL, 0, 0, 0);
 
@@ -154,38 +155,193 @@ static long connect_here(const struct asked *asked, uint64_t number, long fd, co
 	if (flags & O_NONBLOCK)
 		return connect_briefly(fd, name, size);
 	answer = connect_now(fd, name, size);
-	return must_wait(answer) ? connect_later(asked, number, fd, -1) : answer;
+	return must_wait(answer) ? connect_later(asked, fd, -1) : answer;
 }
 
-/* A name was bound: the socket there is the run's own. */
-static void remember(const struct spot *spot)
+/* A name was bound: what stands there is the run's own, unless another run has put something else there meanwhile. Of too
+ * many, one that has no name any more is forgotten, or the oldest. */
+static void remember(long fd, const struct spot *spot)
 {
-	struct facts facts;
+	struct made *made = &dial.made[dial.count % MOST_SOCKETS];
+	struct facts facts, own;
+	long object = CALL(openat, spot->directory, P(spot->name), O_PATH | O_NOFOLLOW | O_CLOEXEC, 0, 0);
 
-	if (CALL(statx, spot->directory, P(spot->name), AT_SYMLINK_NOFOLLOW, STATX_BASIC, P(&facts)))
+	object = object < 0 ? object : CALL(fcntl, object, F_DUPFD_CLOEXEC, HELD_FROM, 0, 0);
+	if (object < 0 || facts_of(fd, &own))
 		return;
-	dial.made[dial.count % MOST_SOCKETS].device = device_of(&facts);
-	dial.made[dial.count % MOST_SOCKETS].inode = facts.inode;
-	dial.count++;
+	for (uint32_t i = 0; i < MOST_SOCKETS && dial.count >= MOST_SOCKETS; i++)
+		if (!facts_of(dial.made[i].object, &facts) && !facts.links) {
+			made = &dial.made[i];
+			break;
+		}
+	if (dial.count++ >= MOST_SOCKETS)
+		close_fd(made->object);
+	facts_of(object, &facts);
+	*made = (struct made){device_of(&facts), facts.inode, own.inode, object, number_of(fd, SO_TYPE_), 0};
 }
 
-static int is_made_here(const struct facts *facts)
+static struct made *find_made(const struct facts *facts)
 {
 	for (uint32_t i = 0; i < MOST_SOCKETS && i < dial.count; i++)
 		if (dial.made[i].device == device_of(facts) && dial.made[i].inode == facts->inode)
-			return 1;
-	return 0;
+			return &dial.made[i];
+	return NULL;
 }
 
-/* Whether whoever listens is one of us: a number is soon another's when a socket is gone, and so is a name. */
-static long check_peer(long fd)
+struct exact {
+	uint16_t family;
+	char path[46];
+};
+
+/* The name of what we hold. */
+static struct exact name_of(long object)
+{
+	struct exact exact = {.family = AF_UNIX_};
+
+	own_path(exact.path, object);
+	return exact;
+}
+
+/* Whether one who has connected by what is held has come to this socket: its name is known to nobody else. */
+static int has_come(long own, long fd)
+{
+	static const int64_t often[4] = {0, 2000, 0, 2000}, never[4] = {0, 0, 0, 0}; /* as of connect_briefly */
+	union place ours, theirs;
+	uint32_t size = sizeof(ours), other = sizeof(theirs);
+	long accepted, answer = CALL(setitimer, 0, P(often), 0, 0, 0);
+
+	if (answer)
+		return 0;
+	accepted = CALL(accept4, fd, P(&theirs), P(&other), O_CLOEXEC, 0);
+	CALL(setitimer, 0, P(never), 0, 0, 0);
+	return accepted >= 0 && !CALL(getsockname, own, P(&ours), P(&size), 0, 0) && size == other && same_bytes(ours.bytes, theirs.bytes, size);
+}
+
+/* A socket listens from now on: is what was remembered of its name its own? Only what is can be connected to, by the
+ * caller's own socket: through that somebody could say something to a stranger, and hand descriptors over, before it is known
+ * who listens. So one of ours connects first, and is accepted before anybody else can be. */
+static void prove(long fd)
+{
+	const uint16_t unnamed = AF_UNIX_;
+	struct facts facts, own;
+	struct exact exact;
+	struct made *made = dial.made;
+	long answer, link;
+
+	if (number_of(fd, SO_DOMAIN_) != AF_UNIX_ || facts_of(fd, &own))
+		return;
+	while (made < dial.made + MOST_SOCKETS && made->socket != own.inode)
+		made++;
+	if (made == dial.made + MOST_SOCKETS || made->is_proven)
+		return;
+	exact = name_of(made->object);
+	link = CALL(socket, AF_UNIX_, made->type | O_CLOEXEC | O_NONBLOCK, 0, 0, 0);
+	answer = CALL(bind, link, P(&unnamed), sizeof(unnamed), 0, 0); /* the kernel gives it a name */
+	if (!answer)
+		answer = CALL(connect, link, P(&exact), sizeof(exact), 0, 0);
+	if (answer == -EACCES_ && !facts_of(made->object, &facts)) { /* nobody may connect yet, as dockerd begins */
+		CALL(fchmodat, AT_FDCWD, P(exact.path), (facts.mode & 07777) | 0200, 0, 0);
+		answer = CALL(connect, link, P(&exact), sizeof(exact), 0, 0);
+		CALL(fchmodat, AT_FDCWD, P(exact.path), facts.mode & 07777, 0, 0);
+	}
+	made->is_proven = !answer && has_come(link, fd);
+}
+
+/* Connect to a unix socket by the object itself. Never waits. */
+static long connect_object(long fd, long object)
+{
+	const struct exact exact = name_of(object);
+
+	return connect_now(fd, &exact, sizeof(exact));
+}
+
+/* What has become of a connection that was waited for; -EINPROGRESS when it still is. */
+static long finish_connection(struct connecting *wait)
+{
+	struct polled watched = {(int)wait->fd, POLLOUT_, 0};
+	int64_t time[2] = {0, 0};
+	int error = 0;
+	long answer;
+
+	if (wait->object >= 0) {
+		answer = connect_object(wait->fd, wait->object);
+		return must_wait(answer) ? -EINPROGRESS_ : answer;
+	}
+	if (!CALL(ppoll, P(&watched), 1, P(time), 0, 8))
+		return -EINPROGRESS_;
+	answer = option(wait->fd, SOL_SOCKET_, SO_ERROR_, &error, sizeof(error));
+	return answer ? answer : -error;
+}
+
+static void look_after_connections(void)
+{
+	for (int i = 0; i < MOST_CONNECTING && dial.waiting; i++) {
+		struct connecting *wait = &dial.waits[i];
+		struct seccomp_notif notice = {.id = wait->id};
+		struct asked asked = {&notice, wait->thread, 0, 0, 0, 0};
+		long answer = 0;
+
+		if (!wait->id)
+			continue;
+		if (still_waits(&asked)) {
+			answer = finish_connection(wait);
+			if (answer == -EINPROGRESS_ && broker.turn % 8 == 0 && is_signalled(&asked))
+				answer = -RESTART;
+			if (answer == -EINPROGRESS_)
+				continue;
+		}
+		close_fd(wait->fd);
+		if (wait->object >= 0)
+			close_fd(wait->object);
+		answer_by(&asked, answer, 0);
+		wait->id = 0;
+		dial.waiting--;
+	}
+}
+
+/* A unix socket by path. The run's own is reached, and one of the host's only where the plan put it: a mount of its own,
+ * that may be written. It is connected by the object that was judged. */
+static long connect_path(struct asked *asked, long fd, const char *path)
 {
 	struct {
-		int32_t pid;
-		uint32_t uid, gid;
-	} peer = {-1, 0, 0};
+		int64_t type, size, blocks, free, available, files, free_files, id, name, fragment, flags, spare[4];
+	} mount;
+	const struct made *made = NULL;
+	struct facts facts;
+	struct spot spot;
+	long follow, answer, found = -1;
 
-	return option(fd, SOL_SOCKET_, SO_PEERCRED_, &peer, sizeof(peer)) || peer.pid <= 0 ? -EACCES_ : 0;
+	put_text(first.path, path);
+	first.base = open_base(asked, AT_FDCWD);
+	answer = first.base < 0 ? first.base : still_waits(asked) ? 0 : -ESRCH_;
+	if (!answer)
+		answer = find_spot(asked, first.base, first.path, &spot);
+	if (!answer)
+		answer = follow_all(asked, &spot, &follow);
+	if (!answer && follow)
+		answer = -EACCES_; /* a link of /proc to something without a name */
+	if (!answer)
+		answer = found = CALL(openat, spot.directory, P(spot.name), O_PATH | O_NOFOLLOW | O_CLOEXEC, 0, 0);
+	if (answer >= 0)
+		answer = facts_of(found, &facts);
+	if (!answer && (facts.mode & TYPE_MASK) != SOCKET_)
+		answer = -ECONNREFUSED_;
+	if (!answer)
+		answer = CALL(fstatfs, found, P(&mount), 0, 0, 0);
+	if (!answer && !(facts.attributes & MOUNT_ROOT))
+		made = find_made(&facts);
+	if (!answer && (mount.flags & READ_ONLY_MOUNT || !(facts.attributes & MOUNT_ROOT || made)))
+		answer = -EACCES_;
+	if (!answer && made && made->type != number_of(fd, SO_TYPE_))
+		answer = -EPROTOTYPE_;
+	if (!answer && made && made->type != DATAGRAM_ && !made->is_proven)
+		answer = -ECONNREFUSED_; /* nobody listens yet */
+	found = made ? made->object : found;
+	if (!answer)
+		answer = connect_object(fd, found);
+	if (!must_wait(answer) || CALL(fcntl, fd, F_GETFL, 0, 0, 0) & O_NONBLOCK)
+		return answer;
+	return connect_later(asked, fd, found);
 }
 
 #endif

@@ -106,15 +106,6 @@ static int find_all(struct asked *asked, uint64_t number, uint64_t inode, struct
 	return count;
 }
 
-/* Whether a socket is in any of them. */
-static int is_awaited(struct asked *asked, uint64_t number, long fd)
-{
-	struct awaited places[MOST_SETS];
-	struct facts facts;
-
-	return ready.used && (facts_of(fd, &facts) || find_all(asked, number, facts.inode, places));
-}
-
 /* Put what was handed in into the sets in which the old one is. A set knows its sockets by file and number, so ours has
  * for a moment the number that its owner's has. It goes last: what we have open at that number is closed by it. */
 static void wait_again(struct asked *asked, uint64_t number, long old, long fd)

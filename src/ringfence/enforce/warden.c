@@ -336,7 +336,7 @@ static long allow_own(void)
 		ALLOW(ioctl), ALLOW(close_range), ALLOW(process_vm_readv), ALLOW(openat), ALLOW(openat2), ALLOW(statx),
 		ALLOW(close), ALLOW(fcntl), ALLOW(mkdirat), ALLOW(renameat2), ALLOW(unlinkat), ALLOW(linkat), ALLOW(symlinkat),
 		ALLOW(mknodat), ALLOW(readlinkat), ALLOW(umask), ALLOW(pidfd_open), ALLOW(pidfd_getfd), ALLOW(dup3), ALLOW(bind),
-		ALLOW(fchdir), ALLOW(recvmsg), ALLOW(connect), ALLOW(listen), ALLOW(getsockopt), ALLOW(getsockname),
+		ALLOW(fchdir), ALLOW(recvmsg), ALLOW(connect), ALLOW(listen), ALLOW(accept4), ALLOW(getsockopt), ALLOW(getsockname),
 		ALLOW(setsockopt), ALLOW(sendto), ALLOW(sendmsg), ALLOW(socket), ALLOW(fstatfs), ALLOW(shutdown),
 		ALLOW(getdents64), ALLOW(epoll_ctl), ALLOW(chdir), ALLOW(getcwd),
 		ALLOW(clock_gettime), ALLOW(getcpu), ALLOW(sched_getaffinity), ALLOW(sched_setaffinity),
