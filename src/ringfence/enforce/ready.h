@@ -69,6 +69,7 @@ static int find_place(struct asked *asked, uint64_t set, uint64_t number, uint64
 		return 0;
 	while (got < SET_BYTES && (size = CALL(read, fd, P(ready.text + got), SET_BYTES - got, 0, 0)) > 0)
 		got += size;
+	close_fd(fd); /* there may be hundreds of sets */
 	for (const char *line = ready.text, *end; line < ready.text + got; line = end + 1) {
 		for (end = line; end < ready.text + got && *end != '\n'; end++)
 			;
