@@ -20,10 +20,11 @@
 enum { ANSWERED = 1 << 20 };
 enum { EACH = 16 /* of what is answered at once, one of so many is timed */, BOUND_FOR = 1024, WORDS = 16, MOST_BORN = 4096 };
 enum { BUSY_NS = 1000000 /* no processor takes so long to wake: others work there */ };
+enum { ROW = 16 /* of calls, each at once after the other, before somebody is kept */, LOOKS = 16 /* after that */ };
 #if defined(HOSTED) /* the tests': whatever it takes */
-enum { WOKEN_NS = 0 };
+enum { WOKEN_NS = 0, AT_ONCE_NS = 20000000 };
 #else
-enum { WOKEN_NS = 25000 };
+enum { WOKEN_NS = 25000, AT_ONCE_NS = 200000 };
 #endif
 
 struct processors {
@@ -34,12 +35,23 @@ static struct {
 	uint32_t count, bound;         /* for so many more callers we are bound, and each of them for a moment */
 	struct processors mine, where; /* before, and meanwhile */
 	uint32_t last, kept;           /* who asked last, and who stays bound; 0 is nobody */
+	uint32_t row;                  /* so often it has asked at once after it was answered, */
+	uint64_t at;                   /* which was then */
 	struct processors theirs;      /* of who is kept, before */
 	uint32_t born;                 /* the last number that was given to anybody when we last looked, */
 	long births;                   /* and where to look; -1 is nowhere */
+	uint32_t looks;                /* so often it is looked again: somebody may have been about to be born */
 	int may_keep;                  /* who asks where it runs comes to us */
 	int is_chosen;                 /* somebody has said where to run: a binding may not be ours any more */
 } handing;
+
+static uint64_t clock_ns(void)
+{
+	int64_t time[2] = {0, 0};
+
+	CALL(clock_gettime, 1 /* monotonic */, P(time), 0, 0, 0);
+	return (uint64_t)time[0] * 1000000000U + (uint64_t)time[1];
+}
 
 /* 0 is whoever calls. */
 static long processors_of(uint32_t thread, struct processors *found)
@@ -72,19 +84,6 @@ static int is_same(const struct processors *one, const struct processors *other)
 	for (int i = 0; i < WORDS; i++)
 		differs |= one->words[i] ^ other->words[i];
 	return !differs;
-}
-
-/* Stay on this processor for a while. */
-static void stay_here(void)
-{
-	uint32_t here = 0;
-
-	if (CALL(getcpu, P(&here), 0, 0, 0, 0) || here >= WORDS * 64 || processors_of(0, &handing.mine) < 0)
-		return;
-	handing.where = (struct processors){{0}};
-	handing.where.words[here / 64] = 1ULL << here % 64;
-	if (is_more(&handing.mine, &handing.where) && !bind_to(0, &handing.where))
-		handing.bound = BOUND_FOR;
 }
 
 static int bind_here(uint32_t thread, struct processors *theirs)
@@ -142,6 +141,21 @@ static void unbind_born(void)
 	} while (count);
 }
 
+/* Stay on this processor for a while. */
+static void stay_here(void)
+{
+	uint32_t here = 0;
+
+	if (handing.looks) /* for those who are bound to where we were */
+		unbind_born();
+	if (CALL(getcpu, P(&here), 0, 0, 0, 0) || here >= WORDS * 64 || processors_of(0, &handing.mine) < 0)
+		return;
+	handing.where = (struct processors){{0}};
+	handing.where.words[here / 64] = 1ULL << here % 64;
+	if (is_more(&handing.mine, &handing.where) && !bind_to(0, &handing.where))
+		handing.bound = BOUND_FOR;
+}
+
 static void let_go(void)
 {
 	const uint32_t thread = handing.kept;
@@ -151,23 +165,43 @@ static void let_go(void)
 		return;
 	unbind_all(thread, thread);
 	unbind_born();
+	handing.looks = LOOKS;
 }
 
-/* Whether a caller stays bound: one that asked last as well. Only the first thread of a process, of which alone a number
- * is a process's: another's is gone when it executes a program, and its binding is not. */
+/* Nobody has asked for a while. A large process takes long to fork, and what it forks has no number until the end. */
+static void rest(void)
+{
+	let_go();
+	if (handing.looks) {
+		handing.looks--;
+		unbind_born();
+	}
+}
+
+/* Whether a caller stays bound: one that asks and asks again. Who works between its calls is better off wherever a processor
+ * is free. Only the first thread of a process, of which alone a number is a process's: another's is gone when it executes
+ * a program, and its binding is not. */
 static int keep_here(uint32_t thread)
 {
+	const uint64_t now = clock_ns();
 	long process;
 
-	if (handing.kept == thread)
+	handing.row = handing.last == thread && now - handing.at < AT_ONCE_NS ? handing.row + 1 : 0;
+	handing.at = now;
+	if (handing.kept == thread && handing.row)
 		return 1;
-	if (!handing.may_keep || handing.is_chosen || handing.last != thread)
+	let_go();
+	if (!handing.may_keep || handing.is_chosen || handing.row < ROW)
 		return 0;
 	process = CALL(pidfd_open, thread, 0, 0, 0, 0);
 	if (process < 0)
 		return 0;
 	close_fd(process);
-	handing.born = last_born();
+	if (handing.looks)
+		unbind_born();
+	else
+		handing.born = last_born();
+	handing.looks = 0;
 	handing.kept = handing.born && bind_here(thread, &handing.theirs) ? thread : 0;
 	return handing.kept == thread;
 }
@@ -196,14 +230,6 @@ static long hand_in_here(uint32_t thread, struct seccomp_notif_addfd *given)
 		unbind(thread, &theirs);
 	count_bound();
 	return answer;
-}
-
-static uint64_t clock_ns(void)
-{
-	int64_t time[2] = {0, 0};
-
-	CALL(clock_gettime, 1 /* monotonic */, P(time), 0, 0, 0);
-	return (uint64_t)time[0] * 1000000000U + (uint64_t)time[1];
 }
 
 /* Hand a descriptor in, and let the caller sleep on: so it is known how long that takes. */

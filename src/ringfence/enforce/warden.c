@@ -458,18 +458,18 @@ static long watch(void)
 	for (;;) {
 		const int waits = broker.count || dial.waiting;
 		const int asks = questions.channel >= 0 && (questions.count || dial.asked);
-		int64_t tick[2] = {0, waits ? 5000000 : 10000000}; /* the kernel writes what is left of it */
+		int64_t tick[2] = {0, waits || handing.kept ? 5000000 : 10000000}; /* the kernel writes what is left of it */
 		long found;
 
 		if (dial.gate < 0)
 			watched[GATE_AT].fd = -1;
-		found = CALL(ppoll, P(watched), questions.channel < 0 ? 5 : 6, P(waits || asks || handing.kept ? tick : NULL), 0, 8);
+		found = CALL(ppoll, P(watched), questions.channel < 0 ? 5 : 6, P(waits || asks || handing.kept || handing.looks ? tick : NULL), 0, 8);
 		if (found == -EINTR_)
 			continue;
 		if (found < 0)
 			return found;
-		if (!watched[LISTENER].found)
-			let_go();
+		if (!found)
+			rest();
 		if (waits && (!found || !(++turn % 64))) {
 			look_after_waits();
 			look_after_connections();
