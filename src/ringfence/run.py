@@ -337,7 +337,8 @@ def launch(job: Job) -> Living:
             living = Living(made, launched, inherited, None, job)
         living.log = log
         if made.door >= 0:
-            living.doorway = enforce.Doorway(made.door, living.launch, living.serve)
+            with contextlib.suppress(OSError):  # no descriptor is left: then nobody is served, but the command runs
+                living.doorway = enforce.Doorway(made.door, living.launch, living.serve)
         return living
     except BaseException:
         if log:

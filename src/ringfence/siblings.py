@@ -62,6 +62,7 @@ class Siblings:
         # A sibling is in the group of the run around it: in that of a run that has none of its own, in ours.
         self._groups = [*map(os.dup, groups)] if launch.group is None else launch.group.open_lists()
         self._lifeline = os.pipe()
+        _held.add(self._lifeline[1])
         self._living: dict[int, int] = {}  # by pidfd
         # Whoever serves the next one: it takes a Python longer to begin than to do all the rest, so one is ready.
         self._spare: tuple[int, _socket.socket] | None = None
@@ -83,7 +84,7 @@ class Siblings:
                         self._reap(fd)
                 ready = [fd for fd, _ in self._poller.poll()]
         finally:
-            os.close(self._lifeline[1])
+            _let_go(self._lifeline[1])
             self._dismiss()
             self._end()
             bound = [self._bound] if self._bound >= 0 else []
@@ -102,7 +103,7 @@ class Siblings:
             if place >= 0:
                 self._spare = self._spare or self._start()
                 rights = [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, struct.pack("2i", link, place))]
-                self._spare[1].sendmsg([TAKEN], rights)
+                self._spare[1].sendmsg([TAKEN], rights, _socket.MSG_NOSIGNAL)
                 word = TAKEN
         except OSError:
             word = b""
@@ -117,7 +118,7 @@ class Siblings:
     def _dismiss(self) -> None:
         """Nobody is given anything more by what we have: who was given nothing ends."""
         if self._spare is not None:
-            self._spare[1].close()
+            _let_go(self._spare[1].detach())
         self._spare = None
 
     def _take(self) -> int:
@@ -167,6 +168,7 @@ class Siblings:
         watch = os.pidfd_open(pid)
         self._living[watch] = pid
         self._poller.register(watch, select.POLLIN)
+        _held.add(ours.fileno())
         return pid, ours
 
     def _reap(self, watch: int) -> None:
@@ -208,6 +210,22 @@ def _say(link: int, word: bytes) -> None:
         end.send(word, _socket.MSG_DONTWAIT | _socket.MSG_NOSIGNAL)
     end.close()
 
+
+_held: set[int] = set()  # by which those who serve know that we are there
+
+
+def _let_go(fd: int) -> None:
+    _held.discard(fd)
+    os.close(fd)
+
+
+def _disown() -> None:
+    """In a fork of our caller's: let go of them, or whoever serves would live as long as the fork."""
+    for fd in tuple(_held):
+        _let_go(fd)
+
+
+os.register_at_fork(after_in_child=_disown)
 
 _inherited: tuple[int, tuple[int, ...]] = -1, ()
 

@@ -3,8 +3,14 @@
 Each part of an attack stays below the limit, and is let through alone; it is the sum that is beyond.
 """
 
+import os
+import select
+import socket
+import subprocess
+import sys
 import time
 
+import msgspec
 import pytest
 from tests.attacks.everybody import installed as installed
 from tests.attacks.everybody import workspace as workspace
@@ -12,9 +18,12 @@ from tests.attacks.test_siblings import Outer, inner, living, until
 from tests.attacks.test_siblings import mark as mark
 from tests.attacks.test_siblings import outer as outer
 
+from ringfence import siblings
+from ringfence.beside import Bound
 from ringfence.cli.beside import _join
 from ringfence.enforce import cgroup
-from ringfence.model import LaunchError
+from ringfence.enforce.process import sealed
+from ringfence.model import Policy
 
 pytestmark = pytest.mark.usefixtures("installed")
 
@@ -138,6 +147,33 @@ def test_files_and_their_size_hold_in_a_sibling(outer: Outer) -> None:
 
 def test_who_is_not_let_into_the_group_does_not_run(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cgroup, "_found", None)
-    with open("/dev/full", "wb") as full, pytest.raises(LaunchError, match="lets nobody in"):
-        _join((full.fileno(),))
+    with open("/dev/full", "wb") as full:
+        refused = _join((full.fileno(),))
+    assert refused is not None
+    assert "lets nobody in" in str(refused)
     assert cgroup.controllers() == ()  # nor makes one of its own
+
+
+def test_whoever_serves_is_in_the_group_before_it_reads_what_is_asked() -> None:
+    """Memory counts for the group of whoever filled it, and four megabytes of a question become a hundred."""
+    bound = sealed(msgspec.json.encode(Bound(Policy("/", ()), "/", "/", None)))
+    (ours, theirs), (asker, link), (entered, group) = socket.socketpair(), socket.socketpair(), os.pipe()
+    lifeline, end = os.pipe()
+    given = (theirs.fileno(), lifeline, bound, bound, group)
+    program = siblings._PROGRAM.format(siblings._PACKAGE, siblings._OTHERS)
+
+    with subprocess.Popen([sys.executable, "-I", "-c", program, *map(str, given)], pass_fds=given) as serving:
+        try:
+            assert select.select([entered], [], [], 1)[0] == [], "nobody has come yet"
+            socket.send_fds(ours, [siblings.TAKEN], [link.fileno(), bound])
+            assert select.select([entered], [], [], 10)[0] == [entered], "it waits for what is asked"
+            assert os.read(entered, 10) == b"0"
+            assert serving.poll() is None
+        finally:
+            asker.close()
+            link.close()
+            ours.close()
+            assert serving.wait(10) == 1
+    theirs.close()
+    for fd in (bound, entered, group, lifeline, end):
+        os.close(fd)

@@ -7,6 +7,7 @@ only narrow what it has: every attack is made by a request of its own, and shown
 import _thread
 import asyncio
 import contextlib
+import errno
 import os
 import re
 import shlex
@@ -27,7 +28,7 @@ from tests.attacks.everybody import workspace as workspace
 from tests.test_terminal import Person
 
 import ringfence
-from ringfence import siblings
+from ringfence import enforce, siblings
 from ringfence.enforce import temporary
 
 pytestmark = pytest.mark.usefixtures("installed")
@@ -414,12 +415,15 @@ print("ran", flush=True)
 
 
 @pytest.mark.needs_userns
-@pytest.mark.parametrize("missing", ["a thread", "the run"])
+@pytest.mark.parametrize("missing", ["a thread", "a descriptor", "the run"])
 def test_where_nobody_can_serve_the_command_runs_all_the_same(
     workspace: Path, missing: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     def no_thread(*_: object) -> None:
         raise RuntimeError("can't start new thread")
+
+    def no_descriptor(*_: object) -> None:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
 
     def no_run(*_: object) -> None:
         raise ProcessLookupError
@@ -427,6 +431,8 @@ def test_where_nobody_can_serve_the_command_runs_all_the_same(
     if missing == "a thread":
         threads = types.SimpleNamespace(start_new_thread=no_thread, allocate_lock=_thread.allocate_lock)
         monkeypatch.setattr(temporary, "_thread", threads)
+    elif missing == "a descriptor":
+        monkeypatch.setattr(enforce, "Doorway", no_descriptor)
     else:
         monkeypatch.setattr(siblings, "Siblings", no_run)
 
@@ -461,3 +467,43 @@ def test_of_many_runs_of_a_program_each_has_its_own(workspace: Path, mark: str, 
     assert len({door.stdout for door in doors}) == 3
     assert not any(os.path.exists((door.stdout or b"").strip()) for door in doors)
     assert until(lambda: not living(mark))
+
+
+# A program that is killed after one has been served, and of which a fork is left.
+FORKED = f"""
+import os, signal, sys, threading, time
+sys.path.insert(0, {str(BASE / "lib")!r})
+import ringfence
+
+def fork():
+    while not os.path.exists("served"):
+        time.sleep(0.05)
+    if os.fork() == 0:
+        time.sleep(60)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+threading.Thread(target=fork).start()
+flags = ringfence.Flags(allow_read=({str(BASE / "lib")!r},), cwd=os.getcwd())
+ringfence.run(["sh", "-c", sys.argv[1] + " && touch served; sleep 60"], siblings=True, flags=flags)
+"""
+
+
+def _serving() -> list[int]:
+    found = []
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        with contextlib.suppress(OSError):
+            words = Path("/proc", name, "cmdline").read_bytes()
+            if b"cli.beside" in words and str(BASE).encode() in words:
+                found.append(int(name))
+    return found
+
+
+@pytest.mark.needs_userns
+def test_a_forked_bystander_does_not_keep_those_who_serve(workspace: Path, mark: str) -> None:
+    words = ["/usr/bin/python3", "-I", "-c", FORKED, inner(script="true"), mark]
+
+    ran = subprocess.run(words, cwd=workspace, timeout=SECONDS)
+
+    assert ran.returncode == -signal.SIGKILL
+    assert until(lambda: not _serving(), 5)
+    assert living(mark), "the fork is gone"

@@ -115,6 +115,7 @@ def _served(channel: int, lifeline: int, told: int, places: int, *groups: int) -
     if link < 0:
         return 0
     asker = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM, 0, link)
+    refused = _join(groups)  # first: a question counts for the run that it comes from, and memory for whoever filled it
     try:
         asked, fds = receive(asker, bound.ids[0] if bound.ids else os.geteuid())
     except LaunchError:
@@ -129,8 +130,8 @@ def _served(channel: int, lifeline: int, told: int, places: int, *groups: int) -
     signal.setitimer(signal.ITIMER_PROF, WORK, 1.0)  # until it is launched
 
     def carry_out() -> Outcome:
-        if groups:
-            _join(groups)
+        if refused is not None:
+            raise refused
         request = request_of(bound, asked, directory, find_screen(asked.raw))
         os.close(directory)
         return _carried_out(asked, request, leash)
@@ -164,13 +165,17 @@ def _give_up(_number: int, _frame: FrameType | None) -> None:
     raise LaunchError(what, f"has a policy that takes more than {WORK:g} s of work to be carried out", hint)
 
 
-def _join(groups: tuple[int, ...]) -> None:
+def _join(groups: tuple[int, ...]) -> LaunchError | None:
+    """Be in the group of the run around us; or why we cannot."""
+    if not groups:
+        return None
     from ..enforce.cgroup import join
 
     try:
         join(groups)
     except OSError as error:
-        raise LaunchError("the control group of the run around this one", f"lets nobody in: {error.strerror}") from None
+        return LaunchError("the control group of the run around this one", f"lets nobody in: {error.strerror}")
+    return None
 
 
 def _carried_out(asked: Asked, request: Request, leash: "Leash") -> Outcome:

@@ -393,10 +393,10 @@ static long do_seccomp(struct reader reader)
 /* A later run's number stays: who finds it in its place takes itself for begun. */
 static void say_begun(void)
 {
-	uint32_t *place = &begun.page[begun.number % BEGUN];
+	uint32_t *place = &begun.page[begun.number % BEGUN], found = __atomic_load_n(place, __ATOMIC_RELAXED);
 
-	if (__atomic_load_n(place, __ATOMIC_RELAXED) < begun.number)
-		__atomic_store_n(place, begun.number, __ATOMIC_RELEASE);
+	while (found < begun.number && !__atomic_compare_exchange_n(place, &found, begun.number, 0, __ATOMIC_RELEASE, __ATOMIC_RELAXED))
+		;
 }
 
 static long do_exec(struct reader reader, long status, uint32_t number)
