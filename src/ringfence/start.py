@@ -270,8 +270,11 @@ async def _ask(job: Job) -> Living | None:
         loop.add_reader(asked.link, said.set)
         try:
             await said.wait()
-        finally:
+        except BaseException:
             loop.remove_reader(asked.link)
+            asked.close()
+            raise
+        loop.remove_reader(asked.link)
     return cast("Living | None", asked.answered())
 
 

@@ -179,12 +179,19 @@ class Question:
 
     def answered(self) -> Beside | None:
         """The run, as soon as something was said of it; None where there can be none."""
-        said = self.link.recv(1) if self.is_put else ELSEWHERE
+        try:
+            said = self.link.recv(1) if self.is_put else ELSEWHERE
+        except ConnectionResetError:  # it did not read all that we sent, and is gone
+            said = b""
         if said == ELSEWHERE:
-            self._streams.close()
-            self.link.close()
+            self.close()
             return None
         return Beside(Far(self.link, self._streams.pipes, b"" if said == STARTED else said))
+
+    def close(self) -> None:
+        """Nobody waits for the answer: then there is no run."""
+        self._streams.close()
+        self.link.close()
 
 
 def _is_open(fd: int) -> bool:

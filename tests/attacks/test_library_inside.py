@@ -1,6 +1,7 @@
 """A program inside a run that uses us as a library: its runs are beside that one, as those of the command are."""
 
 import json
+import socket
 import time
 
 import pytest
@@ -10,6 +11,10 @@ from tests.attacks.everybody import workspace as workspace
 from tests.attacks.test_siblings import Outer, living, until
 from tests.attacks.test_siblings import mark as mark
 from tests.attacks.test_siblings import outer as outer
+
+from ringfence import within
+from ringfence.job import make_job, make_request
+from ringfence.model import LaunchError
 
 pytestmark = pytest.mark.usefixtures("installed")
 
@@ -133,3 +138,39 @@ print(sh("echo made > made", capture=True).ok)
     said = program(outer, text)
 
     assert said.split() == [str(outer.walls == "view")], said
+
+
+def test_whoever_is_gone_before_it_has_read_all_is_an_error_of_ours(monkeypatch: pytest.MonkeyPatch) -> None:
+    ours, theirs = socket.socketpair()
+    monkeypatch.setattr(within, "put", lambda link, *_, **__: bool(link.send(b"a question")))
+    job = make_job(["true"], make_request("/", "/", None, True), {}, False, None)
+    asked = within.Question(job, ours)
+    theirs.close()
+
+    beside = asked.answered()
+
+    assert beside is not None
+    with beside, pytest.raises(LaunchError, match="killed"):
+        beside.launch.wait()
+
+
+def test_whoever_is_cancelled_before_it_is_answered_leaves_nothing_open(outer: Outer, mark: str) -> None:
+    text = f"""
+async def one():
+    async with start(["sleep", "{mark}"]) as running:
+        await running.wait()
+
+async def main():
+    told = []
+    for _ in range(4):
+        task = asyncio.create_task(one())
+        await asyncio.sleep(0.02)
+        task.cancel()
+        await asyncio.wait([task])
+        told.append(len(os.listdir("/proc/self/fd")))
+    print(len(set(told[1:])), told)
+
+asyncio.run(main())
+"""
+    assert program(outer, text).split()[0] == "1"
+    assert until(lambda: not living(mark))
