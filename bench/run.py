@@ -263,7 +263,7 @@ def many(sheet: Sheet, workspace: Path) -> None:
 
     def compare(at_once: int) -> float:
         run(0)
-        seen = interleaved({"bare": all_of(bare, at_once), "inside": all_of(run, at_once)}, 5)
+        seen = interleaved({"bare": all_of(bare, at_once), "inside": all_of(run, at_once)}, 15)
         return seen["inside"] / seen["bare"]
 
     for at_once in (2, 8, 32):
