@@ -18,6 +18,7 @@ from . import enforce, model, policy
 from .beside import ELSEWHERE, ENDED, PATIENCE, SIZE, STARTED, Answer, Asked, send
 from .enforce.linux import Launch
 from .enforce.process import PIPE, Adopted, Streams
+from .enforce.streams import fill_closed
 from .job import STREAM_NAMES, Job
 from .keep import Request, load_policy, with_repository
 from .model import Ending, Enforcement, LaunchError, Outcome, Plan, RingfenceError, UsageError
@@ -165,16 +166,13 @@ class Question:
         self._streams = Streams()
         taken = PIPE if job.capture else None
         self._streams.open((PIPE if job.data is not None else None, taken, taken))
-        null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
         try:
-            fds = [number if fd is None else fd for number, fd in enumerate(self._streams.theirs)]
-            fds = [fd if _is_open(fd) else null for fd in fds]
-            self.is_put = put(link, job.request, job.argv, job.environ, tuple(fds), told=True)
+            fds = tuple(number if fd is None else fd for number, fd in enumerate(self._streams.theirs))
+            self.is_put = put(link, job.request, job.argv, job.environ, fds, told=True)
         except BaseException:
             self._streams.close()
             raise
         finally:
-            os.close(null)
             self._streams.given()
 
     def answered(self) -> Beside | None:
@@ -194,16 +192,9 @@ class Question:
         self.link.close()
 
 
-def _is_open(fd: int) -> bool:
-    try:
-        os.fstat(fd)
-    except OSError:
-        return False
-    return True
-
-
 def ask(job: Job) -> Question | None:
     """Ask for a job to be carried out beside the run we are in; None where nobody hears."""
+    fill_closed()  # before we open anything: that would be handed over instead
     link = reach()
     return None if link is None else Question(job, link)
 

@@ -353,21 +353,20 @@ def test_nothing_is_left_on_the_disk(outer: Outer, options: tuple[str, ...]) -> 
     assert len(left() - before) == 0 or "PYTEST_XDIST_WORKER" in os.environ, left() - before
 
 
+def run_with_a_tmp(workspace: Path, options: str) -> subprocess.CompletedProcess[str]:
+    """A run that says whether it was offered others beside it, where /tmp is mounted so."""
+    outer = Outer(workspace, "view")
+    words = outer.words(script="echo ran; echo ${RINGFENCE_SIBLINGS-nobody}")
+    shell = f'mount -t tmpfs -o {options} none /tmp && exec "$@"'
+    words = ["unshare", "-m", "sh", "-c", shell, "sh", *words]
+    return subprocess.run(words, cwd=workspace, env=outer.environ, capture_output=True, text=True)
+
+
 @pytest.mark.needs_root
 @pytest.mark.parametrize("options", ["ro", "nr_inodes=1"])
 def test_where_nobody_can_listen_the_command_runs_all_the_same(workspace: Path, options: str) -> None:
     """A /tmp that is read-only, or full."""
-    outer = Outer(workspace, "view")
-    words = outer.words(script="echo ran; echo ${RINGFENCE_SIBLINGS-nobody}")
-    shell = f'mount -t tmpfs -o {options} none /tmp && exec "$@"'
-
-    done = subprocess.run(
-        ["unshare", "-m", "sh", "-c", shell, "sh", *words],
-        cwd=workspace,
-        env=outer.environ,
-        capture_output=True,
-        text=True,
-    )
+    done = run_with_a_tmp(workspace, options)
 
     assert (done.stdout, done.returncode) == ("ran\nnobody\n", 0), done.stderr
 
@@ -375,17 +374,7 @@ def test_where_nobody_can_listen_the_command_runs_all_the_same(workspace: Path, 
 @pytest.mark.needs_root
 def test_where_whoever_is_inside_cannot_come_nothing_is_said(workspace: Path) -> None:
     """A /tmp that is root's alone: nobody asks there, so nobody need hear of it."""
-    outer = Outer(workspace, "view")
-    words = outer.words(script="echo ran; echo ${RINGFENCE_SIBLINGS-nobody}")
-    shell = 'mount -t tmpfs -o mode=700 none /tmp && exec "$@"'
-
-    done = subprocess.run(
-        ["unshare", "-m", "sh", "-c", shell, "sh", *words],
-        cwd=workspace,
-        env=outer.environ,
-        capture_output=True,
-        text=True,
-    )
+    done = run_with_a_tmp(workspace, "mode=700")
 
     assert (done.stdout, done.stderr) == ("ran\nnobody\n", "")
 

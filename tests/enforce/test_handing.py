@@ -244,27 +244,28 @@ class Judged(Site):
         return msgspec.structs.replace(found, rules=(*found.rules, late))
 
 
+def printed(site: Site, walls: Walls, program: str, sanitized: Opened) -> str:
+    """What a program of Python says inside."""
+    try:
+        plan = site.plan(walls, f"cd sub && exec /usr/bin/python3 -c {shlex.quote(program)}")
+        return bare(sanitized, wire.encode(plan.steps)).out.decode()
+    finally:
+        site.close()
+
+
 @pytest.mark.parametrize("walls", WALLS)
 def test_nobody_but_it_sees_that_a_caller_is_kept(tmp_path: Path, walls: Walls, sanitized: Opened) -> None:
-    site = Judged(tmp_path)
-    plan = site.plan(walls, f"cd sub && exec /usr/bin/python3 -c {shlex.quote(KEEPS)}")
+    out = printed(Judged(tmp_path), walls, KEEPS, sanitized)
 
-    ran = bare(sanitized, wire.encode(plan.steps))
-
-    site.close()
     several = len(os.sched_getaffinity(0)) > 1
-    assert ran.out.decode() == f"{{False}} {int(several)} False False False False 0 0 0 0\n"
+    assert out == f"{{False}} {int(several)} False False False False 0 0 0 0\n"
 
 
 @pytest.mark.parametrize("walls", WALLS)
 def test_no_fork_is_ended_by_a_signal(tmp_path: Path, walls: Walls, sanitized: Opened) -> None:
-    site = Judged(tmp_path)
-    plan = site.plan(walls, f"cd sub && exec /usr/bin/python3 -c {shlex.quote(FORKS)}")
+    out = printed(Judged(tmp_path), walls, FORKS, sanitized)
 
-    ran = bare(sanitized, wire.encode(plan.steps))
-
-    site.close()
-    assert ran.out == b"0\n"
+    assert out == "0\n"
 
 
 @pytest.mark.parametrize("walls", WALLS)
@@ -288,35 +289,23 @@ def test_nobody_who_is_born_of_who_is_kept_stays_bound(tmp_path: Path, walls: Wa
 
 @pytest.mark.needs_userns
 def test_nobody_is_left_bound_who_was_being_born(tmp_path: Path, sanitized: Opened) -> None:
-    site = Judged(tmp_path)
-    plan = site.plan(Walls(view=True), f"cd sub && exec /usr/bin/python3 -c {shlex.quote(LARGE)}")
+    out = printed(Judged(tmp_path), Walls(view=True), LARGE, sanitized)
 
-    ran = bare(sanitized, wire.encode(plan.steps))
-
-    site.close()
-    assert ran.out == b"0\n"
+    assert out == "0\n"
 
 
 @pytest.mark.parametrize("walls", WALLS)
 def test_whoever_is_handed_a_descriptor_runs_where_it_ran(tmp_path: Path, walls: Walls, sanitized: Opened) -> None:
-    site = Watched(tmp_path)
-    plan = site.plan(walls, f"cd sub && exec /usr/bin/python3 -c {shlex.quote(LOOKS)}")
-
-    ran = bare(sanitized, wire.encode(plan.steps))
+    out = printed(Watched(tmp_path), walls, LOOKS, sanitized)
 
     everywhere = tuple(sorted(os.sched_getaffinity(0)))
-    site.close()
-    assert ran.out.decode() == f"{sorted(map(str, [everywhere, ('child', 0)]))}\n"
+    assert out == f"{sorted(map(str, [everywhere, ('child', 0)]))}\n"
     assert len(list((tmp_path / "sub").glob("*-*"))) == 800
 
 
 @pytest.mark.parametrize("walls", WALLS)
 def test_what_another_binds_it_to_meanwhile_stays(tmp_path: Path, walls: Walls, sanitized: Opened) -> None:
-    site = Watched(tmp_path)
-    plan = site.plan(walls, f"cd sub && exec /usr/bin/python3 -c {shlex.quote(BINDS)}")
+    out = printed(Watched(tmp_path), walls, BINDS, sanitized)
 
-    ran = bare(sanitized, wire.encode(plan.steps))
-
-    site.close()
-    tried, lost = map(int, ran.out.split())
+    tried, lost = map(int, out.split())
     assert lost <= max(tried // 10, 5)  # a binding between two calls of the warden's is lost, and cannot be seen

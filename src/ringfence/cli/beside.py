@@ -21,6 +21,7 @@ import msgspec
 from .. import enforce, siblings
 from ..beside import ELSEWHERE, ENDED, SIZE, STARTED, Answer, Asked, Bound, Elsewhere, receive, request_of, run_beside
 from ..enforce import Launch
+from ..enforce.streams import fill_closed
 from ..keep import Request, environment, forget_all
 from ..model import LaunchError, Need, Outcome, Refused, RingfenceError, UsageError
 from ..run import check_words, make_request
@@ -42,7 +43,7 @@ WORK = 5.0  # and so many of a processor's
 def ask(values: Values, argv: list[str]) -> int | None:
     """The exit code of a run beside the one we are in; None where there can be none."""
     check_words(argv)
-    _fill_closed()
+    fill_closed()  # before we open anything: that would be handed over instead
     cwd = os.getcwd()
     link = reach()  # first: whoever serves us begins while we look at our policy
     if link is None:
@@ -77,15 +78,6 @@ class Passer:
         late, self._waiting = self._waiting or [], None
         for number in late:
             self._handle(number, None)
-
-
-def _fill_closed() -> None:
-    """Put /dev/null where one of 0 to 2 is closed, before we open anything: that would be handed over instead."""
-    for fd in range(3):
-        try:
-            os.fstat(fd)
-        except OSError:
-            os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)  # the lowest free number is this one
 
 
 def _answer(link: _socket.socket) -> int | None:

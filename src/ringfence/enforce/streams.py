@@ -22,7 +22,7 @@ def look_over(inherited: tuple[int, ...]) -> tuple[tuple[Stream, ...], tuple[int
     _were_plain = _are_plain()
     if _were_plain:
         return (), (), False
-    facts = _fill_closed()
+    facts = fill_closed()
     seen = [(fd, _inspect(fd, facts[fd])) for fd in inherited]
     is_at_terminal = any(stat.S_ISCHR(found.st_mode) and os.isatty(fd) for fd, found in enumerate(facts))
     streams = tuple(found for _, found in seen if isinstance(found, Stream))
@@ -63,7 +63,7 @@ def _are_plain() -> bool:
 _passed: tuple[object, ...] = ()
 
 
-def _fill_closed() -> list[os.stat_result]:
+def fill_closed() -> list[os.stat_result]:
     """What 0 to 2 are. Puts /dev/null where one is closed, or the next thing we open would be the command's standard
     input."""
     found = []
