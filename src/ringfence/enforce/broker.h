@@ -366,7 +366,8 @@ static void serve(void)
 	asked.thread = notice.pid;
 	if (notice.pid != handing.kept || is_about_processors(notice.data.nr))
 		let_go();
-	handing.is_chosen |= notice.data.nr == __NR_sched_setaffinity;
+	if (notice.data.nr == __NR_sched_setaffinity)
+		hear_choice();
 	if (notice.data.nr == __NR_sched_getaffinity) {
 		answer_by(&asked, 0, SECCOMP_USER_NOTIF_FLAG_CONTINUE);
 		return;

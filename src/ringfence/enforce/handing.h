@@ -6,11 +6,11 @@
  * and where it takes as long as a processor to wake, the next callers are bound to ours for that moment: they sleep in
  * their call meanwhile, and have their own processors again before they go on.
  *
- * Where each open is ours to judge, even that costs half of a call. There a process that asks and asks again is kept here: it
- * stays bound between its calls. It is let go before anybody could see that: when somebody asks or says where it runs (the
- * filter sends us these calls), or looks into /proc; and when it does not ask again at once. What it forks meanwhile is
- * bound as it is, and let go with it. Forks do not come to us: a signal that comes before we have heard of a call ends it,
- * and nobody expects that of a fork.
+ * Even that is a third of a call. So a process that asks and asks again is kept here: it stays bound between its calls. It is
+ * let go before anybody could be told of that: when somebody asks or says where it runs (the filter sends us these calls), and
+ * when it does not ask again at once. Where opens come to us, so does who looks for it in /proc; elsewhere it may be seen there,
+ * for a millisecond. What it forks meanwhile is bound as it is, and let go with it. Forks do not come to us: a signal that
+ * comes before we have heard of a call ends it, and nobody expects that of a fork.
  */
 #ifndef RINGFENCE_HANDING_H
 #define RINGFENCE_HANDING_H
@@ -21,6 +21,7 @@ enum { ANSWERED = 1 << 20 };
 enum { EACH = 16 /* of what is answered at once, one of so many is timed */, BOUND_FOR = 1024, WORDS = 16, MOST_BORN = 4096 };
 enum { BUSY_NS = 1000000 /* no processor takes so long to wake: others work there */ };
 enum { ROW = 16 /* of calls, each at once after the other, before somebody is kept */, LOOKS = 16 /* after that */ };
+enum { OFTEN_NS = 500000, LATER_NS = 20000000 };
 #if defined(HOSTED) /* the tests': whatever it takes */
 enum { WOKEN_NS = 0, AT_ONCE_NS = 20000000 };
 #else
@@ -41,9 +42,10 @@ static struct {
 	uint32_t born;                 /* the last number that was given to anybody when we last looked, */
 	long births;                   /* and where to look; -1 is nowhere */
 	uint32_t looks;                /* so often it is looked again: somebody may have been about to be born */
-	int may_keep;                  /* who asks where it runs comes to us */
-	int is_chosen;                 /* somebody has said where to run: a binding may not be ours any more */
-} handing;
+	long beat;                     /* while somebody is kept, and while it is looked; -1 is none yet */
+	int has_asked;                 /* since the last one, who is kept */
+	int is_chosen;                 /* somebody has said where to run: from then on nobody is bound by us */
+} handing = {.beat = -1};
 
 static uint64_t clock_ns(void)
 {
@@ -141,6 +143,20 @@ static void unbind_born(void)
 	} while (count);
 }
 
+/* Hear a beat so often: the clock of a poll would have to be set for each call, which costs as much as a tenth of it. */
+static long set_beat(int64_t each)
+{
+	const int64_t often[4] = {0, each, 0, each};
+
+	if (handing.beat < 0 && each) {
+		const long fd = CALL(timerfd_create, 1 /* monotonic */, 02004000 /* TFD_CLOEXEC | TFD_NONBLOCK */, 0, 0, 0);
+
+		handing.beat = fd < 0 ? -1 : CALL(fcntl, fd, F_DUPFD_CLOEXEC, HELD_FROM, 0, 0);
+		close_fd(fd);
+	}
+	return CALL(timerfd_settime, handing.beat, 0, P(often), 0, 0);
+}
+
 /* Stay on this processor for a while. */
 static void stay_here(void)
 {
@@ -168,14 +184,20 @@ static void let_go(void)
 	handing.looks = LOOKS;
 }
 
-/* Nobody has asked for a while. A large process takes long to fork, and what it forks has no number until the end. */
-static void rest(void)
+/* From time to time while somebody is kept, and some times after that: a large process takes long to fork, and what it forks
+ * has no number until the end. */
+static void hear_beat(void)
 {
-	let_go();
-	if (handing.looks) {
-		handing.looks--;
-		unbind_born();
+	if (handing.kept && handing.has_asked) {
+		handing.has_asked = 0;
+		return;
 	}
+	let_go();
+	unbind_born();
+	if (handing.looks && !--handing.looks)
+		set_beat(0);
+	else if (handing.looks == LOOKS / 2)
+		set_beat(LATER_NS);
 }
 
 /* Whether a caller stays bound: one that asks and asks again. Who works between its calls is better off wherever a processor
@@ -188,10 +210,12 @@ static int keep_here(uint32_t thread)
 
 	handing.row = handing.last == thread && now - handing.at < AT_ONCE_NS ? handing.row + 1 : 0;
 	handing.at = now;
-	if (handing.kept == thread && handing.row)
+	if (handing.kept == thread && handing.row) {
+		handing.has_asked = 1;
 		return 1;
+	}
 	let_go();
-	if (!handing.may_keep || handing.is_chosen || handing.row < ROW)
+	if (handing.row < ROW)
 		return 0;
 	process = CALL(pidfd_open, thread, 0, 0, 0, 0);
 	if (process < 0)
@@ -202,21 +226,36 @@ static int keep_here(uint32_t thread)
 	else
 		handing.born = last_born();
 	handing.looks = 0;
-	handing.kept = handing.born && bind_here(thread, &handing.theirs) ? thread : 0;
+	handing.kept = handing.born && !set_beat(OFTEN_NS) && bind_here(thread, &handing.theirs) ? thread : 0;
 	return handing.kept == thread;
 }
 
-/* One more was answered while we are bound. After the last we are not, and the next tells whether to be again. */
+/* We are bound no longer, and nobody is; the next answer tells whether to be again. */
+static void move_on(void)
+{
+	let_go();
+	if (handing.bound)
+		bind_to(0, &handing.mine);
+	handing.bound = 0;
+	handing.count = EACH - 1;
+}
+
+/* Somebody says where to run: what is bound to where we are may have chosen it from now on, and is not let go either. */
+static void hear_choice(void)
+{
+	move_on();
+	handing.is_chosen = 1;
+	handing.looks = 0;
+	set_beat(0);
+}
+
+/* One more was answered while we are bound. */
 static void count_bound(void)
 {
-	if (--handing.bound) {
-		if (handing.kept && handing.bound % EACH == 0)
-			unbind_born();
-		return;
-	}
-	let_go();
-	bind_to(0, &handing.mine);
-	handing.count = EACH - 1;
+	if (handing.bound == 1)
+		move_on();
+	else if (--handing.bound % EACH == 0 && handing.kept)
+		unbind_born();
 }
 
 /* Hand a descriptor in while the caller can wake only where we are. */
@@ -243,7 +282,7 @@ static long hand_in_first(uint32_t thread, struct seccomp_notif_addfd *given)
 	took = clock_ns();
 	answer = CALL(ioctl, LISTENER, SECCOMP_IOCTL_NOTIF_ADDFD, P(given), 0, 0);
 	took = clock_ns() - took;
-	if (took > WOKEN_NS && took < BUSY_NS)
+	if (took > WOKEN_NS && took < BUSY_NS && !handing.is_chosen)
 		stay_here();
 	return answer;
 }

@@ -140,7 +140,6 @@ static long do_open(struct asked *asked, uint64_t directory, uint64_t address, u
 			return answer_with_new(asked, answer, flags, mode);
 		}
 	}
-	handing.may_keep |= reads; /* where these come to us, who asks where it runs does */
 	answer = reads ? open_as_spelled(asked, directory, flags) : 0;
 	if (!answer)
 		answer = open_named(asked, directory, &first);

@@ -339,7 +339,7 @@ static long allow_own(void)
 		ALLOW(fchdir), ALLOW(recvmsg), ALLOW(connect), ALLOW(listen), ALLOW(accept4), ALLOW(getsockopt), ALLOW(getsockname),
 		ALLOW(setsockopt), ALLOW(sendto), ALLOW(sendmsg), ALLOW(socket), ALLOW(fstatfs), ALLOW(shutdown),
 		ALLOW(getdents64), ALLOW(epoll_ctl), ALLOW(chdir), ALLOW(getcwd),
-		ALLOW(clock_gettime), ALLOW(getcpu), ALLOW(sched_getaffinity), ALLOW(sched_setaffinity),
+		ALLOW(clock_gettime), ALLOW(timerfd_create), ALLOW(timerfd_settime), ALLOW(getcpu), ALLOW(sched_getaffinity), ALLOW(sched_setaffinity),
 		ALLOW(setitimer), ALLOW(rt_sigreturn), ALLOW(pread64), ALLOW(truncate), ALLOW(fchmod), ALLOW(fchmodat), ALLOW(fchown),
 		ALLOW(fchownat), ALLOW(utimensat), ALLOW(setxattr), ALLOW(fsetxattr), ALLOW(removexattr), ALLOW(fremovexattr),
 		WATCHER,
@@ -450,7 +450,8 @@ static long watch(void)
 {
 	/* Of the leash its end alone matters: bubblewrap says things on it. */
 	struct polled watched[] = {{STATUS_AT, POLLIN_, 0}, {LEASH_AT, 0, 0}, {SIGNALS_AT, POLLIN_, 0}, {LISTENER, POLLIN_, 0},
-				   {GATE_AT, POLLIN_, 0}, {QUESTIONS_AT, POLLIN_, 0}};
+				   {GATE_AT, POLLIN_, 0}, {QUESTIONS_AT, POLLIN_, 0}, {-1, POLLIN_, 0}};
+	struct polled *beat = &watched[QUESTIONS_AT + 1];
 	uint32_t turn = 0;
 	uint8_t taken[128];
 
@@ -458,18 +459,23 @@ static long watch(void)
 	for (;;) {
 		const int waits = broker.count || dial.waiting;
 		const int asks = questions.channel >= 0 && (questions.count || dial.asked);
-		int64_t tick[2] = {0, waits || handing.kept ? 5000000 : 10000000}; /* the kernel writes what is left of it */
+		int64_t tick[2] = {0, waits ? 5000000 : 10000000}; /* the kernel writes what is left of it */
 		long found;
 
 		if (dial.gate < 0)
 			watched[GATE_AT].fd = -1;
-		found = CALL(ppoll, P(watched), questions.channel < 0 ? 5 : 6, P(waits || asks || handing.kept || handing.looks ? tick : NULL), 0, 8);
+		if (questions.channel < 0)
+			watched[QUESTIONS_AT].fd = -1;
+		beat->fd = (int)handing.beat;
+		found = CALL(ppoll, P(watched), sizeof(watched) / sizeof(watched[0]), P(waits || asks ? tick : NULL), 0, 8);
 		if (found == -EINTR_)
 			continue;
 		if (found < 0)
 			return found;
-		if (!found)
-			rest();
+		if (beat->found) {
+			CALL(read, beat->fd, P(taken), 8, 0, 0);
+			hear_beat();
+		}
 		if (waits && (!found || !(++turn % 64))) {
 			look_after_waits();
 			look_after_connections();
@@ -486,7 +492,7 @@ static long watch(void)
 			obey();
 		if (watched[GATE_AT].found)
 			hear_gate();
-		if (questions.channel >= 0 && watched[QUESTIONS_AT].found)
+		if (watched[QUESTIONS_AT].found)
 			hear_answer();
 		if (watched[LISTENER].found & POLLIN_ && warden.hand < 0) {
 			if (warden.is_open)

@@ -247,6 +247,12 @@ WATCHED_THREADS = (
     ),
 )
 
+BOUND = row(
+    "sched_getaffinity sched_setaffinity",
+    Answer.NOTIFY,
+    "who opens one file after the other is bound to the warden's processor, and first has its own again",
+)
+
 # A new file that nobody can execute is handed to the command before the warden has let go of it. What would notice that
 # comes to the warden, which has done so by then, and goes on: making it a program that can be executed ("text file
 # busy" otherwise), and a lock that lasts as long as what was opened.
@@ -258,12 +264,12 @@ HANDED = (
     row("setxattr lsetxattr fsetxattr setxattrat", Answer.NOTIFY, _HANDED),  # it may be a list of who may execute it
     row("flock", Answer.NOTIFY, _HANDED),
     row("fcntl", Answer.NOTIFY, _HANDED, OneOf(1, (37, 38), "it is F_OFD_SETLK or F_OFD_SETLKW")),
+    BOUND,
 )
 
 _OF_A_FILE = (0x40086602, 0x401C5820, 0x40087602, 0x40086604, 0x40806685, 0x800C6613, 0x6609, 0x40047211, 0x4004F50D)
 _OF_BTRFS = (0x4008941A, 0xC0C89425, 0xC0C09425, 0x50009402, 0x40309410)
 _USED = "what is denied by a pattern could have come meanwhile: the warden does it, or refuses"
-_BOUND = "who opens one file after the other is bound to the warden's processor, and first has its own again"
 _READ = "attributes of what a pattern denies would be read by its name"
 _PATH, _TEMPORARY, _WRITES = 0o10000000, 0o20000000, 0o1103  # O_PATH, __O_TMPFILE; O_CREAT, O_TRUNC and for writing
 _OPENS = (("open", 1), ("openat", 2))  # and which argument has the flags
@@ -295,7 +301,7 @@ JUDGED = {
     ),
     Judged.READS: (
         row("open openat", Answer.NOTIFY, _USED),
-        row("sched_getaffinity sched_setaffinity", Answer.NOTIFY, _BOUND),
+        BOUND,
     ),
     # As of a file system without attributes; those of what was opened are read by its descriptor.
     Judged.ATTRIBUTES: (
