@@ -152,7 +152,7 @@ def run_beside(request: Request, asked: Asked, on_start: Callable[[Launch], None
     environ = {os.fsdecode(name): os.fsdecode(value) for name, value in asked.environ.items()}
     job = make_job(argv, request, environ, asked.json, None, Explain.NOTHING)
     pumped = tuple(sorted({*job.pumped, *_sockets((0,) if job.capture else (0, 1, 2))}))
-    job = msgspec.structs.replace(job, program=os.fsdecode(asked.program), pumped=pumped)
+    job = msgspec.structs.replace(job, request=request, program=os.fsdecode(asked.program), pumped=pumped)
     return carried_out(job, on_start=on_start)
 
 

@@ -152,7 +152,8 @@ def make_job(
     if assumes and not capture and data is None and explain is not Explain.OUTPUT and enforce.were_plain():
         return Job(request, tuple(argv), environ, (), (), False, None, False, explain, at_hand, is_assumed=True)
     inherited = (() if data is not None else (0,)) + (() if capture else (1, 2))
-    streams, pumped, is_at_terminal = enforce.look_over(inherited)
+    streams, pumped, is_at_terminal, lends = enforce.look_over(inherited)
+    request = msgspec.structs.replace(request, lends=True) if lends else request
     if explain is Explain.OUTPUT and not capture:  # both, where they are one: their order is kept
         pumped = tuple({*pumped, 2, *((1,) if os.path.sameopenfile(1, 2) else ())})
         streams = tuple(stream for stream in streams if stream.fd not in pumped)
@@ -163,10 +164,8 @@ def looked_over(job: Job) -> Job:
     """The same for another attempt: what was seen before the first is old by now, and nothing is assumed."""
     if not job.is_assumed:
         return msgspec.structs.replace(job, at_hand=None)
-    streams, pumped, is_at_terminal = enforce.look_over((0, 1, 2))
-    return msgspec.structs.replace(
-        job, at_hand=None, is_assumed=False, streams=streams, pumped=pumped, is_at_terminal=is_at_terminal
-    )
+    again = make_job(job.argv, job.request, job.environ, False, None, job.explain)
+    return msgspec.structs.replace(again, asking=job.asking, program=job.program)
 
 
 def has_other_streams(job: Job, ending: Ending) -> bool:

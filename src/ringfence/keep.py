@@ -60,6 +60,7 @@ class Request(msgspec.Struct, frozen=True, cache_hash=True):
     observe: Observe = Observe.NOTHING
     siblings: bool = False  # a ringfence inside may ask for runs beside this one
     given: bytes = b""  # the policy itself, of a run that was asked for so
+    lends: bool = False  # as in Command
 
 
 class Prepared:
@@ -141,7 +142,7 @@ class Prepared:
         self.disk = msgspec.structs.replace(disk, folding=folding)
         empty = Command(
             (), "/", {}, temporary=self.temporary, detached=request.detached, screen=request.screen, shelf=shelf,
-            ids=request.ids, observe=request.observe,
+            ids=request.ids, observe=request.observe, lends=request.lends,
         )  # fmt: skip
         self.walls = plan.make_walls(carried, self.host, self.disk, empty, found, many)
         self.head = b"".join(map(enforce.encode_step, self.walls.head))

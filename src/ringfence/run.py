@@ -321,7 +321,7 @@ def launch(job: Job) -> Living:
         whole, data = made.outline(), b"" if alone else own.for_standby()
         standby = None if alone or len(data) > enforce.Standby.LONGEST else made.take_standby(inherited)
         if standby is None:
-            if job.is_assumed and enforce.look_over((0, 1, 2)) != ((), (), False):
+            if job.is_assumed and enforce.look_over((0, 1, 2)) != ((), (), False, False):
                 raise Unlooked
             whole, data = own.whole()
         else:

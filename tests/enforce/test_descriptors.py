@@ -371,9 +371,9 @@ except PlanError as error:
 @pytest.mark.parametrize(
     ("opener", "said"),
     [
-        (lambda _: reading("/dev/null"), "((), (), False)"),
+        (lambda _: reading("/dev/null"), "((), (), False, False)"),
         (lambda _: reading("/dev/null", os.O_PATH), "stdin: is an O_PATH descriptor"),
-        (a_terminal, "((), (), True)"),
+        (a_terminal, "((), (), True, False)"),
     ],
     ids=["null", "null by its path", "a terminal"],
 )

@@ -344,6 +344,7 @@ def patched(at: int, value: int, size: int = 4) -> Callable[[], bytes]:
 NAMESPACES = step(StepKind.NAMESPACES, OWN_MOUNTS)
 VIEW, ATTACH = step(StepKind.VIEW, 0), step(StepKind.ATTACH)
 WARDEN, PROC, COMMAND = step(StepKind.WARDEN, 1), step(StepKind.PROC, 1), step(StepKind.COMMAND)
+LOCK = step(StepKind.LOCK, 0, 0, 0, 0)
 PARENT, NAME = step(StepKind.PARENT, 1, 2, strings=(b"/",)), step(StepKind.NAME, 0, 1, strings=(b"n",))
 LISTENING = step(StepKind.SECCOMP, 1, strings=(bytes(8),))
 RULESET, RESTRICT = step(StepKind.RULESET, 1, 0, 0), step(StepKind.RESTRICT)
@@ -452,6 +453,8 @@ ROWS: list[tuple[str, Callable[[], bytes], int]] = [
     ("a listener nobody takes", lambda: in_order(STREAMS, LISTENING, TRUE), 1),
     ("a command without its warden", lambda: whole(NAMESPACES, COMMAND), 1),
     ("a /proc without a warden", lambda: whole(NAMESPACES, PROC), 1),
+    ("a view that is locked", lambda: whole(NAMESPACES, VIEW, ATTACH, WARDEN, PROC, LOCK, COMMAND), -1),
+    ("a lock on no view", lambda: whole(NAMESPACES, WARDEN, PROC, LOCK, COMMAND), 3),
     ("a view by bubblewrap", lambda: whole(BUBBLEWRAP, BUBBLEWRAP, WARDEN, VERIFY, COMMAND), -1),
     ("bubblewrap without a program", lambda: whole(step(StepKind.BUBBLEWRAP), WARDEN, COMMAND), 0),
     ("bubblewrap without a warden", lambda: whole(BUBBLEWRAP), 2),

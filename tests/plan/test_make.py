@@ -1,5 +1,6 @@
 """Planning: for each thing asked, steps or a gap, on every kernel, without touching one."""
 
+import msgspec
 import pytest
 
 from ringfence.model import (
@@ -27,6 +28,7 @@ from ringfence.model import (
 )
 from ringfence.plan import allowlist, further_paths, has_siblings, lay_out, make_plan, named_paths, with_repository
 from ringfence.plan.gaps import closed_gaps, glob_gaps
+from ringfence.plan.network import AGENT
 from ringfence.plan.rules import PRIVATE
 
 WS = "/home/u/ws"
@@ -204,7 +206,7 @@ def test_with_a_view_the_warden_is_pid_1_and_shows_a_proc_of_its_own_where_it_ca
         return [step.kind for step in planned(host).steps if StepKind.ATTACH < step.kind < StepKind.RULESET]
 
     assert kinds(Host.linux()) == [StepKind.WARDEN, StepKind.PROC, StepKind.NO_NEW_PRIVS]
-    assert kinds(Host.linux(fresh_proc=False)) == [StepKind.WARDEN, StepKind.NO_NEW_PRIVS]
+    assert kinds(Host.linux(fresh_proc=False)) == [StepKind.WARDEN, StepKind.LOCK, StepKind.NO_NEW_PRIVS]
     assert "other processes invisible" in {gap.what for gap in planned(Host.linux(fresh_proc=False)).gaps}
     assert "other processes invisible" not in {gap.what for gap in planned(Host.linux()).gaps}
 
@@ -440,22 +442,49 @@ def test_a_directory_that_is_closed_whole_is_said_where_it_could_be_changed() ->
     assert (gap.what, gap.need) == ("/w/shut changed or opened", Need.WANTED)
 
 
-@pytest.mark.parametrize(
-    ("host", "network", "has"),
-    [
-        (Host.linux(), Network(), True),
-        (Host.linux(), Network(sockets=(SocketRule("/run/s", Origin("flag")),)), False),
-        (Host.linux(), Network(all_unix_sockets=True), False),
-        (Host.linux(fresh_proc=False), Network(), False),
-        (Host.linux(landlock_abi=1), Network(), False),
-        (Host.linux(landlock_abi=5), Network(), True),
-        (Host.linux(landlock_abi=5), Network(open=True), False),
-        (Host.linux(landlock_abi=6), Network(open=True), True),
-        (Host.linux(namespaces=False), Network(all_unix_sockets=True), True),
-    ],
-)
+REACHES = [
+    (Host.linux(), Network(), False),
+    (Host.linux(), Network(sockets=(SocketRule("/run/s", Origin("flag")),)), True),
+    (Host.linux(), Network(sockets=(SocketRule("/run/s", AGENT),)), False),
+    (Host.linux(), Network(all_unix_sockets=True), True),
+    (Host.linux(fresh_proc=False), Network(), True),
+    (Host.linux(landlock_abi=1), Network(), True),
+    (Host.linux(landlock_abi=5), Network(), False),
+    (Host.linux(landlock_abi=5), Network(open=True), True),
+    (Host.linux(landlock_abi=6), Network(open=True), False),
+    (Host.linux(namespaces=False), Network(all_unix_sockets=True), False),
+]
+
+
+@pytest.mark.parametrize(("host", "network", "reaches"), REACHES)
 def test_no_run_has_others_beside_it_that_it_could_reach_by_a_unix_socket(
-    host: Host, network: Network, has: bool
+    host: Host, network: Network, reaches: bool
 ) -> None:
     """Without a view there is nothing to be hidden from the other, and all is the kernel's to judge."""
-    assert has_siblings(Policy(WS, RULES, network), host) is has
+    assert has_siblings(Policy(WS, RULES, network), host) is not reaches
+
+
+@pytest.mark.parametrize(("host", "network", "reaches"), REACHES)
+def test_where_descriptors_may_pass_the_mounts_are_one(host: Host, network: Network, reaches: bool) -> None:
+    """By a socket that the run makes, or by one that is a stream of it."""
+    policy = Policy(WS, RULES, network)
+    disk = Disk(
+        {path: place(path) for path in ("/run/s", *disk_for(policy, host).places)}, disk_for(policy, host).children
+    )
+    lent = msgspec.structs.replace(TRUE, lends=True)
+
+    plans = [make_plan(policy, command, host, disk) for command in (TRUE, lent)]
+
+    assert [bool(texts(plan, StepKind.LOCK)) for plan in plans] == [reaches, host.namespaces]
+
+
+def test_mounts_by_bubblewrap_come_off_and_it_is_said() -> None:
+    host = Host.linux(namespaces=False, bubblewrap="/usr/bin/bwrap", fresh_proc=True)
+    lent = msgspec.structs.replace(TRUE, lends=True)
+    what = "what was hidden kept from who was handed a directory of the run"
+
+    assert [what in {gap.what for gap in planned(host, command=command).gaps} for command in (TRUE, lent)] == [
+        False,
+        True,
+    ]
+    assert not texts(planned(host, command=lent), StepKind.LOCK)

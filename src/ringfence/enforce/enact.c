@@ -106,13 +106,16 @@ static long check_device(long fd, const struct facts *facts, uint64_t flags)
 }
 
 /* A unix socket that is one end of a connection passes. Any other could be connected to whoever listens outside: of the
- * host's network anew, a free one for the first time, and datagrams name where they go each time. */
+ * host's network anew, a free one for the first time, and datagrams name where they go each time. Descriptors pass through
+ * one, so not where mounts come off. */
 static long check_socket(long fd)
 {
 	static char peer[128];
 	int family = 0, type = 0, size = sizeof(int), room = sizeof(peer);
 	long answer = CALL(getsockopt, fd, 1 /* SOL_SOCKET */, 39 /* SO_DOMAIN */, P(&family), P(&size));
 
+	if (state.is_loose)
+		return -E_FTYPE;
 	if (!answer)
 		answer = CALL(getsockopt, fd, 1, 3 /* SO_TYPE */, P(&type), P(&size));
 	if (answer)
@@ -523,12 +526,13 @@ static long do_step(const struct step *step, long status, uint32_t number, uint3
 	case LOOPBACK: return handed.is_inside ? verify_loopback() : do_loopback();
 	case LISTEN: return do_listen(numbers, status);
 	case ASK: return do_ask(status);
-	case VIEW: return is_copied() ? take_view(step) : do_view(numbers[0]);
+	case VIEW: return is_copied() ? take_view(step) : do_view(numbers[0], comes(step, LOCK));
 	case MOUNT: return is_copied() ? take_mount(reader) : do_mount(reader);
-	case ATTACH: return is_copied() ? settle() : do_attach();
+	case ATTACH: return is_copied() ? settle(comes(step, LOCK)) : do_attach();
 	case WARDEN: return do_warden(numbers[0], status);
 	case VERIFY: return do_verify(reader);
 	case PROC: return do_proc(numbers[0]);
+	case LOCK: return do_lock(numbers);
 	case PARENT: return do_parent(reader);
 	case OBSERVE: return do_observe(numbers[0], status);
 	case NAME: return do_name(reader);
@@ -562,11 +566,7 @@ static long do_step(const struct step *step, long status, uint32_t number, uint3
 /* Whether bubblewrap is to build the view, in a nursery and a group or not: then the plan is read a second time, inside. */
 static int is_handed_on(const uint8_t *first)
 {
-	const struct step *step = (const struct step *)(const void *)first;
-
-	while (step->kind < BUBBLEWRAP)
-		step = step_after(step);
-	return step->kind == BUBBLEWRAP;
+	return comes((const struct step *)(const void *)first, BUBBLEWRAP);
 }
 
 /* From one step on to the last. */
@@ -687,7 +687,7 @@ static int probe(long status)
 	} else {
 		found.id_map = (int32_t)do_id_map(ids);
 		found.loopback = (int32_t)do_loopback();
-		found.tree = (int32_t)do_view(0);
+		found.tree = (int32_t)do_view(0, 0);
 		mount = new_filesystem("tmpfs", none, 0);
 		found.tmpfs = (int32_t)(mount < 0 ? mount : 0);
 		found.detached = (int32_t)place(mount, "/proc");

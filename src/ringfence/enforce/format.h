@@ -23,6 +23,7 @@ enum kind {
 	WARDEN = 60,
 	VERIFY = 65,
 	PROC = 70,
+	LOCK = 75,
 	NO_NEW_PRIVS = 80,
 	RULESET = 90,
 	BENEATH = 91,
@@ -91,6 +92,7 @@ static const struct shape {
 	{WARDEN, 1, 0, 0, 0, 0},
 	{VERIFY, 3, 1, 1, 1, BUBBLEWRAP},
 	{PROC, 1, 0, 0, 0, WARDEN},
+	{LOCK, 4, 0, 0, 0, ATTACH}, /* or it would be the host's own mounts */
 	{NO_NEW_PRIVS, 0, 0, 0, 0, 0},
 	{RULESET, 3, 0, 0, 0, 0},
 	{BENEATH, 3, 1, 1, 1, RULESET},
@@ -132,6 +134,14 @@ static struct reader read_step(const struct step *step)
 static const struct step *step_after(const struct step *step)
 {
 	return (const struct step *)(const void *)((const uint8_t *)step + step->size);
+}
+
+/* Whether a step of some kind comes, from one on. */
+static int comes(const struct step *step, uint16_t kind)
+{
+	while (step->kind < kind)
+		step = step_after(step);
+	return step->kind == kind;
 }
 
 /* The next string; the caller has checked that there is one. */

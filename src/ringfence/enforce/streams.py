@@ -15,18 +15,19 @@ from ..model import PlanError, Stream
 _NAMES = ("stdin", "stdout", "stderr")
 
 
-def look_over(inherited: tuple[int, ...]) -> tuple[tuple[Stream, ...], tuple[int, ...], bool]:
-    """Those inherited of 0 to 2 that are to be opened again inside, those to be fed through a pipe, and whether any of
-    all three is a terminal."""
+def look_over(inherited: tuple[int, ...]) -> tuple[tuple[Stream, ...], tuple[int, ...], bool, bool]:
+    """Those inherited of 0 to 2 that are to be opened again inside, those to be fed through a pipe; whether any of all
+    three is a terminal, and whether one that passes is a unix socket."""
     global _were_plain
     _were_plain = _are_plain()
     if _were_plain:
-        return (), (), False
+        return (), (), False, False
     facts = fill_closed()
     seen = [(fd, _inspect(fd, facts[fd])) for fd in inherited]
     is_at_terminal = any(stat.S_ISCHR(found.st_mode) and os.isatty(fd) for fd, found in enumerate(facts))
     streams = tuple(found for _, found in seen if isinstance(found, Stream))
-    return streams, tuple(fd for fd, found in seen if found == "pump"), is_at_terminal
+    has_socket = any(found == "pass" and stat.S_ISSOCK(facts[fd].st_mode) for fd, found in seen)
+    return streams, tuple(fd for fd, found in seen if found == "pump"), is_at_terminal, has_socket
 
 
 def were_plain() -> bool:

@@ -217,7 +217,7 @@ static long make_template(const struct step *first)
 		else if (step->kind == ID_MAP)
 			answer = do_id_map(reader.numbers);
 		else if (step->kind == VIEW)
-			answer = do_view(reader.numbers[0]);
+			answer = do_view(reader.numbers[0], 0);
 		else if (step->kind == MOUNT)
 			answer = make_part(reader, number++, &layers);
 		else if (step->kind == ATTACH)
@@ -387,13 +387,15 @@ static long take_mount(struct reader reader)
 	return answer;
 }
 
-/* In a child: ATTACH. Nothing of the host's tree is held any longer. */
-static long settle(void)
+/* In a child: ATTACH. Nothing of the host's tree is held any longer, unless LOCK comes, which lets go of it. */
+static long settle(int is_locked)
 {
 	long answer = CALL(chdir, P("/"), 0, 0, 0, 0);
 
 	CALL(umask, state.umask, 0, 0, 0, 0);
 	close_fd(state.root);
+	if (is_locked)
+		return answer;
 	close_fd(template.host);
 	state.host = AT_FDCWD;
 	return answer;

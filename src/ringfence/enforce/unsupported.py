@@ -240,9 +240,9 @@ def look_at(
     return (), [rule for crowd in crowds for rule in crowd.rules.values()]
 
 
-def look_over(inherited: tuple[int, ...]) -> tuple[tuple[Stream, ...], tuple[int, ...], bool]:
+def look_over(inherited: tuple[int, ...]) -> tuple[tuple[Stream, ...], tuple[int, ...], bool, bool]:
     """Nothing is opened again, and there are no standbys that a terminal could miss."""
-    return (), (), False
+    return (), (), False, False
 
 
 def were_plain() -> bool:

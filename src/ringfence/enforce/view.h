@@ -12,6 +12,7 @@ static struct {
 	int attached;
 	const struct step *masks; /* the first that masks many names */
 	long host;	    /* where our own /proc can be written to, if not here */
+	int is_loose;	    /* its mounts come off one by one when the run ends */
 	const long *layers; /* of the overlay at hand, if they are open already */
 } state = {.root = -1, .empty = -1, .host = AT_FDCWD};
 
@@ -146,10 +147,16 @@ static long attach(void)
 	return CALL(move_mount, state.root, P(""), AT_FDCWD, P("/"), MOVE_MOUNT_F_EMPTY_PATH);
 }
 
-static long do_view(uint64_t attach_first)
+static long do_view(uint64_t attach_first, int is_locked)
 {
 	long answer;
 
+	state.is_loose = 1;
+	if (is_locked) { /* the ids are mapped a second time, and the view's own /proc is read-only */
+		state.host = CALL(openat, AT_FDCWD, P("/"), O_PATH | O_DIRECTORY | O_CLOEXEC, 0, 0);
+		if (state.host < 0)
+			return state.host;
+	}
 	state.umask = CALL(umask, 0, 0, 0, 0, 0);
 	state.root = CALL(open_tree, AT_FDCWD, P("/"), OPEN_TREE_CLONE | AT_RECURSIVE_ | OPEN_TREE_CLOEXEC_, 0, 0);
 	if (state.root < 0)
@@ -410,6 +417,21 @@ static long do_attach(void)
 	close_fd(state.root);
 	if (state.empty >= 0)
 		close_fd(state.empty);
+	return answer;
+}
+
+/* LOCK: a copy of all mounts in a user namespace further in. There they are one: when the run ends and somebody outside holds
+ * a directory of it, each stays on what it covers. Otherwise the kernel takes them apart, and the directory shows all that
+ * they hid. */
+static long do_lock(const uint64_t *ids)
+{
+	long answer = do_namespaces(OWN_MOUNTS);
+
+	if (!answer)
+		answer = do_id_map(ids);
+	close_fd(state.host);
+	state.host = AT_FDCWD;
+	state.is_loose = 0;
 	return answer;
 }
 

@@ -30,6 +30,7 @@ class StepKind(enum.IntEnum):
     WARDEN = 60
     VERIFY = 65
     PROC = 70
+    LOCK = 75
     NO_NEW_PRIVS = 80
     RULESET = 90
     BENEATH = 91

@@ -8,14 +8,13 @@ import msgspec
 from ..model import BUILT_IN, Command, Disk, Gap, Host, Kind, Need, Policy, Step, StepKind
 from . import allowlist, caches, crowds, landlock, limits, patterns, table, view
 from .gaps import link_gaps
-from .network import doors, port_steps, wants_datagrams
+from .network import doors, is_apart, port_steps, wants_datagrams
 from .regions import Region, State, changes, is_below
 from .rules import has_broker, has_unix_sockets, has_warden, is_nesting, is_protecting, narrowed
 
 CLONE_NEWNS, CLONE_NEWIPC, CLONE_NEWUSER, CLONE_NEWNET = 0x00020000, 0x08000000, 0x10000000, 0x40000000
 
 Made = tuple[list[Step], list[Step], list[Gap]]
-_HANDED = "another run that is reached so may hand a directory over, which shows all that was hidden when that run ends"
 
 
 def with_view(
@@ -60,10 +59,10 @@ def with_view(
     )
     gaps += _loose(changed, host)
     if not has_broker(policy, host):
-        why = "nobody here judges connect() to a path; /run, /tmp and homes are hidden; " + _HANDED
+        why = "nobody here judges connect() to a path; /run, /tmp and homes are hidden"
         gaps.append(Gap("unix sockets of the host in visible directories unreachable", why, Need.WANTED, BUILT_IN))
     if wants_datagrams(policy):
-        why = "the path is in the sending call, which nobody judges; /run, /tmp and homes are hidden; " + _HANDED
+        why = "the path is in the sending call, which nobody judges; /run, /tmp and homes are hidden"
         gaps.append(Gap("datagrams to unix sockets of the host in visible directories", why, Need.WANTED, BUILT_IN))
     head.append(Step(StepKind.WARDEN, "a warden stays as pid 1 of its own pid namespace: when it ends, all ends", (1,)))
     if not host.namespaces:
@@ -73,10 +72,22 @@ def with_view(
     elif host.fresh_proc:
         text = "a /proc that shows this run and nobody else" + ", read-only" * read_only
         head.append(Step(StepKind.PROC, text, (int(read_only),)))
+    if command.lends or not is_apart(policy, host):
+        head += _locked(host, gaps)
     if not host.fresh_proc:
         why = "their names show in /proc; signals, memory and files do not"
         gaps.append(Gap("other processes invisible", why, Need.WANTED, BUILT_IN))
     return head, grants + devices(disk, handled, SHM_PRIVATE), gaps
+
+
+def _locked(host: Host, gaps: list[Gap]) -> list[Step]:
+    """Mounts that stay together when the run has ended, for whoever was handed a directory of it."""
+    if host.namespaces:
+        text = "the mounts are one, and stay so for who holds a directory of the run when it has ended"
+        return [Step(StepKind.LOCK, text, (host.uid, host.uid, host.gid, host.gid))]
+    why = "descriptors pass through unix sockets, and when the run has ended its mounts are gone"
+    gaps.append(Gap("what was hidden kept from who was handed a directory of the run", why, Need.WANTED, BUILT_IN))
+    return []
 
 
 def _loose(changed: list[tuple[Region, Region | None]], host: Host) -> list[Gap]:

@@ -128,12 +128,15 @@ _DOOR = Origin("runs beside this one")
 
 def has_siblings(policy: Policy, host: Host) -> bool:
     """Whether a ringfence inside may ask for runs beside this one. Who lets sandboxes be made inside has no need. Nor
-    where the two could reach one another by unix sockets: a directory of a run that has ended shows what its view
-    hid."""
-    scoped = not policy.network.open or host.landlock_abi >= landlock.SCOPES_SINCE  # abstract names are a network's
-    apart = not has_view(host) or (has_broker(policy, host) and scoped and not wants_datagrams(policy))
+    where the two could reach one another by unix sockets."""
     is_held = host.system == "linux" and policy.enforcement is not Enforcement.OFF
-    return is_held and apart and not policy.nested
+    return is_held and (not has_view(host) or is_apart(policy, host)) and not policy.nested
+
+
+def is_apart(policy: Policy, host: Host) -> bool:
+    """Whether no unix socket that is made in a view reaches another run, to which descriptors could pass."""
+    scoped = not policy.network.open or host.landlock_abi >= landlock.SCOPES_SINCE  # abstract names are a network's
+    return has_broker(policy, host) and scoped and not wants_datagrams(policy)
 
 
 def with_door(policy: Policy, path: str, host: Host) -> Policy:
