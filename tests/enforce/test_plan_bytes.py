@@ -108,13 +108,13 @@ def random_kinds(rng: random.Random) -> list[int]:
     """Kinds in order, with what each needs and what finishes it."""
     last = rng.choice((StepKind.EXEC, StepKind.EXEC, StepKind.AWAIT))
     chosen = {*rng.sample(INNER, rng.randrange(8)), StepKind.STREAMS, last}
-    for kind in sorted(chosen, reverse=True):  # what a kind needs comes before it, and may need something itself
-        chosen.add(enact.SHAPES[kind][4] or kind)
-    chosen |= {enact.SHAPES[kind][4] or kind for kind in chosen}
+    for kind in reversed(KINDS):  # what a kind needs comes before it, and may need something itself
+        if kind in chosen:
+            chosen.add(enact.SHAPES[kind][4] or kind)
     if StepKind.WARDEN in chosen:  # the one whose number may be 1
         chosen.add(StepKind.NAMESPACES)
     if StepKind.BUBBLEWRAP in chosen:  # it makes namespaces and mounts, and then nobody else does
-        chosen -= {kind for kind in chosen if StepKind.NAMESPACES <= kind <= StepKind.ATTACH}
+        chosen -= {kind for kind in chosen if StepKind.NAMESPACES <= kind <= StepKind.ATTACH} | {StepKind.LOCK}
         chosen.add(StepKind.WARDEN)
     chosen |= {end for begin, end in FINISHED_BY.items() if begin in chosen}
     return [kind for kind in sorted(chosen) for _ in range(rng.randint(1, 3) if enact.SHAPES[kind][3] else 1)]
