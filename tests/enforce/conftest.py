@@ -189,10 +189,11 @@ class Walls(NamedTuple):
     view: bool
     detached: bool = True
     bubblewrap: bool = False
+    locked: bool = False
 
     def __str__(self) -> str:
-        if self.bubblewrap:
-            return "bubblewrap"
+        if self.bubblewrap or self.locked:
+            return "bubblewrap" if self.bubblewrap else "locked view"
         return ("detached view" if self.detached else "attached view") if self.view else "no view"
 
 
@@ -242,6 +243,7 @@ class Site:
         disk = enforce.list_children(enforce.survey(pins, self.held, disk), spines)
         environ = {"PATH": "/usr/bin:/bin"}
         command = Command(("sh", "-c", script), str(self.path), environ, "/bin/sh", temporary=temporary, detached=True)
+        command = msgspec.structs.replace(command, lends=walls.locked)
         return plan.make_plan(policy, command, host, disk)
 
     def close(self) -> None:
@@ -258,6 +260,7 @@ def site(tmp_path: Path, settled: None) -> Iterator[Site]:
 WALLS = (
     pytest.param(Walls(view=True), id="detached view", marks=pytest.mark.needs_userns),
     pytest.param(Walls(view=True, detached=False), id="attached view", marks=pytest.mark.needs_userns),
+    pytest.param(Walls(view=True, locked=True), id="locked view", marks=pytest.mark.needs_userns),
     pytest.param(Walls(view=True, bubblewrap=True), id="bubblewrap", marks=pytest.mark.needs_bwrap),
     pytest.param(Walls(view=False), id="no view", marks=pytest.mark.needs_landlock(1)),
 )
