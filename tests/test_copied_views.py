@@ -252,7 +252,7 @@ def taken_off(place: Place, target: Path) -> bool:
     began.unlink(missing_ok=True)
     run = threading.Thread(target=lambda: place.run("echo > began; exec sleep 50", on_start=living.append))
     run.start()
-    assert until(began.exists)
+    assert until(lambda: began.exists() and bool(living))
     pid = inmost(living[-1].process.pid)
     try:
         done = subprocess.run([sys.executable, "-c", TAKE_OFF, str(pid), str(target)], capture_output=True, check=True)
