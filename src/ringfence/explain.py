@@ -64,8 +64,8 @@ def explained(
     said = (outcome.stderr or b"")[-MOST_TEXT:] + b"\n" + (outcome.stdout or b"")[-MOST_TEXT:] + heard[-MOST_TEXT:]
     asked = _Asked(made, tuple(argv), environ)
     if isinstance(outcome.ending, Refused):
-        found = [asked.cause(Clue("run", argv[0], outcome.ending.errno))] if outcome.ending.kind == "exec" else []
-        return _with(outcome, found)
+        failed = {"exec": ("run", argv[0]), "directory": ("read", made.request.cwd)}.get(outcome.ending.kind)
+        return _with(outcome, [asked.cause(Clue(*failed, outcome.ending.errno))] if failed else [])
     found = [asked.seen(one) for one in outcome.accesses if one.verdict == "failed"]
     found += [asked.logged(one) for one in logged]
     text = said.decode("utf-8", "replace")

@@ -2,6 +2,7 @@
 
 import concurrent.futures
 import ctypes
+import errno
 import json
 import os
 import resource
@@ -16,7 +17,7 @@ from tests.enforce.conftest import NO_NEW_PRIVS, STREAMS, Site, Walls, execute, 
 from ringfence import enforce
 from ringfence.enforce import enactor
 from ringfence.enforce.enactor import Opened
-from ringfence.model import Enactor, Exited, Host, StepKind
+from ringfence.model import Enactor, Exited, Host, LaunchError, StepKind
 
 assert sys.platform == "linux"
 
@@ -128,6 +129,20 @@ def test_sixty_four_launches_at_once_do_not_disturb_one_another(walls: Walls, si
         found = [*pool.map(launched, plans)]
 
     assert found == [(Exited(number), f"{number}\n".encode()) for number in range(64)]
+
+
+@pytest.mark.parametrize(("number", "way_out"), [(errno.EAGAIN, "ulimit -u"), (errno.EACCES, "noexec")])
+def test_an_enactor_that_cannot_be_started_names_the_way_out(
+    monkeypatch: pytest.MonkeyPatch, number: int, way_out: str
+) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(enactor, "Process", refuse)
+    with pytest.raises(LaunchError, match=os.strerror(number)) as raised:
+        enactor._start_probe(enactor.open_enactor(), None)
+
+    assert way_out in raised.value.hint
 
 
 INNER = """

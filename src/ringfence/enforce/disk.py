@@ -57,7 +57,9 @@ def _missing(path: str, closed: bool, real: str = "") -> Place:
 
 
 def _unseen(path: str, error: OSError) -> PlanError:
-    return PlanError(path, f"cannot be looked at: {error.strerror}", "repair or remove what stands there")
+    is_full = error.errno in (errno.EMFILE, errno.ENFILE)
+    hint = "close some files, or allow more of them (ulimit -n)" if is_full else "repair or remove what stands there"
+    return PlanError(path, f"cannot be looked at: {error.strerror}", hint)
 
 
 def _by_its_text(path: str) -> tuple[str, bool]:

@@ -149,6 +149,8 @@ def _start_probe(enactor: Opened, ids: tuple[int, int] | None) -> tuple[Process,
     except OSError as error:
         os.close(read)
         hint = "it must stand on a file system that lets programs run (no noexec), and be readable and executable"
+        if error.errno in (errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE):
+            hint = "end some processes or close some files, or allow more of them (ulimit -u, ulimit -n)"
         raise LaunchError(enactor.path, f"the enactor cannot be started: {error.strerror}", hint) from None
     finally:
         os.close(write)
