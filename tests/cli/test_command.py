@@ -26,9 +26,9 @@ class Place:
         self.environ = {"PATH": os.environ["PATH"], "HOME": str(self.home), "LANG": "C.UTF-8"}
 
     def call(self, *words: str, **more: object) -> "subprocess.CompletedProcess[str]":
-        options: dict[str, object] = {"stdin": subprocess.DEVNULL, "timeout": 60, **more}
+        options: dict[str, object] = {"cwd": self.workspace, "stdin": subprocess.DEVNULL, "timeout": 60, **more}
         return subprocess.run(  # type: ignore[call-overload, no-any-return]
-            [*RINGFENCE, *words], cwd=self.workspace, env=self.environ, capture_output=True, text=True, **options
+            [*RINGFENCE, *words], env=self.environ, capture_output=True, text=True, **options
         )
 
     def run(self, *words: str, options: tuple[str, ...] = (), **more: object) -> "subprocess.CompletedProcess[str]":

@@ -25,8 +25,11 @@ ROOM = "start ringfence in the project's directory, or name one with --workspace
 # What was typed behind `ringfence`, the exit code, what is said behind `ringfence: `, and the hint.
 MISTAKES = [
     ("rum -- true", 2, "rum: there is no such verb", "did you mean 'run'?"),
+    ("version", 2, "version: there is no such verb", "did you mean '--version'?"),
+    ("-- true", 2, "--: there is no verb before it", "ringfence run -- npm test"),
     ("run", 2, "command: there is nothing to run", "ringfence run -- npm test"),
     ("run --alow-read x -- true", 2, "--alow-read: there is no such option", "did you mean '--allow-read'?"),
+    ("run -c true", 2, "-c: there is no such option", "--help has them all"),
     ("run --workspace -- true", 2, "--workspace: needs a value: --workspace DIR", ""),
     ("run --workspace= -- true", 2, "--workspace: an empty value: --workspace DIR", ""),
     ("run --profile= -- true", 2, "--profile: an empty value: --profile NAME", ""),
@@ -79,6 +82,9 @@ MISTAKES = [
     ("tenant list --registry {ws}/gone", 2, "tenant list: no tenant was made here: there is no {ws}/gone",
      "ringfence tenant create example.com --alias www.example.com"),
     ("policy burn", 2, "policy: needs one of: check, show, schema", "ringfence policy show --origin"),
+    ("policy check word.toml", 2, "word.toml: is one word too many", "ringfence policy check --policy word.toml"),
+    ("status nobody", 2, "status: takes one agent: claude, codex, gemini, copilot, cursor, opencode, pi",
+     "ringfence status claude"),
     ("judge", 2, "judge: needs a tool and a command or path", "ringfence judge bash 'cp a /etc/b'"),
     ("session show gone", 125, "{ws}: there is no git repository here", "git init, or go to one"),
     ("approvals revoke gone", 125, "gone: there is no such grant", "ringfence approvals list"),
@@ -158,6 +164,32 @@ def test_a_current_directory_that_is_gone_is_said(place: Place) -> None:
     )
 
 
+def test_a_directory_that_the_policy_hides_is_named_as_the_place_to_start_in(place: Place) -> None:
+    other = place.home / "other"
+    other.mkdir()
+    done = place.call("run", *AS_ROOT, "--workspace", str(place.workspace), "--", "true", cwd=other)
+
+    refused, why = done.stderr.splitlines()
+    assert done.returncode == 125
+    assert refused.endswith(f" (directory): start in {other}: No such file or directory")
+    assert why.startswith(f"ringfence: refused (INFERRED): read {other}: ")
+    assert why.endswith(f"; allow it: ringfence run --allow-read {other} …")
+
+
+def test_too_few_descriptors_are_not_laid_at_the_door_of_what_stands_there(place: Place) -> None:
+    done = subprocess.run(
+        ["sh", "-c", 'ulimit -n 10; exec "$0" "$@"', *RINGFENCE, "run", *AS_ROOT, "--", "true"],
+        cwd=place.workspace,
+        env=place.environ,
+        capture_output=True,
+        text=True,
+    )
+
+    what, hint = done.stderr.splitlines()
+    assert (done.returncode, hint) == (125, "  hint: close some files, or allow more of them (ulimit -n)")
+    assert what.endswith(": cannot be looked at: Too many open files")
+
+
 def test_a_full_disk_behind_standard_output_is_said(place: Place) -> None:
     words = [*RINGFENCE, "run", *AS_ROOT, "--json", "--", "true"]
     with open("/dev/full", "w") as full:
@@ -214,3 +246,11 @@ def test_help_behind_the_words_does_nothing_else(place: Place, words: list[str])
 
 def test_help_takes_a_verb(place: Place) -> None:
     assert place.call("help", "why").stdout == place.call("why", "--help").stdout
+
+
+@pytest.mark.needs_root
+def test_a_tenant_whose_name_is_none_leaves_no_directory(place: Place) -> None:
+    base, registry = place.workspace / "base", place.workspace / "registry"
+    done = place.call("tenant", "create", "a b", "--base", str(base), "--registry", str(registry))
+
+    assert (done.returncode, base.exists(), registry.exists()) == (125, False, False)

@@ -125,7 +125,9 @@ def _dispatch(words: list[str]) -> int:
         from ..model import UsageError
         from ..policy.words import nearest
 
-        raise UsageError(verb, "there is no such verb", hint=nearest(verb, tuple(VERBS)))
+        if verb == "--":
+            raise UsageError(verb, "there is no verb before it", hint="ringfence run -- npm test")
+        raise UsageError(verb, "there is no such verb", hint=nearest(verb, (*VERBS, "--version")))
     if verb in ("install", "uninstall", "status"):
         from .install import main as installing
 

@@ -14,7 +14,7 @@ from .options import OUTPUT, Option, Values, one, parse_around, printable, rende
 
 TABLE = (
     Option("--project", "DIR", "in the settings of this project, and not in the user's"),
-    Option("--as-root", "", "let the hook's commands stay root in a workspace that belongs to root"),
+    Option("--as-root", "", "install: let the hook's commands stay root in a workspace that belongs to root"),
     *OUTPUT,
 )
 BACKUP = ".before-ringfence"
@@ -38,7 +38,7 @@ def main(verb: str, words: list[str]) -> int:
         print(render_help(f"{verb} {agent} [options]", ABOUT[verb], TABLE, EXAMPLES[verb]))
         return 0
     if len(rest) > 1 or any(agent not in SITES for agent in rest) or (not rest and verb != "status"):
-        raise UsageError(verb, f"needs an agent: {', '.join(SITES)}", hint=f"ringfence {verb} claude")
+        raise UsageError(verb, f"takes one agent: {', '.join(SITES)}", hint=f"ringfence {verb} claude")
     acts = {"install": install, "uninstall": uninstall, "status": status}
     rows = [acts[verb](agent, values) for agent in rest or SITES]
     if "--json" in values:

@@ -109,7 +109,7 @@ def _take(words: list[str], table: tuple[Option, ...], values: Values) -> bool:
         name, equals, value = word.partition("=")
         option = known.get("--help" if name == "-h" else name)
         if option is None:
-            raise UsageError(name, "there is no such option", hint=nearest(name, tuple(known)))
+            raise UsageError(name, "there is no such option", hint=nearest(name, tuple(known), "--help has them all"))
         if equals and not option.value:
             raise UsageError(name, "takes no value")
         taken = [value] if equals else []

@@ -4,6 +4,7 @@ import os
 
 from ..keep import load_policy, prepare
 from ..model import UsageError
+from ..policy import quoted
 from ..policy.describe import as_document, as_text, schema
 from ..run import make_request
 from .options import OUTPUT, POLICY, WORKSPACE, Option, flags_of, one, parse_around, printable, render_help, say
@@ -18,6 +19,8 @@ def main(words: list[str]) -> int:
     if "--help" in values:
         print(render_help("policy check|show|schema [options]", "Checks and shows the policy.", TABLE, EXAMPLES))
         return 0
+    if rest[:1] == ["check"] and len(rest) > 1:
+        raise UsageError(rest[1], "is one word too many", hint=f"ringfence policy check --policy {quoted(rest[1])}")
     if rest not in (["check"], ["show"], ["schema"]):
         raise UsageError("policy", "needs one of: check, show, schema", hint="ringfence policy show --origin")
     from .render import dump, gap_values

@@ -6,6 +6,7 @@ from ..model import RingfenceError, TenantError, UsageError
 from ..model.tenant import Tenant, TenantFault, TenantState
 from ..policy.limits import read_amount
 from ..workspace.tenants import life, quota, tree
+from ..workspace.tenants.names import tenant_name
 from ..workspace.tenants.registry import Registry
 from .options import OUTPUT, Option, Values, one, parse_around, render_help
 from .render import dump
@@ -48,6 +49,7 @@ def main(words: list[str]) -> int:
         raise UsageError(f"tenant {verb}", "users and their trees are made by root", hint="sudo ringfence tenant …")
     base, place = one(values, "--base") or BASE, one(values, "--registry") or REGISTRY
     if verb == "create":
+        tenant_name(host)  # a mistake makes nothing
         _make_places(base, place)
     elif not os.path.lexists(place):
         raise UsageError(f"tenant {verb}", f"no tenant was made here: there is no {place}", hint=EXAMPLES[0])

@@ -82,8 +82,7 @@ def check_name(name: str) -> None:
 
 
 def unknown(name: str, names: list[str]) -> PolicyError:
-    close = nearest(name, tuple(names)) or f"one of: {', '.join(names)}"
-    return PolicyError("profile", f"there is no profile {shown(name)}", close)
+    return PolicyError("profile", f"there is no profile {shown(name)}", nearest(name, tuple(names)))
 
 
 def parse_profile(content: bytes, path: str, name: str, base: Base) -> Profile:
