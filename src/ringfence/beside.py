@@ -137,9 +137,7 @@ def request_of(bound: Bound, asked: Asked, directory: int, screen: Screen) -> Re
     if sum(map(len, (*listed, network.hosts, network.denied_addresses, network.sockets))) > MAX_RULES:
         raise _unheard("its policy has too many rules")
     narrower = msgspec.json.encode(meet(bound.policy, asked.policy))
-    return Request(
-        bound.workspace, cwd, Flags(cwd=cwd), bound.home, bound.ids, True, screen, siblings=True, given=narrower
-    )
+    return Request(bound.workspace, cwd, Flags(cwd=cwd), bound.home, bound.ids, screen, siblings=True, given=narrower)
 
 
 def _unheard(why: str) -> LaunchError:

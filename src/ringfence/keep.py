@@ -55,7 +55,6 @@ class Request(msgspec.Struct, frozen=True, cache_hash=True):
     flags: policy.Flags
     home: str
     ids: tuple[int, int] | None = None
-    detached: bool = True
     screen: Screen = Screen()
     observe: Observe = Observe.NOTHING
     siblings: bool = False  # a ringfence inside may ask for runs beside this one
@@ -141,7 +140,7 @@ class Prepared:
         folding = enforce.folding(plan.ways(found, self.host, many), mounts)
         self.disk = msgspec.structs.replace(disk, folding=folding)
         empty = Command(
-            (), "/", {}, temporary=self.temporary, detached=request.detached, screen=request.screen, shelf=shelf,
+            (), "/", {}, temporary=self.temporary, screen=request.screen, shelf=shelf,
             ids=request.ids, observe=request.observe, lends=request.lends,
         )  # fmt: skip
         self.walls = plan.make_walls(carried, self.host, self.disk, empty, found, many)

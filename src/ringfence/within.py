@@ -94,7 +94,7 @@ class Far(Launch):
     _said = b""
 
     def __init__(self, link: _socket.socket, pipes: list[int | None], said: bytes) -> None:
-        nothing = Plan((), (), Enforcement.REQUIRED, (), "", (), detached=True, has_warden=True)
+        nothing = Plan((), (), Enforcement.REQUIRED, (), "", (), has_warden=True)
         process = Adopted(0)
         process.pipes = pipes
         super().__init__(process, link.detach(), nothing)

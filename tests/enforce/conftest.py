@@ -242,7 +242,7 @@ class Site:
         pins, spines = plan.further_paths(plan.lay_out(policy, host, disk, temporary), host)
         disk = enforce.list_children(enforce.survey(pins, self.held, disk), spines)
         environ = {"PATH": "/usr/bin:/bin"}
-        command = Command(("sh", "-c", script), str(self.path), environ, "/bin/sh", temporary=temporary, detached=True)
+        command = Command(("sh", "-c", script), str(self.path), environ, "/bin/sh", temporary=temporary)
         command = msgspec.structs.replace(command, lends=walls.locked)
         return plan.make_plan(policy, command, host, disk)
 

@@ -51,7 +51,7 @@ def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def planned(tmp_path: Path, *argv: str) -> Plan:
     policy = Policy(str(tmp_path), tuple(Rule(access, Verdict.ALLOW, str(tmp_path), BUILT_IN) for access in Access))
     host = Host("darwin", "arm64", seatbelt=True)
-    command = Command(argv, str(tmp_path), {"PATH": "/usr/bin:/bin", "LC_X": "1"}, argv[0], detached=True)
+    command = Command(argv, str(tmp_path), {"PATH": "/usr/bin:/bin", "LC_X": "1"}, argv[0])
     return plan.make_plan(policy, command, host, macos.survey(plan.named_paths(policy), []))
 
 

@@ -63,7 +63,7 @@ def attempt(program: str, arguments: list[str], ids: tuple[int, int] | None) -> 
         *(Step(kind, "", (1,) if kind is StepKind.WARDEN else ()) for kind in kinds),
         Step(StepKind.EXEC, "", (1,), (NOWHERE, NOWHERE)),
     )
-    plan = Plan(steps, (), Enforcement.REQUIRED, (), "/", (), ids, detached=True, has_warden=True)
+    plan = Plan(steps, (), Enforcement.REQUIRED, (), "/", (), ids, has_warden=True)
     try:
         with start(plan, wire.encode(steps), capture=True, feed=True) as launched:
             ending, _, _ = launched.wait(SECONDS)

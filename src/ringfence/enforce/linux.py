@@ -120,7 +120,7 @@ class Launch:
     def signal(self, number: int) -> None:
         """Send a signal to the command, and to its group when it has one of its own."""
         if not self.plan.has_warden:
-            self.process.send(number, group=self.plan.detached)
+            self.process.send(number, group=self.plan.is_detached)
         elif not self.process.poll():
             self.was_told = True
             with process.sending, contextlib.suppress(BrokenPipeError, ConnectionResetError):  # it has just ended
@@ -130,7 +130,7 @@ class Launch:
 
     def forward(self, number: int) -> None:
         """Pass a signal on. At a terminal its keys have reached the command already, for it is in our own group."""
-        if self.plan.detached or number not in (signal.SIGINT, signal.SIGQUIT):
+        if self.plan.is_detached or number not in (signal.SIGINT, signal.SIGQUIT):
             self.signal(number)
 
     def terminate(self) -> None:

@@ -126,11 +126,11 @@ class Launch:
         """Send a signal to the command, and to its group when it has one of its own."""
         if self.process.poll() is None:
             with contextlib.suppress(ProcessLookupError, PermissionError):  # it has just ended
-                (os.killpg if self.plan.detached else os.kill)(self.process.pid, number)
+                (os.killpg if self.plan.is_detached else os.kill)(self.process.pid, number)
 
     def forward(self, number: int) -> None:
         """Pass a signal on. At a terminal its keys have reached the command already, for it is in our own group."""
-        if self.plan.detached or number not in (signal.SIGINT, signal.SIGQUIT):
+        if self.plan.is_detached or number not in (signal.SIGINT, signal.SIGQUIT):
             self.signal(number)
 
     def end(self) -> None:
@@ -203,7 +203,7 @@ def start(
     pipe = subprocess.PIPE
     try:
         process = subprocess.Popen(
-            argv, cwd=cwd, env=environ, pass_fds=(write,), start_new_session=plan.detached,
+            argv, cwd=cwd, env=environ, pass_fds=(write,), start_new_session=plan.is_detached,
             stdin=pipe if feed else None, stdout=pipe if capture else None, stderr=pipe if capture else None,
             user=uid, group=gid, extra_groups=[] if plan.ids else None,
         )  # fmt: skip

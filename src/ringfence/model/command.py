@@ -54,7 +54,6 @@ class Command(msgspec.Struct, frozen=True):
     program: str = ""  # the absolute path found for argv[0]
     streams: tuple[Stream, ...] = ()  # regular files on 0 to 2, to be opened again inside
     temporary: str = ""  # a private directory for a plan without a view
-    detached: bool = False  # its own session: nobody is at its terminal
     screen: Screen = Screen()
     shelf: Shelf = Shelf()
     ids: tuple[int, int] | None = None  # the workspace's owner, when root started us

@@ -96,13 +96,17 @@ class Plan(msgspec.Struct, frozen=True):
     workspace: str
     in_force: tuple[str, ...]  # what holds once the steps are done, as sentences
     ids: tuple[int, int] | None = None  # the uid and gid the enactor takes on before it reads the plan
-    detached: bool = False  # the command leads a session of its own
     has_warden: bool = False
     screen: Screen = Screen()
     limits: tuple[Limit, ...] = ()  # those that whoever started the run holds, or looks after
     controllers: tuple[str, ...] = ()  # what a control group of the run's own holds
     observe: Observe = Observe.NOTHING
     asks: bool = False  # what is refused waits for a person
+
+    @property
+    def is_detached(self) -> bool:
+        """Whether the command leads a session of its own: what is not held stays in ours."""
+        return self.enforcement is not Enforcement.OFF
 
     @property
     def is_sound(self) -> bool:

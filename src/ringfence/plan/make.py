@@ -61,7 +61,6 @@ class Walls(msgspec.Struct, frozen=True):
     tail: tuple[Step, ...]
     gaps: tuple[Gap, ...]
     in_force: tuple[str, ...]
-    detached: bool = False
     has_warden: bool = False
     controllers: tuple[str, ...] = ()  # what a control group of the run's own holds
     variables: dict[str, str] = {}  # what leads tools to caches of the workspace's own
@@ -194,8 +193,7 @@ def make_walls(
     head += ruleset(host, handled, grants, closed, ~command.screen.mask & 7)
     if has_warden(host):
         head += [*names, Step(StepKind.COMMAND, "the command's own process, the warden's child")]
-    if command.detached:
-        head.append(Step(StepKind.SESSION, "a session of its own"))
+    head.append(Step(StepKind.SESSION, "a session of its own"))
     if command.screen.mask:
         which = ", ".join(str(fd) for fd in range(3) if command.screen.mask >> fd & 1)
         text = f"a terminal of its own on {which}; the person's stays outside"
@@ -225,7 +223,6 @@ def make_walls(
         tuple(tail),
         tuple(gaps),
         sentences,
-        command.detached,
         has_warden(host),
         limits.controllers(policy, host),
         caches.variables(command.shelf, disk, layered, "/tmp" if has_view(host) else command.temporary),
@@ -290,7 +287,7 @@ def with_profile(policy: Policy, host: Host, disk: Disk, command: Command, found
     gaps += glob_gaps(policy, disk) + name_gaps(policy, disk) + grant_gaps(asked, disk) + asking_gaps(policy, host)
     network = "the host's (allowed)" if policy.network.open else "closed (Seatbelt)"
     sentences = ("Seatbelt, by these rules, the last that matches wins:", *made.sentences, f"network: {network}")
-    return Walls((), (), tuple(gaps), sentences, detached=command.detached, prefix=made.prefix())
+    return Walls((), (), tuple(gaps), sentences, prefix=made.prefix())
 
 
 def ruleset(host: Host, handled: int, grants: list[Step], closed: bool, inherited: int) -> list[Step]:
@@ -410,7 +407,6 @@ def outline(walls: Walls, policy: Policy, ids: tuple[int, int] | None, screen: S
         policy.workspace,
         walls.in_force,
         ids,
-        detached=walls.detached,
         has_warden=walls.has_warden,
         screen=screen,
         limits=policy.limits,
