@@ -11,7 +11,7 @@ Pure, over a canonical absolute path and a policy with canonical paths (`canonic
 their names: a rule is looked up under each ancestor, so `/work` never speaks for `/workshop`.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 import msgspec
 
@@ -38,11 +38,6 @@ def is_canonical(path: str) -> bool:
         return True
     names = path.split("/")[1:]
     return path.startswith("/") and "\0" not in path and not {"", ".", ".."}.intersection(names)
-
-
-def strictest(answers: Iterable[Decision]) -> Decision:
-    """Of several answers the one that stands for all of them."""
-    return max(answers, key=lambda answer: answer.verdict)
 
 
 class _Judge:
