@@ -199,7 +199,7 @@ class Record:
         """The outcome with what the command left behind since `begun`, which is moved if asked to; where it is not,
         it is looked for no longer than `most` seconds."""
         try:
-            return self.begin().searched(outcome, begun, moves, listings, seen, most)
+            return self.begin().searched(self._given[0].workspace, outcome, begun, moves, listings, seen, most)
         except BaseException:  # it is known how it ended, whatever stands in its workspace
             self.keep(outcome)
             raise

@@ -9,7 +9,6 @@ import msgspec
 
 from .audit.log import LogError, encoded, now, sha256
 from .audit.signs import may_hold_secrets
-from .enforce import Listings
 from .enforce.planted import searched
 from .model import Ending, Gap, Need, Outcome, Refused
 from .model.event import AnyEvent, Changed, Denied, Escaped, Granted, Ran, Signed
@@ -59,17 +58,7 @@ class Entry:
         if isinstance(ending, Refused) and ending.kind == "standby":
             self._again += (ending.text,)
 
-    def searched(
-        self,
-        outcome: Outcome,
-        begun: int,
-        moves: bool,
-        listings: Listings,
-        seen: os.stat_result | None,
-        most: float,
-    ) -> Outcome:
-        """The outcome with what the command left behind since `begun`, which is moved if asked to."""
-        return searched(self._request.workspace, outcome, begun, moves, listings, seen, most)
+    searched = staticmethod(searched)  # whoever has us has what it needs, and nobody waited for that
 
     def write(self, outcome: Outcome | None, error: str) -> str:
         """Append what became of it, or what was wrong instead; why that could not be done, or ""."""

@@ -18,7 +18,7 @@ from collections.abc import Iterator, Mapping
 
 import msgspec
 
-from ..model import SessionError, WorkspaceError
+from ..model import SessionError
 from ..model.session import Fault, Session, State
 from . import paths
 from .git import Git, find_git
@@ -159,12 +159,7 @@ class Ledger:
 
 def use(home: int, name: str) -> int:
     """The file by which users of a session know of each other."""
-    try:
-        return paths.open_beneath(home, f"use/{name}", os.O_RDWR | os.O_CREAT | os.O_EXCL)
-    except WorkspaceError as error:
-        if isinstance(error.__cause__, FileExistsError):
-            return paths.open_beneath(home, f"use/{name}", os.O_RDWR)
-        raise
+    return paths.open_or_make(home, f"use/{name}")
 
 
 @contextlib.contextmanager

@@ -173,6 +173,16 @@ def open_beneath(root: int, path: str, flags: int = os.O_RDONLY, mode: int = 0o6
     return fd
 
 
+def open_or_make(root: int, path: str) -> int:
+    """A file that is there, or is made: one by which several know of each other."""
+    try:
+        return open_beneath(root, path, os.O_RDWR | os.O_CREAT | os.O_EXCL)
+    except WorkspaceError as error:
+        if isinstance(error.__cause__, FileExistsError):
+            return open_beneath(root, path, os.O_RDWR)
+        raise
+
+
 def _check_regular(path: str, mode: int) -> None:
     if not stat.S_ISREG(mode):
         raise WorkspaceError(path, "is not a regular file")

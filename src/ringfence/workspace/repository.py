@@ -112,7 +112,7 @@ def lock(common: int, place: str, wait: float) -> int:
     until = time.monotonic() + wait
     pause = 0.002
     while True:
-        fd = _open_lock(common)
+        fd = paths.open_or_make(common, f"{OURS}/lock")
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             if _is_still(common, fd):
@@ -129,15 +129,6 @@ def lock(common: int, place: str, wait: float) -> int:
             raise SessionError(Fault.LOCKED, place, what, "wait for it, or end it")
         time.sleep(pause)
         pause = min(pause * 1.5, 0.1)
-
-
-def _open_lock(common: int) -> int:
-    try:
-        return paths.open_beneath(common, f"{OURS}/lock", os.O_RDWR | os.O_CREAT | os.O_EXCL)
-    except WorkspaceError as error:
-        if isinstance(error.__cause__, FileExistsError):
-            return paths.open_beneath(common, f"{OURS}/lock", os.O_RDWR)
-        raise
 
 
 def _is_still(common: int, fd: int) -> bool:
