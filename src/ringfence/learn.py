@@ -11,7 +11,7 @@ import msgspec
 
 from . import enforce, policy
 from .keep import Prepared, Request, prepare
-from .model import Access, Decision, Observe, Outcome, Unenforceable
+from .model import Access, Decision, Ending, Observe, Outcome, Refused, Unenforceable
 from .policy.learnt import Learnt, Line, Use, learn, secret
 
 MOST_NAMES = 4096
@@ -90,12 +90,17 @@ def names_in(directory: str) -> list[str] | None:
     return names if len(names) <= MOST_NAMES else None
 
 
+def became(ending: Ending) -> str:
+    """How it ended, as the end of a sentence about it."""
+    return f"did not begin: {ending}" if isinstance(ending, Refused) else str(ending)
+
+
 def remarks(argv: Sequence[str], outcome: Outcome) -> list[str]:
     """What is to be said about the run above its policy."""
     from .record import cleaned
 
     words = " ".join(cleaned(argv, os.environ))
-    found = [f"Learnt by ringfence from: {words}", f"which {outcome.ending}."]
+    found = [f"Learnt by ringfence from: {words}", f"which {became(outcome.ending)}."]
     if not outcome.ok:
         found.append("It failed: what it did not come to is not here.")
     if outcome.lost:

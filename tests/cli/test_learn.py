@@ -50,6 +50,13 @@ def test_the_policy_has_what_was_used_and_the_command_passes_under_it(base: Path
     assert all("# " in line for line in lines)
 
 
+def test_a_command_that_is_not_there_did_not_begin(base: Path) -> None:
+    done = learn(base, "--", "no-such-program")
+
+    assert done.returncode == 127
+    assert "# which did not begin: no-such-program: No such file or directory.\n" in done.stdout
+
+
 def test_what_was_not_allowed_is_not_learnt_but_told(base: Path) -> None:
     done = learn(base, "--", "sh", "-c", "cat ~/.config/tool/a")
 

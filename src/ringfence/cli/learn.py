@@ -5,7 +5,7 @@ import time
 
 from ..explain import why
 from ..keep import Request
-from ..learn import learnt, remarks, watched
+from ..learn import became, learnt, remarks, watched
 from ..model import Explain, Observe, Outcome, Screen, UsageError, Verdict
 from ..policy import Flags
 from ..policy.learnt import rendered
@@ -57,7 +57,7 @@ def main(words: list[str]) -> int:
         _write(path, text, request.workspace)
     if "--check" in values and path is not None:
         again = _check(argv, values, path, as_json, screen)
-        say(f"ringfence: checked: under {path} alone it {again.ending}, and before it {outcome.ending}")
+        say(f"ringfence: checked: under {path} alone it {became(again.ending)}, and before it {became(outcome.ending)}")
         outcome = again
         if not as_json:
             tell(again)
