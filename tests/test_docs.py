@@ -278,3 +278,26 @@ def test_decisions_are_numbered_without_a_hole_and_say_their_number() -> None:
 
     assert [path.name[:4] for path in files] == [f"{number:04}" for number in range(1, len(files) + 1)]
     assert [path.read_text().split(" ")[:2] for path in files] == [["#", f"{n}."] for n in range(1, len(files) + 1)]
+
+
+def unnamed(page: str, files: list[Path]) -> list[str]:
+    """The files that a page does not name: a module by its stem, a file of C with its suffix."""
+    words = set(re.findall(r"`([\w.]+)`", page))
+    return [path.name for path in files if not {path.name, path.stem if path.suffix == ".py" else ""} & words]
+
+
+def test_the_page_of_the_architecture_names_every_file() -> None:
+    """But for the doors' own verbs, which --help has."""
+    source = ROOT / "src" / "ringfence"
+    files = [path for path in source.rglob("*") if path.suffix in (".py", ".c", ".h") and "__" not in path.name]
+    verbs = {source / "cli" / f"{verb}.py" for verb in VERBS}
+    page = (ROOT / "docs" / "architecture.md").read_text()
+
+    assert unnamed(page, [path for path in files if path not in verbs]) == []
+
+
+def test_a_file_that_no_page_names_is_found() -> None:
+    files = [Path("plan/made.py"), Path("enforce/made.h"), Path("plan/view.py")]
+
+    assert unnamed("`view` and `made`", files) == ["made.h"]
+    assert unnamed("`view` and `made.h`", files) == ["made.py"]

@@ -1,9 +1,9 @@
-/* Sockets that somebody places for already. Boost.Asio, nginx and Netty put a socket into their epoll sets before they
+/* Sockets that somebody waits for already. Boost.Asio, nginx and Netty put a socket into their epoll sets before they
  * connect it. A set goes by the open file: what is handed in in a socket's place is put into the same sets, for the same
  * events and with the same data, as its owner would see them had nothing been replaced.
  *
  * Part of the warden, for dial.h. What cannot be found or done is left as it is: the socket is then in no set, and its
- * owner places in vain. Nothing here lets anybody reach more.
+ * owner waits in vain. Nothing here lets anybody reach more.
  */
 #ifndef RINGFENCE_READY_H
 #define RINGFENCE_READY_H
