@@ -20,7 +20,7 @@ from .wire import encode_step
 
 if TYPE_CHECKING:  # only where there are limits, or a terminal
     from .cgroup import Group
-    from .flows import Flow, Sink
+    from .flows import Sink
     from .observe import Observer
     from .standby import Begun, Nursery, Standby
     from .supervise import Supervisor
@@ -190,25 +190,14 @@ class Launch:
     ) -> "Supervisor":
         """Who moves the streams and watches. `sink` is given what is captured, `output` is the most of it; `finish`
         closes the input after `data`."""
-        from .flows import Budget, Copy, Give, Take
-        from .supervise import Supervisor
+        from .flows import Budget
+        from .supervise import Supervisor, flows_of
 
         if self.plan.observe > Observe.REFUSALS:  # else the channel holds what there is until the end
             self._listen()
         budget = Budget(output)
-        flows: list[Flow] = []
-        feed, *taken = self.process.pipes
-        self.process.pipes = Process.pipes  # the flows close them
-        if feed is not None:
-            flows.append(Give(feed, data, finish))
-        for number, fd in enumerate(taken, 1):
-            if fd is not None:
-                flows.append(Take(fd, number, sink or (lambda _number, _data: None), budget))
-        for source, target, is_output in self.copies:
-            copy = Copy(source, target, self.failed, is_output, budget if is_output else None)
-            copy.heard = self.heard if is_output else None
-            flows.append(copy)
-        self.copies = ()
+        flows = flows_of(self, sink, data, finish, budget)
+        self.process.pipes, self.copies = Process.pipes, ()  # the flows close them
         self.supervisor = Supervisor(self, flows, budget, timeout, self.watched())
         return self.supervisor
 

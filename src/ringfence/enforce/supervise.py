@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from ..model import Broken, Ending, Exceeded, TimedOut
-from .flows import Budget, Copy, Flow, Give, Take
+from .flows import Budget, Copy, Flow, Give, Sink, Take
 from .process import GRACE, open_pidfd
 
 if TYPE_CHECKING:
@@ -23,6 +23,20 @@ if TYPE_CHECKING:
 
 INTERVAL = 0.1  # how often the limits are looked at that nothing else holds
 HURRY = 0.5  # the same, once the time is up
+
+
+def flows_of(launch: "Launch", sink: Sink | None, data: bytes, finish: bool, budget: Budget) -> list[Flow]:
+    """What moves the streams of a launch: what it reads, what is captured, and what passes us between descriptors."""
+    feed, *taken = launch.process.pipes
+    flows: list[Flow] = [] if feed is None else [Give(feed, data, finish)]
+    for number, fd in enumerate(taken, 1):
+        if fd is not None:
+            flows.append(Take(fd, number, sink or (lambda _number, _data: None), budget))
+    for source, target, is_output in launch.copies:
+        copy = Copy(source, target, launch.failed, is_output, budget if is_output else None)
+        copy.heard = launch.heard if is_output else None
+        flows.append(copy)
+    return flows
 
 
 class Supervisor:
