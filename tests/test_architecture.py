@@ -27,7 +27,7 @@ ARROWS = (
         | {"keep", "where", "gates", "record", "explain", "asking", "command", "job", "siblings", "within"},
         "job": ROOMS | {"keep", "where"},
         "command": ROOMS | {"keep", "where"},
-        "keep": ROOMS | {"approvals", "matches"},
+        "keep": ROOMS | {"approvals", "gates", "matches"},
         "matches": ROOMS,
         "gates": ROOMS,
     }

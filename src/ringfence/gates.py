@@ -1,4 +1,5 @@
-"""The gate of each user that runs are started for: started when first wanted, kept from run to run, ended with us."""
+"""What a run has of the network: what listens before it is planned, and the gate of each user that runs are started
+for, which is started when first wanted, kept from run to run, and ended with us."""
 
 import _thread
 import atexit
@@ -8,14 +9,48 @@ from collections.abc import Mapping
 import msgspec
 
 from . import plan
-from .enforce import Launch
-from .model import Denial, Host, LaunchError, Network, ParentProxy, Policy
-from .network.start import Gate, listen_on
+from .enforce import Launch, write_new
+from .model import Denial, Enforcement, Host, LaunchError, Network, ParentProxy, Policy
+from .network.start import Gate, listen_at, listen_on, port_of
 
 DIALLED = "was dialled"
 _Ids = tuple[int, int] | None
 _gates: dict[_Ids, Gate] = {}
 _lock = _thread.allocate_lock()
+
+
+# ---- What listens or is on the disk before a run is planned; `held` keeps the sockets ----
+
+
+def agent_of(policy: Policy, host: Host, ids: _Ids, environ: Mapping[str, str]) -> str:
+    """Where the caller's ssh agent listens, if the run is to have it."""
+    wanted = policy.network.ssh_agent and policy.enforcement is not Enforcement.OFF
+    return environ.get("SSH_AUTH_SOCK", "") if wanted and plan.has_view(host) and ids is None else ""
+
+
+def with_agent(policy: Policy, path: str, place: str, held: list[int]) -> tuple[Policy, tuple[str, int]]:
+    """The policy with a socket that stands for the agent's; the agent's path, and that socket."""
+    held.append(listen_at(f"{place}/agent"))
+    return plan.with_agent(policy, f"{place}/agent"), (path, held[-1])
+
+
+def with_proxies(policy: Policy, held: list[int]) -> tuple[Policy, tuple[int, ...]]:
+    """The policy with two proxies on the host's loopback, and the sockets on which they listen."""
+    proxies = listen_on(0), listen_on(0)
+    held += proxies
+    return plan.with_proxies(policy, tuple(map(port_of, proxies)), os.urandom(16).hex()), proxies
+
+
+def with_resolver(policy: Policy, host: Host, place: str) -> Policy:
+    """The policy with the files that lead programs to the run's resolver, where it has one."""
+    if not plan.wants_resolver(policy, host):
+        return policy
+    for name, text in plan.resolver_files(policy, os.uname().nodename).items():
+        write_new(f"{place}/{name}", text)
+    return plan.with_resolver(policy, place)
+
+
+# ---- What goes through a gate ----
 
 
 class Passage:

@@ -192,27 +192,17 @@ class Prepared:
 
     def _plan_network(self) -> None:
         """What of the network must be on the disk when it is looked at."""
-        from .network import start
+        from . import gates
 
-        ids, host, path = self.request.ids, enforce.probe(self.request.ids), os.environ.get("SSH_AUTH_SOCK", "")
-        wanted = self.policy.network.ssh_agent and self.policy.enforcement is not Enforcement.OFF
-        has_agent = bool(wanted and path) and plan.has_view(host) and ids is None
-        if has_agent or plan.wants_resolver(self.policy, host):
-            self.temporary = enforce.new_directory(ids, self.held)
-        if has_agent:
-            self.agent = path, start.listen_at(f"{self.temporary}/agent")
-            self.held.append(self.agent[1])
-            self.policy = plan.with_agent(self.policy, f"{self.temporary}/agent")
+        host = enforce.probe(self.request.ids)
+        path = gates.agent_of(self.policy, host, self.request.ids, environment())
+        if path or plan.wants_resolver(self.policy, host):
+            self.temporary = enforce.new_directory(self.request.ids, self.held)
+        if path:
+            self.policy, self.agent = gates.with_agent(self.policy, path, self.temporary, self.held)
         if plan.wants_proxies(self.policy, host):
-            self.proxies = start.listen_on(0), start.listen_on(0)
-            self.held += self.proxies
-            ports = tuple(map(start.port_of, self.proxies))
-            self.policy = plan.with_proxies(self.policy, ports, os.urandom(16).hex())
-        self.policy = plan.with_sockets(self.policy, host)
-        if plan.wants_resolver(self.policy, host):
-            for name, text in plan.resolver_files(self.policy, os.uname().nodename).items():
-                enforce.write_new(f"{self.temporary}/{name}", text)
-            self.policy = plan.with_resolver(self.policy, self.temporary)
+            self.policy, self.proxies = gates.with_proxies(self.policy, self.held)
+        self.policy = gates.with_resolver(plan.with_sockets(self.policy, host), host, self.temporary)
 
     def _open_door(self) -> None:
         host = enforce.probe(self.request.ids)
