@@ -12,7 +12,7 @@ from .keep import FRESH_SECONDS, KEPT, AtHand, Request, environment, give_up_ove
 from .model import Asking, Ending, Explain, PlanError, Refused, Screen, Stream, UsageError
 from .where import NOWHERE, find_workspace
 
-Place = str | os.PathLike[str]
+AnyPath = str | os.PathLike[str]
 
 STREAM_NAMES = ("stdin", "stdout", "stderr")
 # How a step says that the disk is not as it was when we looked.
@@ -20,8 +20,8 @@ SWAPPED = (errno.ESTALE, errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
 
 
 def make_request(
-    workspace: Place | None = None,
-    cwd: Place | None = None,
+    workspace: AnyPath | None = None,
+    cwd: AnyPath | None = None,
     flags: policy.Flags | None = None,
     as_root: bool = False,
     screen: Screen = Screen(),  # noqa: B008
@@ -32,8 +32,8 @@ def make_request(
 
 def look(
     own: Mapping[str, str],
-    workspace: Place | None,
-    cwd: Place | None,
+    workspace: AnyPath | None,
+    cwd: AnyPath | None,
     flags: policy.Flags | None,
     as_root: bool,
     screen: Screen,
@@ -64,7 +64,7 @@ def look(
 _requests: dict[tuple[object, ...], tuple[tuple[int, ...], float, Request, bytes]] = {}
 
 
-def _text(path: Place | None, name: str) -> str | None:
+def _text(path: AnyPath | None, name: str) -> str | None:
     """A path as text. An empty one is most often a value that was not set, and means no directory."""
     if path is None or (path and type(path) is str):
         return path

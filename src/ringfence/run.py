@@ -11,7 +11,18 @@ import msgspec
 
 from . import enforce, plan, policy
 from .command import Own
-from .job import STREAM_NAMES, Job, Place, Unlooked, has_other_streams, look, looked_over, make_job, rewind, was_swapped
+from .job import (
+    STREAM_NAMES,
+    AnyPath,
+    Job,
+    Unlooked,
+    has_other_streams,
+    look,
+    looked_over,
+    make_job,
+    rewind,
+    was_swapped,
+)
 from .job import check_words as check_words
 from .job import make_request as make_request
 from .keep import Prepared, Request, acquire, environment, forget, prepare, release
@@ -63,8 +74,8 @@ PAUSES = (0.0, 0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64)
 def run(
     argv: Sequence[str],
     *,
-    workspace: Place | None = None,
-    cwd: Place | None = None,
+    workspace: AnyPath | None = None,
+    cwd: AnyPath | None = None,
     env: Mapping[str, str] | None = None,
     flags: policy.Flags | None = None,
     capture: bool = False,

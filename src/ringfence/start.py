@@ -15,7 +15,7 @@ from typing import Any, cast
 import msgspec
 
 from . import plan, policy
-from .job import STREAM_NAMES, Job, Place, make_job, rewind
+from .job import STREAM_NAMES, AnyPath, Job, make_job, rewind
 from .keep import environment
 from .model import Asking, Outcome
 from .record import Record
@@ -206,8 +206,8 @@ class Running:
 async def start(
     argv: Sequence[str],
     *,
-    workspace: Place | None = None,
-    cwd: Place | None = None,
+    workspace: AnyPath | None = None,
+    cwd: AnyPath | None = None,
     env: Mapping[str, str] | None = None,
     flags: policy.Flags | None = None,
     capture: bool = True,
