@@ -127,8 +127,10 @@ def test_the_man_page_has_every_exit_code_that_the_help_has() -> None:
 
 
 def examples(text: str) -> list[list[str]]:
-    """The words of every `ringfence` line in a page's shell blocks, and in the man page's examples."""
-    lines = [line for block in blocks(text) for line in block.splitlines()]
+    """The words of every `ringfence` line in a page's shell blocks, and in the man page's examples. Where a block has
+    prompts, what has none is what was answered."""
+    shown = [(block, line) for block in blocks(text) for line in block.splitlines()]
+    lines = [line for block, line in shown if line.startswith("$ ") or "$ ringfence " not in block]
     commands = [line.removeprefix("$ ") for line in lines if line.startswith(("$ ringfence ", "ringfence "))]
     return [shlex.split(command, comments=True)[1:] for command in commands]
 
