@@ -212,6 +212,34 @@ def test_who_reads_no_further_is_told_by_the_code_of_a_broken_pipe(place: Place,
     assert (done.returncode, done.stderr) == (128 + signal.SIGPIPE, "")
 
 
+@pytest.mark.parametrize(
+    ("words", "closed", "code"),
+    [
+        ("judge --jsonl", "<&-", 0),
+        ("why --jsonl", "<&-", 0),
+        ("approvals grant read ../home --dry-run", "<&-", 125),
+        ("learn -- true", ">&-", 0),
+        ("run -- true", "<&- >&-", 0),
+        ("run --json -- true", "<&- >&-", 0),
+        ("mistaken", "<&- >&-", 2),
+    ],
+)
+def test_streams_that_were_closed_before_are_as_good_as_empty(place: Place, words: str, closed: str, code: int) -> None:
+    verb, *rest = words.split()
+    rest = [*(AS_ROOT if verb in ("run", "learn") else []), *rest]
+    done = subprocess.run(
+        ["sh", "-c", f'exec "$@" {closed}', "sh", *RINGFENCE, verb, *rest],
+        cwd=place.workspace,
+        env=place.environ,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+    )
+
+    assert (done.returncode, done.stdout) == (code, "")
+    assert "Traceback" not in done.stderr
+
+
 def test_what_is_not_given_is_said_once(place: Place) -> None:
     done = place.run("true", options=("--allow-socket", "/no/such.sock"))
 

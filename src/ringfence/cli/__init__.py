@@ -54,11 +54,23 @@ def main() -> int:
         from .hook import main as hook
 
         os._exit(hook(sys.argv[2:]))
+    if None in (sys.stdin, sys.stdout, sys.stderr):
+        _fill_closed()
     code = call(sys.argv[1:])
     keep = sys.modules.get("ringfence.keep")
     if keep is not None:
         keep.forget_all()
     os._exit(written(code))
+
+
+def _fill_closed() -> None:
+    """One of 0 to 2 was closed before we began: what we open must not stand there, and it is empty."""
+    from ..enforce.streams import fill_closed
+
+    fill_closed()
+    sys.stdin = sys.stdin or os.fdopen(0, closefd=False)
+    sys.stdout = sys.stdout or os.fdopen(1, "w", closefd=False)
+    sys.stderr = sys.stderr or os.fdopen(2, "w", closefd=False)
 
 
 def written(code: int) -> int:
