@@ -221,6 +221,7 @@ def test_who_reads_no_further_is_told_by_the_code_of_a_broken_pipe(place: Place,
         ("learn -- true", ">&-", 0),
         ("run -- true", "<&- >&-", 0),
         ("run --json -- true", "<&- >&-", 0),
+        ("--help", ">&-", 0),
         ("mistaken", "<&- >&-", 2),
     ],
 )

@@ -54,8 +54,6 @@ def main() -> int:
         from .hook import main as hook
 
         os._exit(hook(sys.argv[2:]))
-    if None in (sys.stdin, sys.stdout, sys.stderr):
-        _fill_closed()
     code = call(sys.argv[1:])
     keep = sys.modules.get("ringfence.keep")
     if keep is not None:
@@ -76,8 +74,7 @@ def _fill_closed() -> None:
 def written(code: int) -> int:
     """Our exit code, once what is on its way to standard output has arrived."""
     try:
-        if sys.stdout is not None:  # it was closed before we began
-            sys.stdout.flush()
+        sys.stdout.flush()
     except BrokenPipeError:
         return code or UNREAD
     except OSError as error:
@@ -90,6 +87,8 @@ def written(code: int) -> int:
 
 def call(words: list[str]) -> int:
     """Call one verb."""
+    if None in (sys.stdin, sys.stdout, sys.stderr):
+        _fill_closed()
     return guarded(lambda: _dispatch(words), "--json" in words[: words.index("--") if "--" in words else None])
 
 
