@@ -14,11 +14,11 @@ import pytest
 AS_ROOT = os.geteuid() == 0
 SOON = 150
 
-PROGRAM = """
-import os, socket, sys, time, tty, msgspec, ringfence
-from ringfence import enforce, gates, keep
-from ringfence.enforce import enactor, standby, streams
-from ringfence.model import LaunchError, PlanError
+# A program whose runs are given to those that stand by; `begun` has their launches.
+STANDING = """
+import os, sys, time, msgspec, ringfence
+from ringfence import enforce, keep
+from ringfence.enforce import enactor, standby
 
 case, where, view = sys.argv[1:4]
 standby.Standby.MILLISECONDS, standby.Standby.SECONDS = 60_000, 50.0  # on a busy machine the next run comes late
@@ -32,6 +32,14 @@ def run(script):
     flags = ringfence.Flags(cwd=where, enforcement=ringfence.Enforcement.BEST_EFFORT)
     return ringfence.run(["sh", "-c", script], workspace=where, flags=flags, as_root=os.geteuid() == 0,
                          on_start=begun.append)
+"""
+PROGRAM = (
+    STANDING
+    + """
+import socket, tty
+from ringfence import gates
+from ringfence.enforce import streams
+from ringfence.model import LaunchError, PlanError
 
 while len(begun) < 5 or not begun[-1].was_standby:  # on a busy machine it is made late
     assert run("true").ok
@@ -131,6 +139,7 @@ assert run("echo again").ok
 assert run("true").ok
 assert streams.were_plain()
 """
+)
 
 
 @pytest.fixture

@@ -7,28 +7,19 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.test_assumed_streams import STANDING
 
 from ringfence.enforce.standby import Begun
 
 SOON = 150
 
-PROGRAM = """
-import os, signal, sys, threading, time, msgspec, ringfence
-from ringfence import enforce, keep
-from ringfence.enforce import enactor, linux, standby, watch
+PROGRAM = (
+    STANDING
+    + """
+import signal, threading
+from ringfence.enforce import linux, watch
 
-case, where, view = sys.argv[1:4]
-standby.Standby.MILLISECONDS, standby.Standby.SECONDS = 60_000, 50.0  # on a busy machine the next run comes late
-keep.FRESH_SECONDS = 60.0
-if view == "no":
-    host = enforce.probe()
-    enactor._hosts[os.geteuid()] = msgspec.structs.replace(host, namespaces=False)
-begun, heard = [], []
-
-def run(script):
-    flags = ringfence.Flags(cwd=where, enforcement=ringfence.Enforcement.BEST_EFFORT)
-    return ringfence.run(["sh", "-c", script], workspace=where, flags=flags, as_root=os.geteuid() == 0,
-                         on_start=begun.append)
+heard = []
 
 def times():
     with open(f"{where}/times") as file:
@@ -102,6 +93,7 @@ def gone():
 {"told": told, "gone": gone}.get(case, killed)()
 print("done")
 """
+)
 
 
 @pytest.mark.timeout(SOON + 30)

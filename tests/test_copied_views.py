@@ -14,10 +14,11 @@ from pathlib import Path
 
 import pytest
 from tests.looking import until
+from tests.test_run import resumed as resumed
 
 import ringfence
 from ringfence import enforce, keep
-from ringfence.enforce import linux, standby
+from ringfence.enforce import standby
 from ringfence.model import StepKind
 from ringfence.plan import view
 from ringfence.run import make_request, plan_for
@@ -71,20 +72,6 @@ def place(tmp_path: Path, settled: None, unhurried: None, request: pytest.Fixtur
         assert made.run("true").ok
     yield made
     keep.forget_all()
-
-
-@pytest.fixture
-def resumed(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Grows by one with every run that a standby served."""
-    seen: list[int] = []
-    real = standby.Standby.resume
-
-    def counted(self: standby.Standby, *given: object) -> linux.Launch:
-        seen.append(1)
-        return real(self, *given)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(standby.Standby, "resume", counted)
-    return seen
 
 
 PRIVATE = ("/tmp", "/var/tmp", "/dev/shm")
