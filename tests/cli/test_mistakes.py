@@ -1,5 +1,6 @@
 """What people get wrong: each mistake is answered by one line with the place, by a hint, and by the right exit code."""
 
+import errno
 import os
 import signal
 import subprocess
@@ -162,6 +163,17 @@ def test_a_current_directory_that_is_gone_is_said(place: Place) -> None:
         125,
         "ringfence: the current directory: No such file or directory\n",
     )
+
+
+def test_a_workspace_that_nobody_may_look_into_is_said_once(place: Place) -> None:
+    closed = place.workspace / "closed"
+    closed.mkdir()
+    (closed / ".ringfence").symlink_to(".ringfence")  # a loop, which is root's to see too
+    done = place.call("run", *AS_ROOT, "--workspace", "closed", "--", "true")
+
+    what, hint = done.stderr.splitlines()
+    assert (done.returncode, what.partition(": cannot be looked at: ")[2]) == (125, os.strerror(errno.ELOOP))
+    assert hint.startswith("  hint: a policy could stand there")
 
 
 def test_a_directory_that_the_policy_hides_is_named_as_the_place_to_start_in(place: Place) -> None:

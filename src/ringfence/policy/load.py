@@ -228,7 +228,9 @@ def _identity(path: str) -> _Identity:
     except (OSError, ValueError) as error:
         if isinstance(error, PermissionError) and _is_masked(os.path.dirname(path)):
             return None
-        raise PolicyError(path, f"cannot be looked at: {error}") from None
+        hint = "a policy could stand there: whoever starts ringfence must be able to look"
+        why = error.strerror if isinstance(error, OSError) else error
+        raise PolicyError(path, f"cannot be looked at: {why}", hint) from None
     changes = (facts.st_ino, facts.st_ctime_ns)
     return there.st_dev, there.st_ino, there.st_mtime_ns, there.st_ctime_ns, there.st_size, *changes
 

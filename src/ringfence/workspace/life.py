@@ -37,9 +37,11 @@ def start(ledger: Ledger, name: str, revision: str, now: str, wanted: Sequence[D
     branch = branch_of(name)
     base = head_branch(ledger.common) if not revision else ""
     commit = ledger.git.commit_of(check_word(revision, Fault.INVALID_FROM, "--from") if revision else _head(ledger))
+    if not commit and revision:
+        raise SessionError(Fault.INVALID_FROM, revision, "names no commit", "--from takes a branch, a tag or a commit")
     if not commit:
-        what = f"{revision!r} names no commit" if revision else "the repository has no commit yet"
-        raise SessionError(Fault.INVALID_FROM, revision or ledger.repository.top, what, "commit something first")
+        what = "the repository has no commit yet"
+        raise SessionError(Fault.INVALID_FROM, ledger.repository.top, what, "commit something first")
     if revision and ledger.git.commit_of(f"refs/heads/{revision}"):
         base = revision
     _check_free(ledger, name, branch)
