@@ -4,7 +4,6 @@ import contextlib
 import io
 import json
 import os
-import re
 from pathlib import Path
 
 import hypothesis
@@ -45,10 +44,6 @@ def run(home: Path, *words: str, code: int = 0) -> dict[str, object]:
 
 def file_of(agent: str, home: Path) -> Path:
     return home / SITES[agent].user
-
-
-def without_comments(text: str) -> object:
-    return json.loads(re.sub(r"//[^\n]*|/\*.*?\*/", "", text))
 
 
 @pytest.mark.parametrize("agent", SITES)

@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from ringfence import keep
-from ringfence.session import Session, opened
-from ringfence.workspace.ledger import Ledger
+from ringfence.session import Session
 
 AS_ROOT = os.geteuid() == 0
 
@@ -90,8 +89,3 @@ def repo(tmp_path: Path) -> Path:
 
 def session(repo: Path, name: str | None = "x", **options: object) -> Session:
     return Session(str(repo), name, as_root=AS_ROOT, **options)  # type: ignore[arg-type]
-
-
-def ledger_of(repo: Path) -> Iterator[Ledger]:
-    with opened(str(repo)) as found:
-        yield found.ledger
