@@ -14,7 +14,7 @@ from .airlock.lines import Line
 from .enforce import modes
 from .enforce.pauses import Call, Inquiry
 from .model import Access, Decision, Origin, Policy, Standing, Verdict
-from .model.grant import Answer, EscapeRequest, Grant, Operation
+from .model.grant import Answer, Grant, Operation
 from .network.control import Wish
 from .policy.grants import choices, grants_layer, rule_text
 from .policy.hosts import joined, split_port
@@ -120,8 +120,7 @@ def as_line(decision: Decision, need: Need, waiter: Waiter, workspace: str, home
 def targets(need: Need, homes: tuple[str, ...]) -> list[str]:
     """What could be granted for a need, from the narrowest; of what is not there yet, its directory."""
     operation, target = need
-    request = EscapeRequest(id="", operation=operation, target=target, at="")
-    found = choices(request, homes)
+    found = choices(operation, target, homes)
     if operation is Operation.CONNECT:
         return found
     return [one for one in found if os.path.lexists(one) and os.path.realpath(one) == one] or [target]

@@ -31,7 +31,7 @@ from ringfence.model import (
     Standing,
     Verdict,
 )
-from ringfence.model.grant import Answer, EscapeRequest, Grant, Operation
+from ringfence.model.grant import Answer, Grant, Operation
 from ringfence.plan.rules import swayed
 from ringfence.policy.grants import choices, grants_layer, refusal, rule_text, target_of
 from ringfence.policy.trust import approvals_of
@@ -228,8 +228,7 @@ def test_what_is_shown_is_what_is_stored(home: Path, workspace: Path) -> None:
 
 def test_a_question_can_be_answered_narrower_or_wider() -> None:
     def asked(operation: Operation, target: str) -> list[str]:
-        request = EscapeRequest(id="1", operation=operation, target=target, at="2026-11-15T00:00:00Z")
-        return choices(request, ("/home/x",))
+        return choices(operation, target, ("/home/x",))
 
     assert asked(Operation.READ, "/home/x/a/b/c") == ["/home/x/a/b/c", "/home/x/a/b", "/home/x/a"]
     assert asked(Operation.CONNECT, "api.x.com:443") == ["api.x.com:443", "api.x.com", "*.x.com"]

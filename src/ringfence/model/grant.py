@@ -39,19 +39,6 @@ class Answer(enum.Enum):
         return self in (Answer.SESSION, Answer.PROJECT, Answer.ALWAYS)
 
 
-class EscapeRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """One question: somebody wants what the policy does not give."""
-
-    id: str
-    operation: Operation
-    target: str  # a path, a host with its port, or a port to listen on
-    at: str  # UTC
-    reason: str = ""
-    tool: str = ""
-    session: str = ""
-    workspace: str = ""
-
-
 class Grant(msgspec.Struct, frozen=True, kw_only=True):
     """One rule that a person added: narrow, dated, revocable."""
 

@@ -5,7 +5,7 @@ own files; a wider one leaves them closed, for they are denied by name.
 """
 
 from ..model import GRANTED, Access, Origin, Rule, Standing, Verdict
-from ..model.grant import Answer, EscapeRequest, Grant, Operation
+from ..model.grant import Answer, Grant, Operation
 from .decide import is_canonical
 from .defaults import SHARED, is_inside
 from .hosts import HostError, canonical_host, is_address, joined, port_number, split_port
@@ -59,20 +59,21 @@ def refusal(grant: Grant, homes: tuple[str, ...] = (), own: tuple[str, ...] = ()
     return ""
 
 
-def choices(request: EscapeRequest, homes: tuple[str, ...] = ()) -> list[str]:
-    """Targets that would answer a question, from the narrowest: a person chooses, or names another."""
-    if request.operation is Operation.BIND:
-        return [request.target]
-    if request.operation is Operation.CONNECT:
-        host, port = split_port(request.target)
-        found = [request.target, *([host] if port else [])]
+def choices(operation: Operation, target: str, homes: tuple[str, ...]) -> list[str]:
+    """What would answer who asks for a path, a host with its port, or a port to listen on, from the narrowest: a person
+    chooses, or names another."""
+    if operation is Operation.BIND:
+        return [target]
+    if operation is Operation.CONNECT:
+        host, port = split_port(target)
+        found = [target, *([host] if port else [])]
         labels = host.split(".")
         return found + ([f"*.{'.'.join(labels[1:])}"] if len(labels) > 2 and not is_address(host) else [])
-    found, path = [], request.target
+    found, path = [], target
     while path not in SHARED and path not in homes and len(found) < 4:
         found.append(path)
         path = path.rpartition("/")[0] or "/"
-    return found or [request.target]
+    return found or [target]
 
 
 def rule_text(grant: Grant) -> str:
