@@ -78,12 +78,6 @@ class Shell(msgspec.Struct):
         """Nothing that its names hold is known any more."""
         self.variables, self.numbers = dict.fromkeys(self.variables), frozenset()
 
-    def become(self, other: Shell) -> None:
-        """Take over everything of another shell."""
-        self.places, self.variables, self.exported = other.places, other.variables, other.exported
-        self.functions, self.positional = other.functions, other.positional
-        self.odd_words, self.dead, self.numbers = other.odd_words, other.dead, other.numbers
-
 
 def merged(left: Shell, right: Shell) -> Shell:
     """A shell that may be either of two."""

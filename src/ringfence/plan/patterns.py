@@ -113,10 +113,6 @@ def _fits(steps: list[Step]) -> bool:
     return len(steps) <= MOST and not any(len(step.strings) > MOST_PARTS or _has_braces(step) for step in steps)
 
 
-def is_late(step: Step) -> bool:
-    return step.kind is StepKind.PATTERN
-
-
 def _step(rule: Rule) -> Step:
     absolute = rule.always or (rule.access is Access.WRITE and rule.verdict is not Verdict.ALLOW)
     verdict = ALWAYS if absolute else PASSES if rule.verdict is Verdict.ALLOW else DENIES
