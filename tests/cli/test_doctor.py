@@ -5,9 +5,12 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import msgspec
 import pytest
+from tests.cli.test_command import AS_ROOT, RINGFENCE, Place
+from tests.cli.test_command import place as place
 
 from ringfence.cli import clues, doctor
 from ringfence.cli.clues import Clues
@@ -68,6 +71,24 @@ def test_it_says_who_builds_views(host: Host, good: bool, words: str) -> None:
     rows = [row for row in doctor.findings(host) if row[1].startswith("views (")]
 
     assert [(row[0], words in row[1]) for row in rows] == [(good, True)]
+
+
+def test_inside_a_run_no_kernel_and_no_container_is_blamed() -> None:
+    [(good, what, way_out)] = doctor.findings(NONE, Clues(container="docker", filtered=True, inside=True))
+
+    assert (good, "inside a run of ringfence" in what, "outside" in way_out) == (False, True, True)
+
+
+@pytest.mark.needs_userns
+def test_a_run_is_known_from_inside(place: Place) -> None:
+    env = os.environ | place.environ
+    done = subprocess.run(
+        [*RINGFENCE, "run", *AS_ROOT, "--allow-read", sys.prefix, "--allow-read", str(Path(doctor.__file__).parents[1]),
+         "--allow-read", sys.base_prefix, "--", *RINGFENCE, "doctor"],
+        cwd=place.workspace, env=env, capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
+
+    assert (done.returncode, "inside a run of ringfence" in done.stdout) == (1, True), done.stderr
 
 
 def test_a_bubblewrap_that_cannot_help_is_named_with_its_own_words() -> None:

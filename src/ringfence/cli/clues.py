@@ -26,6 +26,7 @@ class Clues(NamedTuple):
     masked: bool = False  # parts of /proc are covered or read-only, so no fresh one may be mounted
     container: str = ""
     unit: str = ""  # the systemd service we run in
+    inside: bool = False  # a run of ringfence's
 
 
 def _number(path: str) -> int:
@@ -58,6 +59,7 @@ def read() -> Clues:
         masked=any(point.startswith("/proc/") for point in points if point != "/proc/sys/fs/binfmt_misc"),
         container=container,
         unit=unit if not unit.startswith("user@") else "",
+        inside="RINGFENCE" in os.environ,
     )
 
 

@@ -33,6 +33,9 @@ def main(words: list[str]) -> int:
 
 def findings(host: Host, seen: clues.Clues = clues.Clues()) -> list[tuple[bool, str, str]]:  # noqa: B008
     """(whether it is there, what it is, how to get it) for each thing a plan may need."""
+    if seen.inside:
+        what = "this is inside a run of ringfence: what ringfence starts here runs beside that one, or is held by it"
+        return [(False, what, "`ringfence doctor` outside says what this machine can enforce")]
     if host.system == "darwin":
         return [
             (host.seatbelt, "Seatbelt: sandbox-exec", "/usr/bin/sandbox-exec comes with macOS; it did not work here")
