@@ -1,5 +1,7 @@
 """A program's arguments, told apart as its row says, and what each of them means."""
 
+import re
+
 import msgspec
 
 from .patterns import lazy
@@ -233,17 +235,28 @@ _GUIDES = {
     "clang-tidy": "-p",
     "cppcheck": "--project",
     "lcov": "-f",
+    "pytest": "-p --pyargs",
 }
+_CODE_FILE = lazy(r"(?i)([^/]+)\.(?:[cm]?[jt]sx?|py|rb|php|exs?|lua|so)\Z")
+# Tools that run what they read from their input, where a word says that they shall.
+_READ_INPUT = _EXECUTORS | frozenset("autoconf autoheader aclocal automake autoreconf".split())
 
 
 def told_by_the_line(walk: Walk, call: Call, fields: list[Field]) -> None:
     """A file that this line has written, and that the tool is told to go by."""
     letters = _GUIDES.get(call.name, "").split()
+    written = (one.path.rpartition("/")[2] for one in walk.findings.values() if one.access == "write")
+    modules = {found[1] for name in written if (found := _CODE_FILE.match(name))}
+    if call.name in _READ_INPUT and any(field.text == "-" for field in fields):
+        walk.doubt(f"{call.name} takes its rules from its input")
     for before, field in zip((Field(""), *fields), fields, strict=False):
         option = field.text.startswith("-")
         guides = before.text in letters or _GUIDE.match(before.text) is not None
         glued = "" if field.text.startswith("--") else field.text[2:]
         for text in {field.text.partition("=")[2], glued} if option else {field.text}:
+            named = _GUIDE.match(field.text.partition("=")[0]) or field.text[:2] in letters if option else guides
+            if named and modules.intersection(re.split(r"[./:,@]+", text)):
+                walk.doubt(f"{call.name} is told {field.shown!r}, a module that this line has written itself")
             data = call.name == "go" and field.text.startswith(("-func=", "-html="))  # what its tests have counted
             if data or (call.name in ("cmake", "ctest") and text in walk.generated):
                 continue

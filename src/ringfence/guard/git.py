@@ -93,7 +93,7 @@ def git(walk: Walk, call: Call) -> None:
     ):
         walk.doubt("git is told which repository to go by, and that says what it runs")
     for value in found.values("-c"):
-        if not value.known or not _SAFE_KEYS.match(value.text):
+        if not value.known or not (_SAFE_KEYS.match(value.text) or value.text == "core.pager=cat"):
             walk.doubt(f"git is told {value.shown!r}, which may run a command")
     if not found.operands:
         return
@@ -108,7 +108,7 @@ def git(walk: Walk, call: Call) -> None:
     common(walk, found, words)
     if name.text in ("merge", "pull", "rebase", "cherry-pick", "revert"):
         strategy(walk, found, words)
-    if name.text == "help" and {"-w", "--web"} & {word.text for word in words}:
+    if name.text == "help" and any(re.match(r"-\w*w|--w", word.text) for word in words):
         walk.doubt("git help starts a browser")
     named(walk, found, words)
     special = _SPECIAL.get(name.text)
@@ -288,11 +288,18 @@ def worktree(walk: Walk, call: Call) -> None:
 
 
 def place_first(walk: Walk, call: Call, words: list[Field]) -> None:
-    """The first word is written; and one further on that leads outside, for an option may have taken the first."""
-    for index, field in enumerate(words):
+    """The first word is written, and perhaps others."""
+    for field in words[:1]:
+        walk.writes(Field(field.text.removeprefix("file://"), field.known, field.raw), call.shell)
+    paths_among(walk, call, words[1:])
+
+
+def paths_among(walk: Walk, call: Call, commits: list[Field]) -> None:
+    """Commits and references; but one with a stroke may be the path, for an option may have taken the word before."""
+    for field in commits:
         path = field.text.removeprefix("file://")
-        if index == 0 or (field.known and walk.leads_outside(path, call.shell)):
-            walk.writes(Field(path, field.known, field.raw), call.shell)
+        if field.known and ("/" in path or path == "..") and walk.leads_outside(path, call.shell):
+            walk.writes(Field(path, raw=field.raw), call.shell)
 
 
 _LOOKS = frozenset(
@@ -353,8 +360,9 @@ def push(walk: Walk, call: Call) -> None:
     """A repository that is named by its path is written there."""
     words = operands(call, ["-o", "--push-option"])
     if words and words[0].known and not re.match(r"[./~]|file:|[^:]*/", words[0].text):
-        words = [field for field in words[1:] if field.known and walk.leads_outside(field.text, call.shell)]
-    place_first(walk, call, words)
+        paths_among(walk, call, words[1:])
+    else:
+        place_first(walk, call, words)
 
 
 def remote(walk: Walk, call: Call) -> None:

@@ -235,6 +235,7 @@ ROWS: dict[str, str] = {
     **dict.fromkeys(("pip", "pip3", "pipx"), "!pip"),
     "uv": "~ --directory=d --project=d --cache-dir=w -o:w --output-file=w --target=w --prefix=w !uv",
     **dict.fromkeys(("cabal", "dotnet", "gradle", "mix"), "~ !installing"),
+    "rake": "~ !rake",
     "composer": "~ -d:d --working-dir=d !npm",
     "bundle": "~ --path=w !uv",
     "terraform": "~ -chdir:d -out:w -state:w -state-out:w -backup:w",

@@ -7,7 +7,7 @@ from .others import MODULES, child, outside
 from .programs import ROWS
 from .reach import Walk
 from .state import Field
-from .variables import LOADS, concern
+from .variables import LOADS, concern, handed_on
 
 
 def make(walk: Walk, call: Call) -> None:
@@ -88,7 +88,7 @@ def npm(walk: Walk, call: Call) -> None:
     if call.name == "composer" and words and any(name.startswith(first) for name in _COMPOSER_OUTSIDE):
         walk.doubt(f"composer {first} runs what it is told, or changes what lies outside the project")
     early = bool(call.words) and call.words[0].text.startswith("-")  # whose value may be the first word
-    if first in _RUNS or ((first in _MANY or early) and _RUNS.intersection(words)):
+    if first in _RUNS or ((first in _MANY or early) and (_RUNS | _RUNNERS).intersection(words)):
         walk.doubt(f"{call.name} {first} runs what it is told")
     if first in _ADDS and any(_SHORTHAND.fullmatch(word) for word in words[1:]):
         walk.doubt(f"{call.name} {first} takes a package from a repository that the line names")
@@ -158,6 +158,7 @@ _CARGO = frozenset(
 
 def cargo(walk: Walk, call: Call) -> None:
     words = [field.text for field in call.operands if field.known and not field.text.startswith("+")]
+    words = words[1:] if words[:1] == ["hack"] else words  # which starts cargo again, for every feature
     if words and words[0] in ("install", "uninstall", "login", "logout", "publish", "owner", "yank"):
         walk.doubt("cargo changes what lies outside the project")
     elif words and words[0] not in _CARGO:
@@ -225,7 +226,17 @@ _COVERAGE_VALUES = frozenset(
 )
 
 
+def rake(walk: Walk, call: Call) -> None:
+    """Words of rake that are assignments: its tasks, and what they start, have them in their environment."""
+    for field in call.operands:
+        name, equals, value = field.text.partition("=")
+        if equals:
+            concern(walk, name, value if field.known else None, call.shell)
+            handed_on(walk, name, value, call.shell)
+
+
 HANDLERS = {
+    "rake": rake,
     "make": make,
     "cmake": cmake,
     "npm": npm,

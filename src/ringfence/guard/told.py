@@ -52,7 +52,7 @@ _ROWS: dict[str, tuple[str, str, str]] = {
         (
             r"(?:-D\s*)?(?:(?:CMAKE_)?RULE_LAUNCH_\w+(?::\w+)?=|CMAKE_\w*_LAUNCHER(?::\w+)?=(?!(?:ccache|sccache|distcc|icecc)\Z)"
             r"|CMAKE_\w*(?:_COMPILE_OBJECT|_LINK_\w+|_CREATE_\w+|_ARCHIVE_\w+|COMMAND)(?::\w+)?="
-            r"|(?:CMAKE_\w*(?:_COMPILER|_LINKER|MAKE_PROGRAM|_EMULATOR|_TIDY|_CPPCHECK|_CPPLINT|_WHAT_YOU_USE|AR|RANLIB|STRIP|NM|OBJCOPY)"
+            r"|(?:CMAKE_\w*(?:_COMPILER|LINKER|MAKE_PROGRAM|_EMULATOR|_TIDY|_CPPCHECK|_CPPLINT|_WHAT_YOU_USE|AR|RANLIB|STRIP|NM|OBJCOPY)"
             r"|\w+_EXECUTABLE)(?::\w+)?=(?![\w+.-]+\Z))|-t\s*install\b|--target=install\b"
         ),
     ),
@@ -72,7 +72,7 @@ _ROWS: dict[str, tuple[str, str, str]] = {
         "-i --install",
         "exec fsi msbuild tool nuget workload install uninstall dev-certs user-secrets script vstest dnx drop",
         (
-            r"(?i)[-/]{1,2}p(?:roperty)?(?:[:=]|\Z)(?!(?:Configuration|Platform|\w*Version\w*|TargetFrameworks?|Nullable"
+            r"(?i)[-/]{1,2}(?:r(?:estore)?)?p(?:roperty)?(?:[:=]|\Z)(?!(?:Configuration|Platform|\w*Version\w*|TargetFrameworks?|Nullable"
             r"|RuntimeIdentifiers?|Publish(?:SingleFile|Trimmed|ReadyToRun|Aot|Profile)|SelfContained|UseAppHost|NoWarn"
             r"|CollectCoverage|CoverletOutputFormat|Threshold\w*|TreatWarningsAsErrors|WarningLevel|Debug(?:Type|Symbols)"
             r"|Optimize|ContinuousIntegrationBuild|Deterministic|RestoreLockedMode|IsPackable)=[^;$]*\Z)|.*\.(?:dll|csx|rsp)\b"
@@ -108,8 +108,8 @@ _ROWS: dict[str, tuple[str, str, str]] = {
     ),
     "lein": (
         "-e --eval",
-        "update-in exec eval repl deploy install clojure.main new upgrade self-install plugin release vcs",
-        "",
+        "update-in exec eval repl deploy install clojure.main new upgrade self-install plugin release vcs change",
+        r"clojure\.[\w.-]+/",
     ),
     "lerna": ("--npm-client --npmClient", "exec watch create publish version import add", ""),
     "make": _MAKE,
@@ -166,7 +166,7 @@ _ROWS: dict[str, tuple[str, str, str]] = {
         "",
         (
             r"(?:.*[\s;:/~+{(-])?(?:eval|set|apply|alias|console\w*|onFailure|publish\w*|iflast|shell|new)(?=[\s});]|\Z)|.*<"
-            r"|.*(?:addCommandAlias|addPluginSbtFile)|-?-(?:sbt-jar|java-home|J)"
+            r"|.*(?:addCommandAlias|addPluginSbtFile|\bscala\.tools\.)|-?-(?:sbt-jar|java-home|J)"
         ),
     ),
     "sphinx-build": (

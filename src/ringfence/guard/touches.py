@@ -235,8 +235,11 @@ class Touches:
 
     def paths_in(self, text: str) -> Iterator[str]:
         text = _RELATIVE.sub(":", text) if "sqlite" in text else text
-        for found in _ELSEWHERE.finditer(text):
-            yield text[found.end() :].partition(":")[0]
+        parts = _PARTS.split(text)
+        # An option may stand inside a word, with a path at its letter: `-Wl,-o../x`, `LDFLAGS=-o/etc/x`.
+        for one in (text, *(part for part in parts[1:] if part[:1] == "-")):
+            for found in _ELSEWHERE.finditer(one):
+                yield one[found.end() :].partition(":")[0]
         # Inside by its beginning, and outside by `..` or a link further on.
-        glued = [text[2:]] if text[:1] == "-" else []
-        yield from (part for part in (*_PARTS.split(text), *glued) if part[:1] not in ("/", "~", ""))
+        glued = [part[2:] for part in parts if part[:1] == "-"]
+        yield from (part for part in (*parts, *glued) if part[:1] not in ("/", "~", ""))
