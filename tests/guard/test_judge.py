@@ -71,6 +71,13 @@ def test_the_worktree_itself_is_not_removed(line: str, root: Path, bounds: Bound
     assert verdict(bounds, "bash", command=line.format(root)) == "deny"
 
 
+@pytest.mark.parametrize("tool", ["search_file_content", "str_replace_editor"])
+def test_other_names_of_a_tool_are_known(tool: str, bounds: Bounds) -> None:
+    """Gemini takes the one for its grep_search, and asks its hooks by the name that the model said."""
+    assert verdict(bounds, tool, command="create", path="../other/x") == "deny"
+    assert verdict(bounds, tool, command="create", path="a.txt") == "allow"
+
+
 @pytest.mark.parametrize("tool", ["SendFile", "SendUserFile", "rg"])
 def test_tools_that_hand_files_on_or_search_them_read(tool: str, bounds: Bounds) -> None:
     key = "paths" if tool == "rg" else "files"
@@ -402,6 +409,7 @@ def test_a_word_that_sounds_like_a_path_is_judged_as_one(bounds: Bounds, name: s
     assert verdict(bounds, "write", path="a.txt", **{name: "/etc/x"}) == "deny"
     assert verdict(bounds, "edit", path="a.txt", edits=[{name: "../other/x"}]) == "deny"
     assert verdict(bounds, "write", path="a.txt", **{name: {"a": 1}}) == "deny"
+    assert verdict(bounds, "edit", path="a.txt", more={"inner": [[{name: "/etc/x"}]]}) == "deny"
 
 
 @pytest.mark.parametrize("name", ["patchText", "patch", "input", "diff"])

@@ -147,6 +147,34 @@ def test_words_that_switch_a_sandbox_off_are_removed() -> None:
     }
 
 
+def test_no_object_goes_with_a_shell_line() -> None:
+    """Claude Code writes the file of `_simulatedSedEdit` itself, in place of running the line, in no sandbox."""
+    given: dict[str, object] = {"command": "boxed", "_simulatedSedEdit": {"filePath": "/etc/x", "newContent": "x"}}
+
+    assert answered("claude", Verdict.ALLOW, given).stdout["hookSpecificOutput"] == {
+        **SPECIFIC,
+        "updatedInput": {"command": "boxed"},
+    }
+    assert answered("gemini", Verdict.ASK, given).code == 2
+    assert answered("gemini", Verdict.ALLOW, given).stdout["hookSpecificOutput"] == {
+        "hookEventName": "BeforeTool",
+        "tool_input": {"command": "boxed", "_simulatedSedEdit": False},
+    }
+
+
+def test_what_cursor_reads_to_complete_a_line_is_judged_as_a_file_that_is_read() -> None:
+    payload = {"hook_event_name": "beforeTabFileRead", "file_path": "/etc/x", "workspace_roots": ["/home/dev/proj"]}
+
+    found = agents.read("cursor", payload)
+
+    assert found is not None
+    assert (found.call.tool, found.call.input, agents.takes_no_other(found)) == (
+        "Read",
+        {"file_path": "/etc/x"},
+        True,
+    )
+
+
 @pytest.mark.parametrize(
     "wrong",
     [

@@ -56,7 +56,7 @@ EVENTS = {
     "codex": ("PreToolUse",),
     "gemini": ("BeforeTool",),
     "copilot": ("PreToolUse", "preToolUse"),
-    "cursor": ("preToolUse", "beforeShellExecution", "beforeReadFile"),
+    "cursor": ("preToolUse", "beforeShellExecution", "beforeReadFile", "beforeTabFileRead"),
     "opencode": ("tool.execute.before",),
     "pi": ("tool_call",),
 }
@@ -80,7 +80,7 @@ def read(agent: str, payload: object) -> Asked | None:
         return None
     if event == "beforeShellExecution":
         name, given = "Shell", {"command": payload.get("command")}
-    elif event == "beforeReadFile":
+    elif event in ("beforeReadFile", "beforeTabFileRead"):
         name, given = "Read", {"file_path": payload.get("file_path")}
     if isinstance(given, str) and agent == "copilot":  # JSON, but for a patch, which comes as it is
         bare = name == "apply_patch" and not given.lstrip().startswith("{")
@@ -128,13 +128,18 @@ def told_place(asked: Asked) -> str:
 
 def takes_no_other(asked: Asked) -> bool:
     """Whether the call runs as it came or not at all: these events of Cursor's have no way to change it."""
-    return asked.event in ("beforeShellExecution", "beforeReadFile")
+    return asked.event in ("beforeShellExecution", "beforeReadFile", "beforeTabFileRead")
 
 
-def without_escapes(given: dict[str, object], merged: bool) -> dict[str, object]:
-    """The input without the words that switch a sandbox off; where an agent lays ours over its own, they are false."""
-    kept = {name: value for name, value in given.items() if name not in ESCAPES}
-    return kept | {name: False for name in given if name in ESCAPES} if merged else kept
+def without_escapes(given: dict[str, object], merged: bool, shell: bool = True) -> dict[str, object]:
+    """The input without the words that switch a sandbox off; where an agent lays ours over its own, they are false.
+
+    With a shell line goes no object: what it would tell the agent to do beside (Claude Code's `_simulatedSedEdit`
+    writes a file in place of running the line) nobody has judged, and no sandbox holds.
+    """
+    odd = [name for name, value in given.items() if name in ESCAPES or (shell and isinstance(value, dict))]
+    kept = {name: value for name, value in given.items() if name not in odd}
+    return kept | dict.fromkeys(odd, False) if merged else kept
 
 
 def answer(agent: str, asked: Asked, made: Judgement) -> Answer:
@@ -146,7 +151,7 @@ def answer(agent: str, asked: Asked, made: Judgement) -> Answer:
         # Nothing to add: the agent's own rules go on. Cursor and the extensions want a word all the same.
         return Answer(0, _PASSES.get(agent, {}))
     word = made.verdict.word
-    given = without_escapes(made.input, merged=agent == "gemini")
+    given = without_escapes(made.input, merged=agent == "gemini", shell=is_shell(asked))
     reason = f"ringfence: {reason}" if reason else "ringfence: it runs inside the sandbox"
     if agent in ("opencode", "pi"):
         return Answer(0, {"verdict": word, "reason": reason, "input": given})

@@ -17,8 +17,13 @@ from .rewrite import in_quotes
 # What a tool's name means, over all agents; the name is compared without case.
 SHELLS = frozenset("bash shell run_shell_command exec_command local_shell run_terminal_cmd monitor".split())
 READS = frozenset("read read_file cat open_file view_image sendfile senduserfile".split())
-WRITES = frozenset("write edit create multiedit notebookedit write_file replace str_replace apply_diff delete".split())
-LISTS = frozenset("view ls list glob grep rg find list_directory grep_search search read_many_files".split())
+WRITES = frozenset(
+    "write edit create multiedit notebookedit write_file replace str_replace "
+    "str_replace_editor apply_diff delete".split()
+)
+LISTS = frozenset(
+    "view ls list glob grep rg find list_directory grep_search search_file_content search read_many_files".split()
+)
 PUBLISHES = frozenset("artifact artifactdata artifactcheck".split())  # which send a file away, or fetch one
 PATHS = (
     "file_path",
@@ -150,9 +155,11 @@ def file(call: ToolCall, bounds: Bounds, access: Access, lists_not: bool) -> Jud
     return Judgement(Verdict.ALLOW, (), rewritten, findings)
 
 
-def _parts(given: dict[str, object]) -> list[dict[str, object]]:
-    """The single edits of a call that makes several, each of which may name a file of its own."""
-    return [one for value in given.values() if isinstance(value, list) for one in value if isinstance(one, dict)]
+def _parts(given: object) -> list[dict[str, object]]:
+    """The objects inside a call, such as the single edits of one that makes several: each may name a file of its own."""
+    inner = given.values() if isinstance(given, dict) else given if isinstance(given, list) else ()
+    found = [one for one in inner if isinstance(one, dict)]
+    return found + [part for one in inner for part in _parts(one)]
 
 
 def _names(pattern: str) -> list[str]:
