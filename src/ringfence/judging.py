@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 
 from . import policy
 from .guard import Bounds
-from .model import NOTHING_APPROVED, Access, Decision, Origin, Policy, Rule, UsageError, Verdict
+from .model import NOTHING_APPROVED, Access, Decision, Enforcement, Origin, Policy, Rule, UsageError, Verdict
 from .where import chosen_root
 
 MOST_NAMES = 256
@@ -23,7 +23,7 @@ LONGEST = 12_000  # characters of a path; the kernel takes 4096 at a time, from 
 NO_LINK = (errno.EINVAL, errno.ENOTDIR, errno.EACCES, errno.ENAMETOOLONG)
 
 
-def bounds_of(root: str, found: Policy | None = None, start: str = "", home: str = "") -> Bounds:
+def bounds_of(root: str, found: Policy | None = None, start: str = "", home: str = "", held: bool = False) -> Bounds:
     """The bounds of a worktree: under a policy, or by the rule of the worktree alone."""
     root = follow(root)
     judged = plain_policy(root) if found is None else policy.canonical_policy(found, follower())
@@ -43,6 +43,7 @@ def bounds_of(root: str, found: Policy | None = None, start: str = "", home: str
         leaks=lambda directory: leaks(directory, decide),
         repository=lambda directory: repository(directory, root),
         reads_free=found is None,
+        held=held and found is not None and found.enforcement is Enforcement.REQUIRED,
     )
 
 
@@ -61,7 +62,7 @@ def bounds_for_agent(cwd: str, workspace: str, environ: Mapping[str, str], exact
 
         approved = standing(root, environ)
     found = policy.load(root, environ=environ, standing=approved)
-    return bounds_of(root, found, start, environ.get("HOME", ""))
+    return bounds_of(root, found, start, environ.get("HOME", ""), held=True)
 
 
 def plain_policy(root: str) -> Policy:

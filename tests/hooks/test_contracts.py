@@ -156,6 +156,9 @@ def test_no_object_goes_with_a_shell_line() -> None:
         "updatedInput": {"command": "boxed"},
     }
     assert answered("gemini", Verdict.ASK, given).code == 2
+    question = agents.read("claude", {**payload("claude"), "tool_input": given})
+    assert question is not None
+    assert agents.answer("claude", question, Judgement(Verdict.ALLOW, (), given)).stdout != {}  # as it came, with it
     assert answered("gemini", Verdict.ALLOW, given).stdout["hookSpecificOutput"] == {
         "hookEventName": "BeforeTool",
         "tool_input": {"command": "boxed", "_simulatedSedEdit": False},

@@ -100,12 +100,45 @@ def test_what_the_analysis_missed_is_held_by_the_sandbox(root: Path) -> None:
 
 
 def test_claude_asks_a_person_where_something_is_not_known(root: Path) -> None:
-    code, answer, _ = hook("claude", payload("claude", root, command="python3 x.py"))
+    code, answer, _ = hook("claude", payload("claude", root, command="python3 -c 'print(1)'"))
     specific = answer["hookSpecificOutput"]
 
     assert isinstance(specific, dict)
     assert (code, specific["permissionDecision"]) == (0, "ask")
     assert f" --workspace {root} --quiet -- bash -c " in str(moved(answer)["command"])
+
+
+@pytest.mark.needs_userns
+def test_a_script_of_the_project_runs_unasked_and_the_sandbox_holds_it(root: Path) -> None:
+    outside = root.parent / "outside"
+    (root / "x.sh").write_text(f"echo x > made; echo x > {outside}\n")
+    _, answer, _ = hook("claude", payload("claude", root, command="sh x.sh"))
+    specific = answer["hookSpecificOutput"]
+    assert isinstance(specific, dict)
+    subprocess.run(["sh", "-c", str(moved(answer)["command"])], capture_output=True, cwd=root, timeout=60)
+    held = (root / "made").exists(), outside.exists()
+    subprocess.run(["sh", "x.sh"], check=True, cwd=root, timeout=60)
+
+    assert (specific["permissionDecision"], held, outside.exists()) == ("allow", (True, False), True)
+
+
+@pytest.mark.parametrize("how", ["off", "best-effort"])
+def test_where_nothing_is_sure_to_hold_a_line_it_is_asked_about_or_denied(how: str, root: Path, tmp_path: Path) -> None:
+    (tmp_path / "ringfence").mkdir()
+    (tmp_path / "ringfence/policy.toml").write_text(f'enforcement = "{how}"\n')
+    place = {"XDG_CONFIG_HOME": str(tmp_path), "XDG_RUNTIME_DIR": ""}
+    _, asked, _ = hook("claude", payload("claude", root, command="sh x.sh"), **place)
+    code, denied, stderr = hook("codex", payload("codex", root, command="sh x.sh"), **place)
+
+    assert '"ask"' in json.dumps(asked)
+    assert denies(code, denied)
+    assert "nobody can be asked" in stderr
+
+
+def test_an_event_that_takes_no_other_line_is_asked_about_what_no_sandbox_will_hold(root: Path) -> None:
+    _, answer, _ = hook("cursor", payload("cursor-shell", root, command="sh x.sh"))
+
+    assert answer["permission"] == "ask"
 
 
 def test_a_line_that_was_rewritten_before_is_not_rewritten_again(root: Path) -> None:

@@ -116,10 +116,12 @@ def judged(agent: str, asked: "Asked", workspace: str, environ: dict[str, str], 
     from ..model import Verdict
 
     bounds = bounds_for_agent(asked.cwd, workspace or asked.root, environ, bool(workspace))
-    if agents.takes_no_other(asked) and bounds.start != os.path.realpath(asked.cwd):
-        return agents.denial(
-            agent, f"ringfence: the call stands in {asked.cwd!r}, outside the workspace ({bounds.root})"
-        )
+    if agents.takes_no_other(asked):
+        bounds = msgspec.structs.replace(bounds, held=False)
+        if bounds.start != os.path.realpath(asked.cwd):
+            return agents.denial(
+                agent, f"ringfence: the call stands in {asked.cwd!r}, outside the workspace ({bounds.root})"
+            )
     told = agents.told_place(asked)
     if told:  # by the model, so it chooses where to begin in the workspace, and not the workspace
         here = os.path.realpath(os.path.join(asked.cwd, told))
@@ -133,13 +135,18 @@ def judged(agent: str, asked: "Asked", workspace: str, environ: dict[str, str], 
     prefix = [*run, "--workspace", bounds.root, "--quiet", "--"]
     inner = unwrapped(line, prefix)
     made = judge(ToolCall(asked.call.tool, {**asked.call.input, key: inner}), bounds)
+    if made.verdict is Verdict.ASK and agent not in agents.CAN_ASK:
+        if bounds.held:  # inside the sandbox it can do no harm
+            made = msgspec.structs.replace(made, verdict=Verdict.ALLOW)
+        else:
+            why = "nobody can be asked, and without 'enforcement = required' nothing is sure to hold it"
+            made = msgspec.structs.replace(made, verdict=Verdict.DENY, reasons=(*made.reasons, why))
     made = _recorded(asked, made, bounds.root)
     if made.verdict is Verdict.DENY or agents.takes_no_other(asked):
         return agents.answer(agent, asked, made)
     begun = prefixed(inner, bounds.start) if inner == line else inner
-    verdict = made.verdict if agent in agents.CAN_ASK else Verdict.ALLOW  # inside the sandbox it can do no harm
     moved = {**made.input, key: wrapped(begun, prefix)}
-    return agents.answer(agent, asked, msgspec.structs.replace(made, verdict=verdict, input=moved))
+    return agents.answer(agent, asked, msgspec.structs.replace(made, input=moved))
 
 
 def _recorded(asked: "Asked", made: "Judgement", root: str) -> "Judgement":

@@ -147,11 +147,11 @@ def answer(agent: str, asked: Asked, made: Judgement) -> Answer:
     reason = "; ".join(made.reasons)
     if made.verdict is Verdict.DENY or (made.verdict is Verdict.ASK and agent not in CAN_ASK):
         return denial(agent, f"ringfence: {reason}")
-    if made.input == asked.call.input and made.verdict is Verdict.ALLOW:
+    given = without_escapes(made.input, merged=agent == "gemini", shell=is_shell(asked))
+    if given == asked.call.input and made.verdict is Verdict.ALLOW:
         # Nothing to add: the agent's own rules go on. Cursor and the extensions want a word all the same.
         return Answer(0, _PASSES.get(agent, {}))
     word = made.verdict.word
-    given = without_escapes(made.input, merged=agent == "gemini", shell=is_shell(asked))
     reason = f"ringfence: {reason}" if reason else "ringfence: it runs inside the sandbox"
     if agent in ("opencode", "pi"):
         return Answer(0, {"verdict": word, "reason": reason, "input": given})

@@ -174,7 +174,7 @@ def apply_role(walk: Walk, role: str, field: Field, call: Call) -> None:
         if field.text.startswith("@") and call.name in _RESPONDS:
             walk.doubt(f"{call.name} takes its arguments from {field.shown!r}")
         if field.text != "-":
-            walk.reads(field, call.shell)
+            walk.reads(field, call.shell, sends=call.name in ("curl", "wget"))
     elif role == "w":
         if field.text != "-" or not field.known:
             walk.writes(field, call.shell)
@@ -262,6 +262,19 @@ def told_by_the_line(walk: Walk, call: Call, fields: list[Field]) -> None:
                 continue
             if text and (option or guides or call.name in _EXECUTORS) and walk.has_written(text, call.shell):
                 walk.doubt(f"{call.name} is told {field.shown!r}, which this line has written itself")
+
+
+def is_own(walk: Walk, field: Field, shell: Shell) -> bool:
+    """Whether a program or script is the project's own, will be held by the sandbox, and is not new by this line."""
+    plain = walk.bounds.held and field.known and field.text[:1] not in ("-", "")
+    return plain and not walk.leads_outside(field.text, shell) and not walk.has_written(field.text, shell)
+
+
+def runs_own(walk: Walk, call: Call, fields: list[Field]) -> None:
+    """A script of the project with its arguments: a tool of the project like any other."""
+    told_by_the_line(walk, call, fields)
+    nothing_elsewhere(walk, call, fields)
+    walk.notes.append(f"{fields[0].shown} is the project's own, and may do what the sandbox lets it")
 
 
 def nothing_elsewhere(walk: Walk, call: Call, fields: list[Field]) -> None:

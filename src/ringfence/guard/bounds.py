@@ -27,6 +27,7 @@ class Bounds(msgspec.Struct, frozen=True):
     leaks: Callable[[str], bool]  # whether a link below a directory leads to where nobody may write
     repository: Callable[[str], str]  # the git directory that a directory belongs to, or nothing
     reads_free: bool = False  # reading is allowed everywhere, so that what is read need not be known
+    held: bool = False  # the line will run inside the sandbox, which holds what it reads and what it starts
 
 
 class Finding(msgspec.Struct, frozen=True):

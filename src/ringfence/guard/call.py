@@ -4,13 +4,22 @@ import posixpath
 import re
 from collections.abc import Callable
 
-from .arguments import Call, apply_options, apply_role, nothing_elsewhere, sorted_arguments, told_by_the_line
+from .arguments import (
+    Call,
+    apply_options,
+    apply_role,
+    is_own,
+    nothing_elsewhere,
+    runs_own,
+    sorted_arguments,
+    told_by_the_line,
+)
 from .patterns import lazy
 from .places import enter, kill, moved, options, settings
 from .programs import ROWS, row
 from .reach import Walk
 from .state import MISSING, Field, Shell, merged
-from .syntax import Word
+from .syntax import Sequence, Word
 from .variables import concern, emptied, handed_on
 
 States = tuple[Shell, Shell]
@@ -18,6 +27,7 @@ _NAME = lazy(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 MOST_CALLS = 8
 _VERSION = frozenset(("--version", "--help"))
 _OWN = ("/bin", "/usr/bin", "/usr/local/bin", "/sbin", "/usr/sbin", "/usr/local/sbin", "/opt/homebrew/bin")
+_ACTIVATES = lazy(r"(?:^|/)(?:\.?venv|env)/bin/activate\Z")
 _TOOLS_OF_THE_PROJECT = lazy(r"(?:^|/)(?:\.?venv|env|node_modules)/\.?bin\Z")
 
 
@@ -82,13 +92,13 @@ def function(walk: Walk, name: str, arguments: list[Field], shell: Shell) -> Sta
 
 def program(walk: Walk, fields: list[Field], shell: Shell, stdin: Word | None) -> None:
     """What a program does, as far as its row knows."""
-    name = called(walk, fields[0], shell)
+    name = called(walk, fields, shell)
     if not name:
         return
     if len(fields) == 2 and fields[1].known and fields[1].text in _VERSION:
         return
     found = row(name)
-    if not walk.bounds.reads_free:
+    if not walk.bounds.reads_free and name != "ln":  # whose targets are judged from where the link will stand
         walk.told(name, fields[1:], shell)
     raw, handler = handler_of(found.handler)
     if raw:
@@ -140,8 +150,9 @@ _HOMES = {
 }
 
 
-def called(walk: Walk, field: Field, shell: Shell) -> str:
-    """The row's name for a program, or nothing when what it does is not known."""
+def called(walk: Walk, fields: list[Field], shell: Shell) -> str:
+    """The row's name for a program, or nothing when there is no row to go by."""
+    field = fields[0]
     name = field.text
     if "/" in name:
         real = posixpath.normpath(name) if name.startswith("/") else name
@@ -154,6 +165,9 @@ def called(walk: Walk, field: Field, shell: Shell) -> str:
             if walk.has_written(real, shell):
                 walk.doubt(f"it runs {field.shown!r}, which this line has written itself")
             return versioned
+        elif is_own(walk, field, shell):
+            runs_own(walk, Call(base, row("ninja"), [], [], shell, None), fields)
+            return ""
         else:
             walk.doubt(f"it runs {field.shown!r}, and what that does is not known")
             return ""
@@ -221,6 +235,10 @@ def evaluate(walk: Walk, fields: list[Field], shell: Shell, stdin: Word | None) 
 
 def source(walk: Walk, fields: list[Field], shell: Shell, stdin: Word | None) -> None:
     name = fields[0].shown if fields else "nothing"
+    if fields and _ACTIVATES.search(fields[0].text) and is_own(walk, fields[0], shell):
+        runs_own(walk, Call("activate", row("ninja"), [], [], shell, None), fields)
+        shell.functions = {**shell.functions, "deactivate": (Sequence(()),)}
+        return  # it puts the project's tools first, and stays where it stands
     walk.doubt(f"it runs the commands of {name}, which are not read here")
     shell.places, shell.variables, shell.odd_words = frozenset(), {}, "another file was run"
     shell.numbers = frozenset()

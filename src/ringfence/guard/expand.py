@@ -150,7 +150,7 @@ class Expander:
                 continue
             names = None if self.shell.odd_words else self.match(pattern)
             if names is None:
-                found.append(Field(_fixed(text) or ".", False, raw, many=True, below=True))
+                found.append(Field(fixed(text) or ".", False, raw, many=True, below=True))
             else:
                 found += [Field(name, raw=raw) for name in names] or [Field(text, raw=raw)]
         return found
@@ -175,7 +175,7 @@ def _called(script: Sequence) -> list[str]:
     return plain if len(plain) == len(first.words) else []
 
 
-def _fixed(pattern: str) -> str:
+def fixed(pattern: str) -> str:
     """The directory before the first name that varies."""
     head = _GLOB.split(pattern)[0]
     return head[: head.rfind("/") + 1]

@@ -156,7 +156,7 @@ def file(call: ToolCall, bounds: Bounds, access: Access, lists_not: bool) -> Jud
 
 
 def _parts(given: object) -> list[dict[str, object]]:
-    """The objects inside a call, such as the single edits of one that makes several: each may name a file of its own."""
+    """The objects inside a call, such as the edits of one that makes several: each may name a file of its own."""
     inner = given.values() if isinstance(given, dict) else given if isinstance(given, list) else ()
     found = [one for one in inner if isinstance(one, dict)]
     return found + [part for one in inner for part in _parts(one)]

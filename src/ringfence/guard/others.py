@@ -4,7 +4,16 @@ import posixpath
 import re
 import sys
 
-from .arguments import Call, apply_options, apply_role, nothing_elsewhere, sorted_arguments, told_by_the_line
+from .arguments import (
+    Call,
+    apply_options,
+    apply_role,
+    is_own,
+    nothing_elsewhere,
+    runs_own,
+    sorted_arguments,
+    told_by_the_line,
+)
 from .patterns import lazy
 from .places import SETTINGS
 from .programs import ROWS, Row
@@ -234,6 +243,9 @@ def plain_shell(walk: Walk, name: str, text: str) -> None:
 
 
 def script(walk: Walk, call: Call, words: list[Field]) -> None:
+    if words and is_own(walk, words[0], call.shell):
+        runs_own(walk, call, words)
+        return
     if words:
         walk.doubt(f"{call.name} runs {words[0].shown!r}, which is not read here")
         return
@@ -276,6 +288,9 @@ def python(walk: Walk, call: Call) -> None:
         return
     if words[0].text == "-m" and len(words) > 1 and words[0].known and words[1].known:
         module(walk, call, words[1].text, words[2:])
+        return
+    if is_own(walk, words[0], call.shell):
+        runs_own(walk, call, words)
         return
     what = "a text of its own" if words[0].text.startswith("-c") else repr(words[0].shown)
     walk.doubt(f"{call.name} runs {what}, and what that does is not known")
@@ -322,12 +337,21 @@ def module(walk: Walk, call: Call, name: str, words: list[Field]) -> None:
         walk.doubt(f"what the module {name} does is not known")
 
 
+# Interpreters whose first word, where it is no option, is a script; and how some only look at one.
+_SCRIPTED = frozenset("node ruby perl php lua luajit Rscript julia tclsh ts-node tsx fish zsh ksh".split())
+_CHECKS = {"node": "--check", "ruby": "-c", "php": "-l"}
+
+
 def interpreter(walk: Walk, call: Call) -> None:
     texts = [field.text for field in call.operands if field.known]
-    if texts and len(texts) == len(call.operands) and set(texts) <= {"-v", "-V", "--version", "version"}:
+    if texts and len(texts) == len(call.operands) and set(texts) <= {"-v", "-V", "--version", "-version", "version"}:
         return
-    if call.name == "node" and texts[:1] == ["--check"] and len(texts) == 2 and texts[1][:1] not in ("-", ""):
+    checks = texts[:1] == [_CHECKS.get(call.name)] and len(call.operands) == 2
+    if checks and len(texts) == 2 and texts[1][:1] not in ("-", ""):
         walk.reads(call.operands[1], call.shell)
+        return
+    if call.name in _SCRIPTED and call.operands and is_own(walk, call.operands[0], call.shell):
+        runs_own(walk, call, call.operands)
         return
     what = repr(call.operands[0].shown) if call.operands else "what it reads from its input"
     walk.doubt(f"{call.name} runs {what}, and what that does is not known")

@@ -83,6 +83,10 @@ def npm(walk: Walk, call: Call) -> None:
     first = words[0] if words else ""
     if call.has("-g", "--global", "--location") or first in _NPM_OUTSIDE:
         walk.doubt(f"{call.name} changes what lies outside the project")
+    if first == "exec" and call.name != "composer" and _names_its_program(call.words):
+        rest = call.words[1:]  # as npx has it
+        walk.call([field for index, field in enumerate(rest) if index != 1 or field.text != "--"], outside(call.shell))
+        return
     if call.name == "npm" and words and first not in _NPM:
         walk.doubt(f"npm {first} is not known to do only what the project says")
     if call.name == "composer" and words and any(name.startswith(first) for name in _COMPOSER_OUTSIDE):
@@ -96,6 +100,10 @@ def npm(walk: Walk, call: Call) -> None:
         walk.doubt(f"{call.name} pkg changes what the project runs")
     if call.name in ("yarn", "pnpm"):
         installed(walk, call)
+
+
+def _names_its_program(words: list[Field]) -> bool:
+    return len(words) > 1 and words[0].text == "exec" and words[1].text[:1] not in ("-", "")
 
 
 _ADDS = frozenset("install i in ins inst insta instal isntall add update up upgrade".split())

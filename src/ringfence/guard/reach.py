@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from ..model import Access, Verdict
 from .bounds import Bounds
-from .expand import Expander
+from .expand import Expander, fixed
 from .patterns import lazy
 from .shell import parse
 from .state import MISSING, MOST_PLACES, Field, Shell, merged
@@ -248,6 +248,8 @@ class Walk(Counting):
 
     def match(self, pattern: str, shell: Shell) -> list[str] | None:
         """The names that a pattern has in every place the shell may stand in, unless the line may have made others."""
+        if pattern.startswith("/") or ".." in pattern:  # it reads where it looks
+            self.searches(fixed(pattern), pattern, shell)
         if self.odd_names or self.loose or self.interrupted:
             return None
         if pattern.startswith("/"):

@@ -15,6 +15,7 @@ LONGEST = 2000  # characters of a word in which somebody looks for more than its
 MOST_PATHS = 128
 _HOME = lazy(r'"?\$(?:HOME\b|\{HOME\})"?')
 _FROM_FILE = lazy(r"(?:\A|[=;])[@<]\Z")
+_ENCODED = frozenset(("--data-urlencode", "--url-query", "--variable"))  # which have a name before the file's
 _LOCAL = lazy(r"(?i)file:(?://[^/]*)?/")
 _BEHIND = lazy(r"/proc/[^/]+/(?:task/[^/]+/)?(?:root|cwd)/")  # whose links nobody can follow beforehand
 _BACK = lazy(r"(?:^|/)(?!\.\.?(?:/|\Z))[^/]+/(?:.*/)?\.\.(?:/|\Z)")  # `..` after a name
@@ -63,14 +64,23 @@ class Touches:
     def refuse(self, reason: str) -> None:
         self.find(Verdict.DENY, reason)
 
-    def reads(self, field: Field, shell: Shell) -> None:
+    def reads(self, field: Field, shell: Shell, sends: bool = False) -> None:
+        """A path opened for reading; with `sends` by a program that may send it away."""
         if self.bounds.reads_free:
             return
         if not field.known:
-            self.doubt(f"it reads {field.shown!r}, which is not known")
+            if sends or not self.bounds.held:
+                self.doubt(f"it reads {field.shown!r}, which is not known")
+            self.searches(field.text[: field.text.rfind("/") + 1], field.shown, shell)
             return
         for path in self.absolute(field.text, shell, f"it reads {field.shown!r}"):
             self.ask(Access.READ, self.bounds.resolve(path), f"it reads {field.shown!r}")
+
+    def searches(self, directory: str, shown: str, shell: Shell) -> None:
+        """A directory below which something is read, and what is not known."""
+        for path in self.absolute(directory, shell, f"it reads {shown!r}") if directory else ():
+            if self.bounds.decide(Access.READ, self.bounds.resolve(path)).verdict is not Verdict.ALLOW:
+                self.doubt(f"it reads {shown!r}, where not everything may be read")
 
     def told(self, name: str, fields: list[Field], shell: Shell) -> None:
         """A path that may not be read, anywhere among a program's words: many are read by an option, or an address."""
@@ -81,7 +91,8 @@ class Touches:
             text = field.text if field.known else _HOME.sub(self.bounds.home, field.raw) if self.bounds.home else ""
             if field.text.startswith("--files0"):
                 self.doubt(f"{name} reads the files that another one names")
-            if not field.known and name in ("curl", "wget") and _FROM_FILE.search(field.text):
+            encoded = index and fields[index - 1].text in _ENCODED and field.text.endswith("@")
+            if not field.known and name in ("curl", "wget") and (encoded or _FROM_FILE.search(field.text)):
                 self.doubt(f"{name} takes what it sends from {field.shown!r}, which is not known")
             if message or ("/" not in text and text != "..") or (not field.known and text == field.raw):
                 continue
