@@ -1,12 +1,13 @@
-"""A program's arguments, told apart as its row says, and what each of them means."""
+"""Which program a word calls, its arguments, told apart as its row says, and what each of them means."""
 
+import posixpath
 import re
 
 import msgspec
 
 from .patterns import lazy
 from .places import enter
-from .programs import Row
+from .programs import ROWS, Row, row
 from .reach import Walk
 from .state import Field, Shell
 from .syntax import Word
@@ -264,19 +265,6 @@ def told_by_the_line(walk: Walk, call: Call, fields: list[Field]) -> None:
                 walk.doubt(f"{call.name} is told {field.shown!r}, which this line has written itself")
 
 
-def is_own(walk: Walk, field: Field, shell: Shell) -> bool:
-    """Whether a program or script is the project's own, will be held by the sandbox, and is not new by this line."""
-    plain = walk.bounds.held and field.known and field.text[:1] not in ("-", "")
-    return plain and not walk.leads_outside(field.text, shell) and not walk.has_written(field.text, shell)
-
-
-def runs_own(walk: Walk, call: Call, fields: list[Field]) -> None:
-    """A script of the project with its arguments: a tool of the project like any other."""
-    told_by_the_line(walk, call, fields)
-    nothing_elsewhere(walk, call, fields)
-    walk.notes.append(f"{fields[0].shown} is the project's own, and may do what the sandbox lets it")
-
-
 def nothing_elsewhere(walk: Walk, call: Call, fields: list[Field]) -> None:
     """A tool of the project is asked about when its arguments point out of the worktree, or its rules are new."""
     from .told import told  # it needs this module in turn
@@ -305,3 +293,70 @@ def nothing_elsewhere(walk: Walk, call: Call, fields: list[Field]) -> None:
         if not label and walk.points_elsewhere(field.text, call.shell):
             walk.doubt(f"{call.name} gets {field.shown!r}, which points out of the worktree")
             return
+
+
+# --- the project's own -----------------------------------------------------------------------------------------------
+
+_OWN = ("/bin", "/usr/bin", "/usr/local/bin", "/sbin", "/usr/sbin", "/usr/local/sbin", "/opt/homebrew/bin")
+_TOOLS_OF_THE_PROJECT = lazy(r"(?:^|/)(?:\.?venv|env|node_modules)/\.?bin\Z")
+_ACTIVATES = lazy(r"(?:^|/)(?:\.?venv|env)/bin/activate\Z")
+_WRAPPERS = {"gradlew": "gradle", "mvnw": "mvn"}
+
+
+def called(walk: Walk, fields: list[Field], shell: Shell) -> str:
+    """The row's name for a program, or nothing when there is no row to go by."""
+    field = fields[0]
+    name = field.text
+    if "/" in name:
+        real = posixpath.normpath(name) if name.startswith("/") else name
+        head, base = posixpath.split(real)
+        versioned = _unversioned(base)
+        tool = versioned in ROWS and (row(versioned).tool or row(versioned).handler in ("python", "pip"))
+        if head in _OWN:
+            name = base
+        elif tool and _TOOLS_OF_THE_PROJECT.search(head) and not walk.leads_outside(real, shell):
+            if walk.has_written(real, shell):
+                walk.doubt(f"it runs {field.shown!r}, which this line has written itself")
+            return versioned
+        elif is_own(walk, field, shell):
+            wrapped = _WRAPPERS.get(base, versioned)
+            if wrapped in ROWS and row(wrapped).tool:
+                return wrapped
+            runs_own(walk, Call(base, row("ninja"), [], [], shell, None), fields)
+            return ""
+        else:
+            walk.doubt(f"it runs {field.shown!r}, and what that does is not known")
+            return ""
+    name = _unversioned(name)
+    if name not in ROWS:
+        walk.doubt(f"what {field.shown!r} does is not known" if name else "it runs a program without a name")
+        return ""
+    return name
+
+
+def _unversioned(name: str) -> str:
+    if name in ROWS:
+        return name
+    plain = re.sub(r"(?<=[a-z+])-?\d+(?:\.\d+)*$", "", name)
+    return plain if plain in ROWS else name
+
+
+def activates(walk: Walk, fields: list[Field], shell: Shell) -> bool:
+    """Whether a file that the shell reads puts a virtual environment of the project first; then it is looked at."""
+    found = bool(fields) and _ACTIVATES.search(fields[0].text) is not None and is_own(walk, fields[0], shell)
+    if found:
+        runs_own(walk, Call("activate", row("ninja"), [], [], shell, None), fields)
+    return found
+
+
+def is_own(walk: Walk, field: Field, shell: Shell) -> bool:
+    """Whether a program or script is the project's own, will be held by the sandbox, and is not new by this line."""
+    plain = walk.bounds.held and field.known and field.text[:1] not in ("-", "")
+    return plain and not walk.leads_outside(field.text, shell) and not walk.has_written(field.text, shell)
+
+
+def runs_own(walk: Walk, call: Call, fields: list[Field]) -> None:
+    """A script of the project with its arguments: a tool of the project like any other."""
+    told_by_the_line(walk, call, fields)
+    nothing_elsewhere(walk, call, fields)
+    walk.notes.append(f"{fields[0].shown} is the project's own, and may do what the sandbox lets it")

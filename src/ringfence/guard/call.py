@@ -1,16 +1,15 @@
 """One command with its arguments: which function, builtin or program it is, and what bash itself does about it."""
 
-import posixpath
 import re
 from collections.abc import Callable
 
 from .arguments import (
     Call,
+    activates,
     apply_options,
     apply_role,
-    is_own,
+    called,
     nothing_elsewhere,
-    runs_own,
     sorted_arguments,
     told_by_the_line,
 )
@@ -26,9 +25,6 @@ States = tuple[Shell, Shell]
 _NAME = lazy(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 MOST_CALLS = 8
 _VERSION = frozenset(("--version", "--help"))
-_OWN = ("/bin", "/usr/bin", "/usr/local/bin", "/sbin", "/usr/sbin", "/usr/local/sbin", "/opt/homebrew/bin")
-_ACTIVATES = lazy(r"(?:^|/)(?:\.?venv|env)/bin/activate\Z")
-_TOOLS_OF_THE_PROJECT = lazy(r"(?:^|/)(?:\.?venv|env|node_modules)/\.?bin\Z")
 
 
 def call(walk: Walk, fields: list[Field], shell: Shell, stdin: Word | None) -> States:
@@ -150,41 +146,6 @@ _HOMES = {
 }
 
 
-def called(walk: Walk, fields: list[Field], shell: Shell) -> str:
-    """The row's name for a program, or nothing when there is no row to go by."""
-    field = fields[0]
-    name = field.text
-    if "/" in name:
-        real = posixpath.normpath(name) if name.startswith("/") else name
-        head, base = posixpath.split(real)
-        versioned = _unversioned(base)
-        tool = versioned in ROWS and (row(versioned).tool or row(versioned).handler in ("python", "pip"))
-        if head in _OWN:
-            name = base
-        elif tool and _TOOLS_OF_THE_PROJECT.search(head) and not walk.leads_outside(real, shell):
-            if walk.has_written(real, shell):
-                walk.doubt(f"it runs {field.shown!r}, which this line has written itself")
-            return versioned
-        elif is_own(walk, field, shell):
-            runs_own(walk, Call(base, row("ninja"), [], [], shell, None), fields)
-            return ""
-        else:
-            walk.doubt(f"it runs {field.shown!r}, and what that does is not known")
-            return ""
-    name = _unversioned(name)
-    if name not in ROWS:
-        walk.doubt(f"what {field.shown!r} does is not known" if name else "it runs a program without a name")
-        return ""
-    return name
-
-
-def _unversioned(name: str) -> str:
-    if name in ROWS:
-        return name
-    plain = re.sub(r"(?<=[a-z+])-?\d+(?:\.\d+)*$", "", name)
-    return plain if plain in ROWS else name
-
-
 # --- where the shell stands --------------------------------------------------------------------------------------
 
 
@@ -235,8 +196,7 @@ def evaluate(walk: Walk, fields: list[Field], shell: Shell, stdin: Word | None) 
 
 def source(walk: Walk, fields: list[Field], shell: Shell, stdin: Word | None) -> None:
     name = fields[0].shown if fields else "nothing"
-    if fields and _ACTIVATES.search(fields[0].text) and is_own(walk, fields[0], shell):
-        runs_own(walk, Call("activate", row("ninja"), [], [], shell, None), fields)
+    if activates(walk, fields, shell):
         shell.functions = {**shell.functions, "deactivate": (Sequence(()),)}
         return  # it puts the project's tools first, and stays where it stands
     walk.doubt(f"it runs the commands of {name}, which are not read here")

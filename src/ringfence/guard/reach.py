@@ -75,6 +75,7 @@ class Walk(Counting):
         self.returns: list[list[Shell]] = []  # for each call around: how it may be left early
         self.locals: list[set[str]] = []  # for each call around: the names that are its own
         self.closes = False  # whether a stream may have been closed
+        self.later: list[tuple[Node, Shell, tuple[object, ...]]] = []  # what runs beside the rest, since when
 
     # --- walking -------------------------------------------------------------------------------------------------
 
@@ -102,15 +103,14 @@ class Walk(Counting):
 
     def aside(self, node: Node, shell: Shell) -> None:
         """A node in a shell of its own."""
-        inner = shell.copy()
-        self.after(node, inner)
+        self.after(node, shell.copy())
 
     def sequence(self, node: Sequence, shell: Shell) -> tuple[Shell, Shell]:
         ok = bad = shell
         for item, beside in node.items:
             shell = merged(ok, bad)
             if beside:
-                self.aside(item, shell)
+                self.beside(item, shell)
                 ok = bad = shell
             else:
                 ok, bad = self.run(item, shell)
@@ -124,8 +124,16 @@ class Walk(Counting):
         then_ok, then_bad = self.run(node.right, bad.copy())
         return merged(ok, then_ok), then_bad
 
+    def beside(self, node: Node, shell: Shell) -> None:
+        """A node that runs while the line goes on; at the end of that it is walked again."""
+        self.later.append((node, shell.copy(), self.spread()))
+        self.aside(node, shell)
+
     def pipeline(self, node: Pipeline, shell: Shell) -> tuple[Shell, Shell]:
+        before = self.spread()
         for command in node.commands:
+            self.aside(command, shell)
+        for command in node.commands if self.spread() != before else ():  # each runs while the others do
             self.aside(command, shell)
         return shell, shell
 
@@ -165,8 +173,10 @@ class Walk(Counting):
     def settled(self, shell: Shell, *bodies: Node) -> Shell:
         """Bodies again and again, until nothing new comes of it."""
         for _ in range(MOST_ROUNDS):
+            before = len(self.findings), self.spread()
             end = self.repeated(shell, [bodies])
-            if all(getattr(end, what) == getattr(shell, what) for what in _SETTLES):
+            new = before != (len(self.findings), self.spread())
+            if not new and all(getattr(end, what) == getattr(shell, what) for what in _SETTLES):
                 return end
             shell = end
         shell = shell.copy()
@@ -220,8 +230,7 @@ class Walk(Counting):
             for side in sides:
                 if 0 <= side < len(texts):
                     text = texts[side]
-                    if word.raw == "-v" and text is not None:
-                        text = text.partition("[")[2].removesuffix("]")
+                    text = text.partition("[")[2].removesuffix("]") if word.raw == "-v" and text is not None else text
                     self.evaluated(text, node.words[side].raw, shell)
                     self.altered(text or "", shell)
         return shell, shell
@@ -234,7 +243,7 @@ class Walk(Counting):
         return shell, shell
 
     def coprocess(self, node: Coprocess, shell: Shell) -> tuple[Shell, Shell]:
-        self.aside(node.body, shell)
+        self.beside(node.body, shell)
         concern(self, node.name, None, shell)
         shell.assign(node.name, None)
         return shell, shell
@@ -267,9 +276,10 @@ class Walk(Counting):
         if isinstance(piece, Literal):
             return piece.text
         if isinstance(piece, Substitution):
-            self.aside(piece.script, shell)
             if piece.process:
+                self.beside(piece.script, shell)
                 return "/dev/fd/63"
+            self.aside(piece.script, shell)
             return self.printed(piece.script, shell)
         if isinstance(piece, Arithmetic):
             self.arithmetic(piece.text, piece.inner, shell)
@@ -381,8 +391,8 @@ class Walk(Counting):
                 shell.assign(redirect.descriptor[1:-1], None)
             if redirect.operator in ("<<", "<<-", "<<<"):
                 self.expander(shell).text(redirect.target)
-                continue
-            self.redirected(redirect, shell)
+            else:
+                self.redirected(redirect, shell)
         return fails
 
     def may_fail(self, redirect: Redirect) -> bool:
@@ -472,9 +482,8 @@ _WALKS: dict[type, Callable[..., tuple[Shell, Shell]]] = {
 def reach(text: str, bounds: Bounds) -> Walk:
     """Everything a line does that can be known, and every doubt about the rest."""
     walk = Walk(bounds)
-    shell = Shell(frozenset((bounds.start,)))
     try:
-        for end in walk.line(text, shell):
+        for end in walk.line(text, Shell(frozenset((bounds.start,)))):
             walk.seen_places |= end.places
         done = 0
         while done < len(walk.traps):  # a trap may run at any moment, wherever the shell stands then
@@ -482,6 +491,8 @@ def reach(text: str, bounds: Bounds) -> Walk:
             functions = {name: (*bodies, MISSING) for name, bodies in walk.functions.items()}
             walk.line(walk.traps[done], Shell(places, functions=functions))
             done += 1
+        for node, there, before in list(walk.later):
+            walk.after(node, there) if walk.spread() != before else None
     except TooLong:
         walk.doubt("it does more than can be followed")
     if walk.opened_outside and walk.descriptor_written:

@@ -57,6 +57,10 @@ class Touches:
         if key not in self.findings or self.findings[key].verdict < verdict:
             self.findings[key] = Finding(verdict, reason, access, path)
 
+    def spread(self) -> tuple[object, ...]:
+        """What a path means hangs on these, as the line has left them: who runs beside it may come upon them yet."""
+        return len(self.links), len(set(self.loose)), len(set(self.checked_out)), self.strewn, self.odd_names
+
     def doubt(self, reason: str) -> None:
         """Something that cannot be known."""
         self.find(Verdict.ASK, reason)
