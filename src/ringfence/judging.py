@@ -41,6 +41,7 @@ def bounds_of(root: str, found: Policy | None = None, start: str = "", home: str
         is_link=os.path.islink,
         match=lambda pattern, directory: names(pattern, directory, root),
         leaks=lambda directory: leaks(directory, decide),
+        hides=lambda directory: hides(directory, judged),
         repository=lambda directory: repository(directory, root),
         reads_free=found is None,
         held=held and found is not None and found.enforcement is Enforcement.REQUIRED,
@@ -199,6 +200,17 @@ def leaks(directory: str, decide: Callable[[Access, str], Decision]) -> bool:
                     return True
             elif entry.is_dir(follow_symlinks=False):
                 waiting.append(entry.path)
+    return False
+
+
+def hides(directory: str, found: Policy) -> bool:
+    """Whether a policy keeps something below a directory from being read, by its name or perhaps by a pattern."""
+    above = directory.rstrip("/") + "/"
+    for rule in found.rules:
+        if rule.access is Access.READ and rule.verdict is not Verdict.ALLOW:
+            fixed = re.split(r"[*?\[{\\]", rule.path)[0] if rule.glob else rule.path
+            if fixed.startswith(above) or (rule.glob and above.startswith(fixed.rpartition("/")[0] + "/")):
+                return True
     return False
 
 

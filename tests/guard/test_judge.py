@@ -71,6 +71,53 @@ def test_the_worktree_itself_is_not_removed(line: str, root: Path, bounds: Bound
     assert verdict(bounds, "bash", command=line.format(root)) == "deny"
 
 
+def all_but_secrets(root: Path) -> Bounds:
+    reads = Rule(Access.READ, Verdict.ALLOW, "/", Origin("x"))
+    hidden = (Rule(Access.READ, Verdict.DENY, path, Origin("x")) for path in ("/secret", f"{root}/sub/keys"))
+    pattern = Rule(Access.READ, Verdict.DENY, "/opt/*/x.pem", Origin("x"), glob=True)
+    return bounds_of(str(root), Policy(str(root), (reads, *hidden, pattern)))
+
+
+@pytest.mark.parametrize(
+    "path",
+    "/proc /proc/self/root/secret/key /proc/1/root/x /proc/self/environ /proc/self/fd/3 /proc/thread-self/cwd/../x "
+    "//proc/self/environ /proc/../proc/1/environ /dev/fd/3".split(),
+)
+@pytest.mark.parametrize(("tool", "name"), [("Read", "file_path"), ("Grep", "path"), ("view", "path"), ("rg", "paths")])
+def test_an_agents_tool_does_not_look_at_the_agent(tool: str, name: str, path: str, root: Path) -> None:
+    """It does not run in the sandbox, whose own /proc a policy means; and below `root` there every rule is passed by."""
+    bounds = all_but_secrets(root)
+
+    assert verdict(bounds, tool, **{name: path if name != "paths" else ["a.txt", path]}) == "deny"
+    assert verdict(bounds, "Read", file_path="/proc/cpuinfo") == "allow"
+    assert verdict(bounds, "bash", command="cat /proc/self/status") == "allow"
+
+
+@pytest.mark.parametrize(
+    ("tool", "given", "expected"),
+    [
+        ("Grep", {"path": "/"}, "deny"),
+        ("Glob", {"path": "/", "pattern": "**/key"}, "deny"),
+        ("Glob", {"pattern": "/**/key"}, "deny"),
+        ("Glob", {"pattern": "/proc/*/environ"}, "deny"),
+        ("read_many_files", {"include": ["/**/key"]}, "deny"),
+        ("grep_search", {"dir_path": "/opt"}, "deny"),
+        ("grep_search", {"dir_path": "/opt/a"}, "deny"),
+        ("Grep", {"path": "/usr"}, "allow"),
+        ("LS", {"path": "/"}, "allow"),
+        ("Grep", {}, "deny"),
+        ("Grep", {"path": "sub"}, "deny"),
+        ("Grep", {"path": "build"}, "allow"),
+        ("Glob", {"pattern": "**/*.py"}, "allow"),
+    ],
+)
+def test_a_search_does_not_come_upon_what_may_not_be_read(
+    tool: str, given: dict[str, object], expected: str, root: Path
+) -> None:
+    """An agent searches by itself, outside the sandbox, and everything below the place that it is told."""
+    assert verdict(all_but_secrets(root), tool, **{"pattern": "x", **given}) == expected
+
+
 @pytest.mark.parametrize("tool", ["search_file_content", "str_replace_editor"])
 def test_other_names_of_a_tool_are_known(tool: str, bounds: Bounds) -> None:
     """Gemini takes the one for its grep_search, and asks its hooks by the name that the model said."""

@@ -333,6 +333,15 @@ def test_where_a_call_says_it_begins_does_not_choose_the_workspace(agent: str, n
     assert f"{root}/sub" in str(moved(answer)["command"])
 
 
+def test_a_search_that_names_no_place_is_denied_where_the_agent_stands_outside(root: Path) -> None:
+    asked = payload("claude", root) | {"tool_name": "Grep", "tool_input": {"pattern": "a"}}
+
+    code, answer, _ = hook("claude", asked, WORKTREE_SANDBOX_PATH=str(root / "sub"))
+
+    assert denies(code, answer)
+    assert hook("claude", asked | {"cwd": str(root / "sub")}, WORKTREE_SANDBOX_PATH=str(root / "sub"))[:2] == (0, {})
+
+
 def test_a_search_of_claudes_does_not_look_at_keys(root: Path) -> None:
     (root / "home" / ".ssh").mkdir(parents=True)
     for name in ("Grep", "Glob"):

@@ -131,7 +131,11 @@ def judged(agent: str, asked: "Asked", workspace: str, environ: dict[str, str], 
     key = line_key(asked.call)
     line = asked.call.input.get(key)
     if not agents.is_shell(asked) or not isinstance(line, str) or not line.strip():
-        return agents.answer(agent, asked, _recorded(asked, judge(asked.call, bounds), bounds.root))
+        made = judge(asked.call, bounds)
+        if made.verdict is Verdict.ALLOW and not made.findings and bounds.start != os.path.realpath(asked.cwd):
+            why = f"it names no path, and the agent stands in {asked.cwd!r}, outside the workspace ({bounds.root})"
+            made = msgspec.structs.replace(made, verdict=Verdict.DENY, reasons=(why,))
+        return agents.answer(agent, asked, _recorded(asked, made, bounds.root))
     prefix = [*run, "--workspace", bounds.root, "--quiet", "--"]
     inner = unwrapped(line, prefix)
     made = judge(ToolCall(asked.call.tool, {**asked.call.input, key: inner}), bounds)

@@ -24,6 +24,9 @@ WRITES = frozenset(
 LISTS = frozenset(
     "view ls list glob grep rg find list_directory grep_search search_file_content search read_many_files".split()
 )
+# Those that look at whole trees, and in which files' contents come along; by the agent itself, and not in the sandbox.
+TREES = frozenset("glob find list grep rg grep_search search_file_content search read_many_files".split())
+CONTENTS = TREES - {"glob", "find", "list"}
 PUBLISHES = frozenset("artifact artifactdata artifactcheck".split())  # which send a file away, or fetch one
 PATHS = (
     "file_path",
@@ -140,6 +143,8 @@ def file(call: ToolCall, bounds: Bounds, access: Access, lists_not: bool) -> Jud
     ]
     outward += [path for path in inner if isinstance(path, str) and path]
     if not paths and not outward:
+        if _comes_upon_what_is_hidden(call.tool.lower(), bounds.start, bounds):
+            return Judgement(Verdict.DENY, (_hidden_below(bounds.start),), call.input)
         if given or many or access is Access.READ or call.tool.lower() in PUBLISHES:
             return Judgement(Verdict.ALLOW, (), call.input)  # the tool will look at the worktree, or say what it misses
         return Judgement(Verdict.ASK, (f"the tool {call.tool!r} names no path that is known",), call.input)
@@ -148,11 +153,22 @@ def file(call: ToolCall, bounds: Bounds, access: Access, lists_not: bool) -> Jud
     for finding in sorted(findings, key=lambda finding: -finding.verdict):
         if finding.verdict is not Verdict.ALLOW:
             return Judgement(Verdict(finding.verdict), (finding.reason,), call.input, findings)
+        if _comes_upon_what_is_hidden(call.tool.lower(), finding.path, bounds):
+            return Judgement(Verdict.DENY, (_hidden_below(finding.path),), call.input, findings)
         if lists_not and bounds.is_directory(finding.path):
             reason = f"{base!r} is a directory; list it with ls instead"
             return Judgement(Verdict.DENY, (reason,), call.input, findings)
     rewritten = {**call.input, **{name: finding.path for name, finding in found.items()}}
     return Judgement(Verdict.ALLOW, (), rewritten, findings)
+
+
+def _comes_upon_what_is_hidden(tool: str, path: str, bounds: Bounds) -> bool:
+    inside = (path + "/").startswith(bounds.root.rstrip("/") + "/")
+    return tool in (CONTENTS if inside else TREES) and bounds.hides(path)
+
+
+def _hidden_below(path: str) -> str:
+    return f"below {path!r} not everything may be read; search a narrower place, or by a shell line"
 
 
 def _parts(given: object) -> list[dict[str, object]]:
@@ -206,6 +222,9 @@ def readings(path: str) -> list[str]:
     return [other for other in others if other not in ("", path) and "\0" not in other]
 
 
+# What a policy lets a command read below /proc is that of the sandbox. A file tool is no command: to the agent's own
+# process `root` leads around every rule, and `environ` holds its keys.
+_OF_THE_MACHINE = lazy(r"/proc/(?:cpuinfo|meminfo|version|loadavg|uptime|filesystems)\Z")
 _UNSEEN = "\u200b\u200c\u200d\u2060\ufeff"
 
 
@@ -216,6 +235,10 @@ def _judged(path: str, bounds: Bounds, access: Access) -> Finding:
             Verdict.DENY, f"{path!r} begins with a tilde, and tools read that differently", access.value, path
         )
     real = bounds.resolve(posixpath.join(bounds.start, path))
+    if (real + "/").startswith("/proc/") and not _OF_THE_MACHINE.match(real):
+        return Finding(
+            Verdict.DENY, f"{path!r} is below /proc, where an agent's tool sees the agent itself", access.value, real
+        )
     decision = bounds.decide(access, real)
     inside = real == bounds.root or real.startswith(bounds.root.rstrip("/") + "/")
     if decision.verdict is Verdict.ALLOW and access is Access.READ and not inside and bounds.reads_free:
