@@ -48,6 +48,28 @@ def test_ordinary_work_is_ordinary_under_the_built_in_policy(root: Path) -> None
     assert {line for line in corpus("ordinary") if verdict(line, held) != "allow"} == CLOSED
 
 
+@pytest.mark.parametrize(
+    ("tool", "path", "expected"),
+    [
+        ("Write", "/tmp/x.py", "ask"),
+        ("Read", "/tmp/krb5cc_1000", "ask"),
+        ("Write", "/dev/shm/x", "ask"),
+        ("Grep", "/tmp", "ask"),
+        ("Read", "/tmp/claude-1000/tasks/a.output", "allow"),
+        ("Read", "/tmp/pi-bash-1f.log", "allow"),
+        ("Write", "/tmp/claude-1000/tasks/a.output", "ask"),
+        ("Read", "/usr/include/stdio.h", "allow"),
+    ],
+)
+def test_what_is_private_in_the_sandbox_is_the_hosts_to_an_agents_tool(
+    tool: str, path: str, expected: str, root: Path
+) -> None:
+    made = judge(ToolCall(tool, {"path": path, "pattern": "x"}), bounds(root))
+
+    assert made.verdict.word == expected
+    assert verdict(f"touch {path}" if path[:4] == "/tmp" else "touch /tmp/x", bounds(root)) == "allow"
+
+
 OWN = [
     "python x.py",
     "python3 -u sub/x.py --out build/y",

@@ -85,7 +85,7 @@ def all_but_secrets(root: Path) -> Bounds:
 )
 @pytest.mark.parametrize(("tool", "name"), [("Read", "file_path"), ("Grep", "path"), ("view", "path"), ("rg", "paths")])
 def test_an_agents_tool_does_not_look_at_the_agent(tool: str, name: str, path: str, root: Path) -> None:
-    """It does not run in the sandbox, whose own /proc a policy means; and below `root` there every rule is passed by."""
+    """It does not run in the sandbox, whose own /proc a policy means; and below `root` there no rule holds."""
     bounds = all_but_secrets(root)
 
     assert verdict(bounds, tool, **{name: path if name != "paths" else ["a.txt", path]}) == "deny"

@@ -9,7 +9,7 @@ import re
 
 import msgspec
 
-from ..model import Access, Verdict
+from ..model import BUILT_IN, Access, Verdict
 from .bounds import Bounds, Finding, runs_later
 from .patterns import lazy
 from .rewrite import in_quotes
@@ -225,6 +225,9 @@ def readings(path: str) -> list[str]:
 # What a policy lets a command read below /proc is that of the sandbox. A file tool is no command: to the agent's own
 # process `root` leads around every rule, and `environ` holds its keys.
 _OF_THE_MACHINE = lazy(r"/proc/(?:cpuinfo|meminfo|version|loadavg|uptime|filesystems)\Z")
+_PRIVATE = frozenset(("/tmp", "/var/tmp", "/dev/shm"))  # which the sandbox has of its own, by the built-in policy
+# What agents put there of a line's output that is too long, and tell their model to read.
+_OUTPUTS = lazy(r"/tmp/(?:claude-[^/]*/|pi-bash-[^/]*\.log\Z|[^/]*copilot-tool-output[^/]*\Z)")
 _UNSEEN = "\u200b\u200c\u200d\u2060\ufeff"
 
 
@@ -246,6 +249,11 @@ def _judged(path: str, bounds: Bounds, access: Access) -> Finding:
         return Finding(Verdict.DENY, f"{path!r} is outside the worktree ({bounds.root})", access.value, real)
     if decision.verdict is not Verdict.ALLOW:
         return Finding(decision.verdict, f"{path!r}: {decision.reason}", access.value, real)
+    rule = decision.rule
+    private = rule is not None and rule.origin == BUILT_IN and rule.path in _PRIVATE and not inside
+    if rule is not None and private and (access is Access.WRITE or not _OUTPUTS.match(real)):
+        reason = f"{path!r}: {rule.path} is the host's here; in the sandbox it is another, and no line finds this"
+        return Finding(Verdict.ASK, reason, access.value, real)
     later = access is Access.WRITE and (runs_later(real) or runs_later(posixpath.join(bounds.start, path)))
     if later:
         return Finding(Verdict.ASK, f"{path!r}, {later}", access.value, real)
