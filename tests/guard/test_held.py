@@ -53,7 +53,7 @@ def test_ordinary_work_is_ordinary_under_the_built_in_policy(root: Path) -> None
     [
         ("Write", "/tmp/x.py", "ask"),
         ("Read", "/tmp/krb5cc_1000", "ask"),
-        ("Write", "/dev/shm/x", "ask"),
+        ("Write", "/dev/shm/x", "deny"),
         ("Grep", "/tmp", "ask"),
         ("Read", "/tmp/claude-1000/tasks/a.output", "allow"),
         ("Read", "/tmp/pi-bash-1f.log", "allow"),

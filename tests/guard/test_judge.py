@@ -81,7 +81,7 @@ def all_but_secrets(root: Path) -> Bounds:
 @pytest.mark.parametrize(
     "path",
     "/proc /proc/self/root/secret/key /proc/1/root/x /proc/self/environ /proc/self/fd/3 /proc/thread-self/cwd/../x "
-    "//proc/self/environ /proc/../proc/1/environ /dev/fd/3".split(),
+    "//proc/self/environ /proc/../proc/1/environ /dev/fd/3 /dev/sda /dev/mem /dev".split(),
 )
 @pytest.mark.parametrize(("tool", "name"), [("Read", "file_path"), ("Grep", "path"), ("view", "path"), ("rg", "paths")])
 def test_an_agents_tool_does_not_look_at_the_agent(tool: str, name: str, path: str, root: Path) -> None:

@@ -222,10 +222,10 @@ def readings(path: str) -> list[str]:
     return [other for other in others if other not in ("", path) and "\0" not in other]
 
 
-# What a policy lets a command read below /proc is that of the sandbox. A file tool is no command: to the agent's own
-# process `root` leads around every rule, and `environ` holds its keys.
-_OF_THE_MACHINE = lazy(r"/proc/(?:cpuinfo|meminfo|version|loadavg|uptime|filesystems)\Z")
-_PRIVATE = frozenset(("/tmp", "/var/tmp", "/dev/shm"))  # which the sandbox has of its own, by the built-in policy
+# What a policy lets a command read below /proc and /dev is that of the sandbox. A file tool is no command: to the agent's
+# own process `root` leads around every rule, `environ` holds its keys, and devices hold what was ever written.
+_OF_THE_MACHINE = lazy(r"/proc/(?:cpuinfo|meminfo|version|loadavg|uptime|filesystems)\Z|/dev/null\Z")
+_PRIVATE = frozenset(("/tmp", "/var/tmp"))  # which the sandbox has of its own, by the built-in policy
 # What agents put there of a line's output that is too long, and tell their model to read.
 _OUTPUTS = lazy(r"/tmp/(?:claude-[^/]*/|pi-bash-[^/]*\.log\Z|[^/]*copilot-tool-output[^/]*\Z)")
 _UNSEEN = "\u200b\u200c\u200d\u2060\ufeff"
@@ -238,10 +238,11 @@ def _judged(path: str, bounds: Bounds, access: Access) -> Finding:
             Verdict.DENY, f"{path!r} begins with a tilde, and tools read that differently", access.value, path
         )
     real = bounds.resolve(posixpath.join(bounds.start, path))
-    if (real + "/").startswith("/proc/") and not _OF_THE_MACHINE.match(real):
-        return Finding(
-            Verdict.DENY, f"{path!r} is below /proc, where an agent's tool sees the agent itself", access.value, real
+    if (real + "/").startswith(("/proc/", "/dev/")) and not _OF_THE_MACHINE.match(real):
+        reason = (
+            f"{path!r} is below {real[:5].rstrip('/')}, where a tool of an agent sees what no line does"
         )
+        return Finding(Verdict.DENY, reason, access.value, real)
     decision = bounds.decide(access, real)
     inside = real == bounds.root or real.startswith(bounds.root.rstrip("/") + "/")
     if decision.verdict is Verdict.ALLOW and access is Access.READ and not inside and bounds.reads_free:
