@@ -222,8 +222,8 @@ def readings(path: str) -> list[str]:
     return [other for other in others if other not in ("", path) and "\0" not in other]
 
 
-# What a policy lets a command read below /proc and /dev is that of the sandbox. A file tool is no command: to the agent's
-# own process `root` leads around every rule, `environ` holds its keys, and devices hold what was ever written.
+# What a policy lets a command read below /proc and /dev is that of the sandbox. A file tool is no command: to the
+# agent's own process `root` leads around every rule, `environ` holds its keys, and disks hold everything.
 _OF_THE_MACHINE = lazy(r"/proc/(?:cpuinfo|meminfo|version|loadavg|uptime|filesystems)\Z|/dev/null\Z")
 _PRIVATE = frozenset(("/tmp", "/var/tmp"))  # which the sandbox has of its own, by the built-in policy
 # What agents put there of a line's output that is too long, and tell their model to read.
