@@ -239,9 +239,7 @@ def _judged(path: str, bounds: Bounds, access: Access) -> Finding:
         )
     real = bounds.resolve(posixpath.join(bounds.start, path))
     if (real + "/").startswith(("/proc/", "/dev/")) and not _OF_THE_MACHINE.match(real):
-        reason = (
-            f"{path!r} is below {real[:5].rstrip('/')}, where a tool of an agent sees what no line does"
-        )
+        reason = f"{path!r} is below {real[:5].rstrip('/')}, where a tool of an agent sees what no line does"
         return Finding(Verdict.DENY, reason, access.value, real)
     decision = bounds.decide(access, real)
     inside = real == bounds.root or real.startswith(bounds.root.rstrip("/") + "/")

@@ -26,8 +26,16 @@ _ASSIGNS = lazy(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)\Z", re.DOTALL)
 
 def after(walk: Walk, call: Call) -> None:
     """What follows the options is a command."""
+    if call.name == "npx":
+        is_here(walk, call, call.operands)
     if call.operands:
         walk.call(call.operands, outside(call.shell), call.stdin)
+
+
+def is_here(walk: Walk, call: Call, words: list[Field]) -> None:
+    """A package with a stroke in its name (`@scope/name`, `owner/name`, an address) is fetched, and no path."""
+    if words and "/" in words[0].text and words[0].text[:1] not in ("/", "."):
+        walk.doubt(f"{call.name} may fetch {words[0].shown!r}, and what that does is not known")
 
 
 def after_one(walk: Walk, call: Call) -> None:

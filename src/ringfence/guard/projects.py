@@ -3,7 +3,7 @@
 import re
 
 from .arguments import Call
-from .others import MODULES, child, outside
+from .others import MODULES, child, is_here, outside
 from .programs import ROWS
 from .reach import Walk
 from .state import Field
@@ -85,6 +85,7 @@ def npm(walk: Walk, call: Call) -> None:
         walk.doubt(f"{call.name} changes what lies outside the project")
     if first == "exec" and call.name != "composer" and _names_its_program(call.words):
         rest = call.words[1:]  # as npx has it
+        is_here(walk, call, rest)
         walk.call([field for index, field in enumerate(rest) if index != 1 or field.text != "--"], outside(call.shell))
         return
     if call.name == "npm" and words and first not in _NPM:
