@@ -256,5 +256,5 @@ class Touches:
             for found in _ELSEWHERE.finditer(one):
                 yield one[found.end() :].partition(":")[0]
         # Inside by its beginning, and outside by `..` or a link further on.
-        glued = [part[2:] for part in parts if part[:1] == "-"]
+        glued = [one[2:] for one in (text, *parts) if one[:1] == "-"]
         yield from (part for part in (*parts, *glued) if part[:1] not in ("/", "~", ""))
