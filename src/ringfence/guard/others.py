@@ -352,7 +352,7 @@ _CHECKS = {"node": "--check", "ruby": "-c", "php": "-l"}
 
 def interpreter(walk: Walk, call: Call) -> None:
     texts = [field.text for field in call.operands if field.known]
-    if texts and len(texts) == len(call.operands) and set(texts) <= {"-v", "-V", "--version", "-version", "version"}:
+    if texts and len(texts) == len(call.operands) and set(texts) <= {"-v", "-V", "--version", "version"}:
         return
     checks = texts[:1] == [_CHECKS.get(call.name)] and len(call.operands) == 2
     if checks and len(texts) == 2 and texts[1][:1] not in ("-", ""):
