@@ -45,7 +45,8 @@ def verdict(line: str, bounds: Bounds) -> str:
 def test_ordinary_work_is_ordinary_under_the_built_in_policy(root: Path) -> None:
     held = bounds(root)
 
-    assert {line for line in corpus("ordinary") if verdict(line, held) != "allow"} == CLOSED
+    found = {line for line in corpus("ordinary") if verdict(line, held) != "allow"}
+    assert found - {"ls /nonexistent &>/dev/null; echo $?"} == CLOSED  # so the home of nobody is called
 
 
 @pytest.mark.parametrize(
