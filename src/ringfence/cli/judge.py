@@ -63,7 +63,7 @@ def by_policy(values: Values, cwd: str) -> Bounds:
 
     here = cwd or os.getcwd()
     request = make_request(one(values, "--workspace"), here, flags_of(values), as_root=True)
-    return bounds_of(request.workspace, load_policy(request), home=request.home, held=True)
+    return bounds_of(request.workspace, load_policy(request), home=request.home)
 
 
 def main(words: list[str]) -> int:
