@@ -166,8 +166,10 @@ static void remember(long fd, const struct spot *spot)
 	struct facts facts, own;
 	long object = CALL(openat, spot->directory, P(spot->name), O_PATH | O_NOFOLLOW | O_CLOEXEC, 0, 0);
 
-	object = object < 0 ? object : CALL(fcntl, object, F_DUPFD_CLOEXEC, HELD_FROM, 0, 0);
-	if (object < 0 || facts_of(fd, &own))
+	if (object < 0 || facts_of(object, &facts) || (facts.mode & TYPE_MASK) != SOCKET_ || facts_of(fd, &own))
+		return;
+	object = CALL(fcntl, object, F_DUPFD_CLOEXEC, HELD_FROM, 0, 0);
+	if (object < 0)
 		return;
 	for (uint32_t i = 0; i < MOST_SOCKETS && dial.count >= MOST_SOCKETS; i++)
 		if (!facts_of(dial.made[i].object, &facts) && !facts.links) {
@@ -202,7 +204,8 @@ static struct exact name_of(long object)
 	return exact;
 }
 
-/* Whether one who has connected by what is held has come to this socket: its name is known to nobody else. */
+/* Whether one who has connected by what is held has come to this socket: its name is known to nobody else. It is long: who has
+ * wardens of two runs try again and again would see two short ones be the same, as those are that the kernel gives. */
 static int has_come(long own, long fd)
 {
 	static const int64_t often[4] = {0, 2000, 0, 2000}, never[4] = {0, 0, 0, 0}; /* as of connect_briefly */
@@ -222,7 +225,10 @@ static int has_come(long own, long fd)
  * who listens. So one of ours connects first, and is accepted before anybody else can be. */
 static void prove(long fd)
 {
-	const uint16_t unnamed = AF_UNIX_;
+	struct {
+		uint16_t family;
+		char secret[17]; /* the first byte is 0: it is the name of nothing in a directory */
+	} name = {.family = AF_UNIX_};
 	struct facts facts, own;
 	struct exact exact;
 	struct made *made = dial.made;
@@ -236,7 +242,9 @@ static void prove(long fd)
 		return;
 	exact = name_of(made->object);
 	link = CALL(socket, AF_UNIX_, made->type | O_CLOEXEC | O_NONBLOCK, 0, 0, 0);
-	answer = CALL(bind, link, P(&unnamed), sizeof(unnamed), 0, 0); /* the kernel gives it a name */
+	answer = CALL(getrandom, P(name.secret + 1), 16, 1 /* GRND_NONBLOCK */, 0, 0) == 16 ? 0 : -EAGAIN_;
+	if (!answer)
+		answer = CALL(bind, link, P(&name), 2 + sizeof(name.secret), 0, 0);
 	if (!answer)
 		answer = CALL(connect, link, P(&exact), sizeof(exact), 0, 0);
 	if (answer == -EACCES_ && !facts_of(made->object, &facts)) { /* nobody may connect yet, as dockerd begins */

@@ -342,7 +342,7 @@ static long allow_own(void)
 		ALLOW(clock_gettime), ALLOW(timerfd_create), ALLOW(timerfd_settime), ALLOW(getcpu), ALLOW(sched_getaffinity), ALLOW(sched_setaffinity),
 		ALLOW(setitimer), ALLOW(rt_sigreturn), ALLOW(pread64), ALLOW(truncate), ALLOW(fchmod), ALLOW(fchmodat), ALLOW(fchown),
 		ALLOW(fchownat), ALLOW(utimensat), ALLOW(setxattr), ALLOW(fsetxattr), ALLOW(removexattr), ALLOW(fremovexattr),
-		WATCHER,
+		ALLOW(getrandom), WATCHER,
 	};
 #undef WATCHER
 #undef ALLOW
