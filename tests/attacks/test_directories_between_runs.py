@@ -239,6 +239,6 @@ def test_what_takes_the_place_of_a_name_just_bound_is_not_spoken_to(workspace: P
 
     assert int(said) > 10
     assert (b"x" in heard) is not inside
-    # Only the warden has come then, to see who listens, by a name that it must not find twice: two runs that have their
-    # wardens come to one another saw two be the same after some minutes, when it was one of the million of the kernel's.
+    # Only the warden has come then, to see who listens, by a name that must not be found twice: of the million that the
+    # kernel gives, two runs that have their wardens come to one another again and again saw two alike in some minutes.
     assert not inside or {len(name) for name in names} == {17}, names

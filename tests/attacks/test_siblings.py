@@ -10,6 +10,7 @@ import contextlib
 import errno
 import os
 import re
+import select
 import shlex
 import signal
 import socket
@@ -300,6 +301,54 @@ def test_at_a_terminal_the_inner_one_is_at_it(outer: Outer) -> None:
         assert person.code() == 0
     finally:
         person.close()
+
+
+# What may only be read, handed over as what the other writes to: whoever passes that on must not make more of it.
+READ_ONLY = """
+import os, subprocess, sys
+where, run = sys.argv[1], sys.argv[2:]
+fd = os.open(where, os.O_RDONLY | os.O_NONBLOCK) if where else 0
+if run:
+    subprocess.run([*run, "sh", "-c", "echo evil"], stdin=subprocess.DEVNULL, stdout=fd, stderr=subprocess.DEVNULL)
+else:
+    os.write(os.open(f"/proc/self/fd/{fd}", os.O_WRONLY | os.O_NONBLOCK), b"evil")
+"""
+
+
+@pytest.mark.parametrize("inside", [False, True], ids=["bare", "inside"])
+def test_a_pipe_that_may_only_be_read_is_not_written_by_the_inner_one(outer: Outer, inside: bool) -> None:
+    pipe = outer.workspace.parent / "outside" / "pipe"
+    os.mkfifo(pipe)
+    pipe.chmod(0o666)
+    (outer.workspace / "attack.py").write_text(READ_ONLY)
+    words = ["/usr/bin/python3", "-I", "attack.py", str(pipe)]
+    allowed = ("--allow-read", str(pipe.parent))
+    heard = os.open(pipe, os.O_RDWR | os.O_NONBLOCK)
+    try:
+        if inside:
+            script = shlex.join([*words, *RUN, *allowed, "--"])
+            assert outer.run(*allowed, script=f"{script} && echo over")[1].endswith("over\n")
+        else:
+            subprocess.run(words, cwd=outer.workspace, check=True)
+        assert bool(select.select([heard], [], [], 0)[0]) is not inside
+    finally:
+        os.close(heard)
+
+
+@pytest.mark.parametrize("inside", [False, True], ids=["bare", "inside"])
+def test_a_terminal_that_may_only_be_read_is_not_written_by_the_inner_one(outer: Outer, inside: bool) -> None:
+    """Nobody filters what goes to one on standard input alone, and one that is asked something answers by typing."""
+    (outer.workspace / "attack.py").write_text(READ_ONLY)
+    words = ["/usr/bin/python3", "-I", "attack.py", ""]
+    if inside:
+        words = outer.words(script=shlex.join([*words, *RUN, "--raw-terminal", "--"]))
+    with subprocess.Popen(["cat"], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL) as sink:
+        person = Person(words, outer.workspace, stdout=sink.stdin, stderr=subprocess.DEVNULL)
+        try:
+            assert (b"evil" in person.rest()) is not inside
+        finally:
+            person.close()
+            sink.kill()
 
 
 @pytest.mark.needs_userns

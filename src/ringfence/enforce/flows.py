@@ -6,6 +6,7 @@ says what it waits for, and moves when that has happened. Who waits is `supervis
 
 import _socket
 import errno
+import fcntl
 import os
 import stat
 from collections.abc import Callable
@@ -195,11 +196,12 @@ def _own(fd: int) -> tuple[int, Callable[[bytes], int]]:
 def writer(fd: int) -> tuple[int, Callable[[bytes], int]]:
     """A descriptor in place of another one, and how to write to it without waiting.
 
-    Not by making it non-blocking: that would be so for everybody who shares it. So it is opened again where it can be.
+    Not by making it non-blocking: that would be so for everybody who shares it. So it is opened again where it can be;
+    but not one that is for reading alone, as a run's terminal or a pipe of the host's may be: no run makes more of it.
     """
     mode = os.fstat(fd).st_mode
-    if stat.S_ISREG(mode):  # its offset is shared, and it never makes us wait
-        return fd, lambda data: os.write(fd, data)
+    if stat.S_ISREG(mode) or fcntl.fcntl(fd, fcntl.F_GETFL) & os.O_ACCMODE == os.O_RDONLY:
+        return fd, lambda data: os.write(fd, data)  # of a file the offset is shared, and it never makes us wait
     if stat.S_ISSOCK(mode):
         return fd, lambda data: _send(fd, data)
     try:
