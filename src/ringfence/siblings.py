@@ -27,7 +27,7 @@ import msgspec
 from .beside import Bound
 from .enforce import Launch
 from .enforce.process import sealed
-from .model import BUILT_IN, UsageError
+from .model import BUILT_IN, Enforcement, UsageError
 
 if TYPE_CHECKING:
     from .keep import Prepared
@@ -199,7 +199,9 @@ def bound_of(made: "Prepared") -> bytes:
     own = f"{made.temporary}/"  # what is there is this run's alone: its door, its agent
     rules = tuple(rule for rule in whole.rules if not rule.path.startswith(own))
     shown = tuple(one for one in whole.injections if one.origin != BUILT_IN)
-    held = msgspec.structs.replace(made.loaded, rules=rules, injections=shown)
+    # Where the run has all that is required, so has what is beside it, whatever that adds to the policy.
+    enforcement = made.loaded.enforcement if made.required else Enforcement.REQUIRED
+    held = msgspec.structs.replace(made.loaded, rules=rules, injections=shown, enforcement=enforcement)
     return msgspec.json.encode(Bound(held, request.workspace, request.home, request.ids))
 
 

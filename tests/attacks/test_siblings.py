@@ -146,6 +146,57 @@ def test_what_the_inner_run_denies_itself_holds_there_alone(outer: Outer, flag: 
     assert code == 0
 
 
+# More than the warden takes: a pattern of too many names, or too many rules. Where it cannot hold all, it must not let
+# go of the outer run's.
+ADDED = {
+    "one that is long": ["--deny-write", "a/" * 70 + "*"],
+    "many patterns": [word for number in range(1200) for word in ("--deny-write", f"n{number}*")],
+    "many names": [word for number in range(1200) for word in ("--deny-write", f"n{number}")],
+    "many open": [
+        word
+        for number in range(600)
+        for word in (
+            "--deny-read",
+            f"sub/n{number}",
+            "--allow-read",
+            f"sub/n{number}/n",
+            "--allow-write",
+            f"sub/n{number}/n",
+        )
+    ],
+}
+
+
+@pytest.mark.parametrize("how", ["--quiet", "--best-effort"])
+@pytest.mark.parametrize("added", ADDED)
+def test_what_the_inner_run_adds_costs_the_outer_nothing(outer: Outer, added: str, how: str) -> None:
+    hooks = outer.workspace / ".git" / "hooks"
+    for path in (hooks.parent, hooks, *(outer.workspace / "sub" / f"n{number}" / "n" for number in range(600))):
+        path.mkdir(parents=True)
+    subprocess.run(["chmod", "-R", "a+rwX", outer.workspace], check=True)
+    allowed = ("--allow-write", str(outer.workspace))
+    attack = "echo no > sub/made.secret; echo no > .git/hooks/pre-commit; echo no > .mcp.json; chmod 700 ../outside"
+    bare = subprocess.run(["sh", "-c", attack], cwd=outer.workspace, check=True)
+    assert bare.returncode == 0
+    for path in ("sub/made.secret", ".git/hooks/pre-commit", ".mcp.json"):
+        (outer.workspace / path).unlink()
+    (outer.workspace.parent / "outside").chmod(0o755)
+
+    _, said = outer.run(
+        how,
+        "--deny-write",
+        "**/*.secret",
+        *allowed,
+        script=f"{inner(how, *ADDED[added], *allowed, script=attack)}; echo over",
+    )
+
+    assert said.endswith("over\n")
+    assert not (outer.workspace / "sub" / "made.secret").exists(), said
+    assert not [*hooks.iterdir()], said
+    assert not (outer.workspace / ".mcp.json").exists(), said
+    assert (outer.workspace.parent / "outside").stat().st_mode & 0o777 == 0o755, said
+
+
 def test_a_repository_can_be_made_where_there_is_none(outer: Outer) -> None:
     """As in the run around it: what git would run is protected in a repository that is there."""
     code, said = outer.run(

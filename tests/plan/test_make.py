@@ -359,6 +359,19 @@ def test_a_key_that_is_not_carried_out_is_a_gap_with_its_own_need() -> None:
     ]
 
 
+@pytest.mark.parametrize("namespaces", [True, False])
+@pytest.mark.parametrize("added", ["a/" * 70 + "*", "many"])
+def test_where_others_are_more_than_the_warden_takes_a_pattern_is_required(namespaces: bool, added: str) -> None:
+    """An untrusted project may add rules, and must not undo the user's by that."""
+    names = [f"n{number}*" for number in range(1200)] if added == "many" else [added]
+    more = [Rule(Access.WRITE, Verdict.DENY, f"{WS}/{name}", Origin("project", 1), glob=True) for name in names]
+    pattern = Rule(Access.READ, Verdict.DENY, f"{WS}/*.pem", Origin("p", 1), glob=True)
+
+    found = planned(Host.linux(namespaces=namespaces), Policy(WS, (*RULES, pattern, *more)))
+
+    assert [gap.need for gap in found.gaps if str(gap.origin) == "p:1"] == [Need.REQUIRED]
+
+
 @pytest.mark.parametrize("verdict", [Verdict.ALLOW, Verdict.DENY])
 def test_a_pattern_is_a_gap_for_names_that_appear_later(verdict: Verdict) -> None:
     pattern = Rule(Access.READ, verdict, f"{WS}/*.pem", Origin("p", 1), glob=True)

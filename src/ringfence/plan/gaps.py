@@ -34,6 +34,7 @@ def kernel_gaps(host: Host) -> list[Gap]:
 
 
 ASK = Origin("--ask")
+TOO_MANY, FEWER = "the warden takes 1,024 rules of 63 names each, and there are more", "fewer or shorter rules"
 
 
 def asking_gaps(policy: Policy, host: Host) -> list[Gap]:
@@ -63,9 +64,10 @@ def asking_gaps(policy: Policy, host: Host) -> list[Gap]:
     return gaps
 
 
-def glob_gaps(policy: Policy, disk: Disk, held: bool = False) -> list[Gap]:
+def glob_gaps(policy: Policy, disk: Disk, held: bool = False, able: bool = False) -> list[Gap]:
     """Patterns are looked for when the run starts: what comes later is not among what was found. Where the warden holds
-    those that deny something, the others are left: they grant what was there."""
+    those that deny something, the others are left: they grant what was there. Where it is `able` to and there are too
+    many, somebody has added some, who must not undo another's."""
     patterns = [rule for rule in policy.rules if rule.glob and not rule.implied]
     executed = held and any(rule.access is Access.READ and rule.verdict is not Verdict.ALLOW for rule in patterns)
     if held:
@@ -73,16 +75,17 @@ def glob_gaps(policy: Policy, disk: Disk, held: bool = False) -> list[Gap]:
     why = "no other process can execute for the command, and a path that was judged could be another by then"
     programs = ["programs that match a denied pattern and appear later not executed"]
     programs += [f"programs that match a denied pattern in {_unsearched(disk)} not executed"] * bool(disk.unsearched)
-    gaps = [Gap(what, why, Need.WANTED, BUILT_IN) for what in programs * executed] + [
-        Gap(
+    gaps = [Gap(what, why, Need.WANTED, BUILT_IN) for what in programs * executed]
+    for rule in patterns:
+        what, why = (
             f"the pattern {rule.path} for names that appear later",
-            "patterns are looked for on the disk when the run starts",
-            Need.WANTED,
-            rule.origin,
-            "name a directory instead, or start the run again",
+            "patterns are looked for when the run starts",
         )
-        for rule in patterns
-    ]
+        if able and rule.verdict is not Verdict.ALLOW:
+            gaps.append(Gap(what, TOO_MANY, Need.REQUIRED, rule.origin, FEWER))
+        else:
+            way_out = "name a directory instead, or start the run again"
+            gaps.append(Gap(what, why, Need.WANTED, rule.origin, way_out))
     if patterns and disk.unsearched:
         first = patterns[0]
         why = "there are too many files, or the directory cannot be listed"

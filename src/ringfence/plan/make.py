@@ -204,10 +204,11 @@ def make_walls(
     tail += seccomp(policy, host, gaps, bool(names) or is_asked(policy, host), judged)
     gaps += _outer_gaps(found, disk) if relies(host) else kernel_gaps(host)
     gaps += [Gap(ask.key, ask.why, ask.need, ask.origin) for ask in policy.asks]
-    held = has_broker(policy, host) and bool(patterns.lower(policy, disk)[0])
+    able = has_broker(policy, host)
+    held = able and bool(patterns.lower(policy, disk)[0])
     gaps += (
         folding_gaps(found, disk, many)
-        + glob_gaps(policy, disk, held)
+        + glob_gaps(policy, disk, held, able)
         + name_gaps(policy, disk)
         + closed_gaps(policy, disk)
         + crowds.gaps(many)
@@ -263,7 +264,7 @@ def warden_steps(
     if kept:
         judged |= Judged.WRITES
     if not has_view(host):
-        more = patterns.in_place_of_mounts(policy, disk, found)
+        more = patterns.in_place_of_mounts(policy, disk, found)[0] or []
         late, judged = late + more, judged | (Judged.WRITES if more else Judged.NOTHING)
     observe = command.observe | (Observe.REFUSALS if late or kept else Observe.NOTHING)
     pause: list[Step] = []

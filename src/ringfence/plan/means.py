@@ -7,7 +7,7 @@ import msgspec
 
 from ..model import BUILT_IN, Command, Disk, Gap, Host, Kind, Need, Policy, Step, StepKind
 from . import allowlist, caches, crowds, landlock, limits, patterns, table, view
-from .gaps import link_gaps
+from .gaps import FEWER, TOO_MANY, link_gaps
 from .network import doors, is_apart, port_steps, wants_datagrams
 from .regions import Region, State, changes, is_below
 from .rules import has_broker, has_unix_sockets, has_warden, is_nesting, is_protecting, narrowed
@@ -206,7 +206,9 @@ def without_view(policy: Policy, host: Host, disk: Disk, command: Command, found
     grants, gaps = allowlist.lower(found, host.landlock_abi, disk)
     gaps += [gap for region in found for gap in view.unfit(region, Need.WANTED if host.is_inside else Need.REQUIRED)]
     kept = narrowed(policy, disk, command.temporary, host)
-    judged = has_broker(policy, host) and bool(patterns.in_place_of_mounts(policy, disk, found))
+    able = has_broker(policy, host)
+    more, is_whole = patterns.in_place_of_mounts(policy, disk, found) if able else ([], False)
+    judged = bool(more)
     gaps += [] if judged else link_gaps(kept, disk, held=allowlist.spines(found, allowlist.writable))
     why = "there is no view here: " + (host.namespaces_why or f"the {host.enactor.value} enactor cannot build one")
     way_out = "`ringfence doctor` says how to get one"
@@ -221,7 +223,7 @@ def without_view(policy: Policy, host: Host, disk: Disk, command: Command, found
         gaps.append(Gap(what, why, need, BUILT_IN, way_out))
 
     is_root = host.uid == 0 and not host.is_inside
-    if is_root or not judged:
+    if is_root or not (judged and is_whole):
         gap("chmod, chown, utime and xattr of what may not be written", Need.REQUIRED if is_root else Need.WANTED)
     gap(
         "a private /tmp and /var/tmp"
@@ -240,7 +242,9 @@ def without_view(policy: Policy, host: Host, disk: Disk, command: Command, found
     if not has_unix_sockets(policy, host):
         gap("unix sockets among the run's own processes: socket(AF_UNIX) is refused, socketpair works")
     protected = list(filter(is_protecting, policy.rules))
-    if protected and not judged:
+    if more is None:
+        gaps.append(Gap("what may not be written kept as it is", TOO_MANY, Need.REQUIRED, BUILT_IN, FEWER))
+    elif protected and not judged:
         gap(f"the {len(protected)} protected names in the workspace unwritable")
     for injection in policy.injections:
         gaps.append(

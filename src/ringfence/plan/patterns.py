@@ -76,23 +76,31 @@ def is_askable(rule: Rule) -> bool:
     return rule.asks and rule.access is Access.READ and rule.verdict is Verdict.DENY
 
 
-def in_place_of_mounts(policy: Policy, disk: Disk, found: list[Region]) -> list[Step]:
+def in_place_of_mounts(policy: Policy, disk: Disk, found: list[Region]) -> tuple[list[Step] | None, bool]:
     """Without a view: where what is there may be changed and where not, and what is protected inside, by the names that
-    the kernel has for them; and the links on the way to what is denied. Nothing when they are more than the warden
-    takes."""
+    the kernel has for them; and the links on the way to what is denied. None when that is more than the warden takes:
+    what somebody adds must not cost another's protection. And whether it is all of it: what is denied inside a place
+    that may be changed, Landlock holds as well, but for its attributes."""
     changed = changes(found)
     granted = [region.path for region, _ in changed if region.state is State.WRITE]
     closed = [region.path for region, above in changed if above is not None and above.state is State.WRITE]
-    if len(granted) + len(closed) > MOST:
-        return []
     kept = {rule.path for rule in policy.rules if rule.origin == SECOND_WAY}
     # It may also be granted itself, or something below it: any denial of writing wins.
     kept.update(path for path in _held_by_name(policy, disk) if any(map(_meets(path), granted)))
-    rows = [(path, PASSES, "may be changed") for path in granted]
-    rows += [(path, DENIES, "is refused when it is used") for path in closed]
-    rows += [(path, ALWAYS, "is refused when it is used") for path in sorted(kept)]
-    steps = [_made(f"{path} {what}", WRITE, verdict, 0, _parts(path, False)) for path, verdict, what in rows]
-    return steps if _fits(steps + lower(policy, disk)[0]) else []
+    late = lower(policy, disk)[0]
+    held = _written(sorted(kept), ALWAYS)
+    # Where nobody says that something may be changed it is not, as long as there is a place where it may.
+    room = MOST - len(held) - len(late)
+    passed = [step for step in _written(granted, PASSES) if _fits([step])][:room]
+    if not _fits(held + late) or (granted and not passed):
+        return None, False
+    whole = passed + _written(closed, DENIES) + held
+    return (whole, True) if _fits(whole + late) else (passed + held, False)
+
+
+def _written(paths: list[str], verdict: int) -> list[Step]:
+    what = "may be changed" if verdict == PASSES else "is refused when it is used"
+    return [_made(f"{path} {what}", WRITE, verdict, 0, _parts(path, False)) for path in paths]
 
 
 def _meets(path: str) -> Callable[[str], bool]:
