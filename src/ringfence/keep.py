@@ -125,7 +125,7 @@ class Prepared:
         if plan.has_view(self.host):
             points = plan.mounted(few, present, mounts)
             disk = enforce.survey(points, self.held, disk, request.ids)
-            few = plan.without_sockets(few, points, disk)
+            few = plan.without_sockets(few, points, disk, f"{self.temporary}/{enforce.DOOR}")
         else:
             few = plan.with_one_way(few, present, mounts)
         if few is not surveyed:

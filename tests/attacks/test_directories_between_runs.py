@@ -117,6 +117,36 @@ show(directory)
 )
 
 
+# The inner one says which socket it wants to reach: a grant inside what it denies itself is a mount of its own.
+BY_A_GRANT = (
+    COMMON
+    + """
+giving = '''
+import array, os, socket
+link = socket.socket(socket.AF_UNIX)
+link.connect("sub/theirs")
+link.sendmsg([b"x"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [os.open("/", os.O_RDONLY)]))])
+'''
+door = socket.socket(socket.AF_UNIX)
+door.bind("sub/theirs")
+door.listen()
+door.settimeout(3)
+here = os.getcwd()
+flags = ["--deny-read", f"{here}/sub", "--allow-read", f"{here}/sub/theirs", "--allow-write", f"{here}/sub/theirs"]
+run = [*run[:-1], *flags, "--"] if run else []
+process = subprocess.Popen([*run, "/usr/bin/python3", "-c", giving], stderr=subprocess.DEVNULL)
+try:
+    directory = given(door.accept()[0])
+except OSError:
+    directory = -1
+process.wait()
+os.unlink("sub/theirs")
+time.sleep(0.3)
+show(directory)
+"""
+)
+
+
 # Where somebody allows a unix socket there are datagrams too, and nobody judges where they go.
 BY_DATAGRAMS = (
     COMMON
@@ -160,7 +190,9 @@ def test_where_datagrams_pass_nothing_is_started_beside_a_run(workspace: Path) -
     assert "the-secret" not in said
 
 
-@pytest.mark.parametrize("program", [BY_A_STREAM, BY_A_PATH], ids=["by a stream", "by a path"])
+@pytest.mark.parametrize(
+    "program", [BY_A_STREAM, BY_A_PATH, BY_A_GRANT], ids=["by a stream", "by a path", "by a grant"]
+)
 def test_no_directory_passes_between_runs(workspace: Path, program: str) -> None:
     outer = Outer(workspace, "view")
     secret = outer.home / "secret"

@@ -82,7 +82,7 @@ def _closed_at(path: str) -> str:
 def _kind(mode: int) -> Kind:
     if stat.S_ISDIR(mode):
         return Kind.DIRECTORY
-    return Kind.FILE if stat.S_ISREG(mode) else Kind.OTHER
+    return Kind.FILE if stat.S_ISREG(mode) else Kind.SOCKET if stat.S_ISSOCK(mode) else Kind.OTHER
 
 
 def look(

@@ -67,7 +67,8 @@ class Kind(enum.Enum):
 
     DIRECTORY = "directory"
     FILE = "file"
-    OTHER = "other"  # device, socket, fifo
+    SOCKET = "socket"
+    OTHER = "other"  # device, fifo
     MISSING = "missing"
 
 

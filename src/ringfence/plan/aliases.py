@@ -130,12 +130,15 @@ def mounted(policy: Policy, canonical: dict[str, str], mounts: tuple[Mount, ...]
     return sorted(point for point in points if any(above in granted for above in upwards(point)))
 
 
-def without_sockets(policy: Policy, points: Iterable[str], disk: Disk) -> Policy:
+def without_sockets(policy: Policy, points: Iterable[str], disk: Disk, door: str = "") -> Policy:
     """With a view: the policy with every socket closed that is mounted inside what may be written, as containers are
-    given a daemon's. For the warden a socket that is a mount of its own is one that the plan has put there."""
+    given a daemon's. For the warden a socket that is a mount of its own is one that the plan has put there. So would be
+    one that a run beside another names in its rules, perhaps that one's own: it reaches its `door` alone."""
+    named = {door, *(one.path for one in policy.network.sockets)}
+    asked = {rule.path for rule in policy.rules if policy.is_resolved and rule.path in disk.places} - named
+    closed = {point for point in points if disk[point].kind in (Kind.SOCKET, Kind.OTHER)}
+    closed |= {disk[path].path for path in asked if disk[path].kind is Kind.SOCKET}
     added = tuple(
-        Rule(Access.WRITE, Verdict.DENY, point, BUILT_IN, why="it is a socket of the host's")
-        for point in points
-        if disk[point].kind is Kind.OTHER
+        Rule(Access.WRITE, Verdict.DENY, path, BUILT_IN, why="it is a socket of the host's") for path in sorted(closed)
     )
     return msgspec.structs.replace(policy, rules=policy.rules + added) if added else policy
