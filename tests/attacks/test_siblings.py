@@ -178,8 +178,8 @@ def test_what_the_inner_run_adds_costs_the_outer_nothing(outer: Outer, added: st
     attack = "echo no > sub/made.secret; echo no > .git/hooks/pre-commit; echo no > .mcp.json; chmod 700 ../outside"
     bare = subprocess.run(["sh", "-c", attack], cwd=outer.workspace, check=True)
     assert bare.returncode == 0
-    for path in ("sub/made.secret", ".git/hooks/pre-commit", ".mcp.json"):
-        (outer.workspace / path).unlink()
+    for made in ("sub/made.secret", ".git/hooks/pre-commit", ".mcp.json"):
+        (outer.workspace / made).unlink()
     (outer.workspace.parent / "outside").chmod(0o755)
 
     _, said = outer.run(
