@@ -147,8 +147,9 @@ def test_what_the_inner_run_denies_itself_holds_there_alone(outer: Outer, flag: 
 
 
 # More than the warden takes: a pattern of too many names, or too many rules. Where it cannot hold all, it must not let
-# go of the outer run's.
+# go of the outer run's. And a denial of everything: who may write nowhere must not be asked about nothing.
 ADDED = {
+    "all": ["--deny-write", "/"],
     "one that is long": ["--deny-write", "a/" * 70 + "*"],
     "many patterns": [word for number in range(1200) for word in ("--deny-write", f"n{number}*")],
     "many names": [word for number in range(1200) for word in ("--deny-write", f"n{number}")],
@@ -171,8 +172,9 @@ ADDED = {
 @pytest.mark.parametrize("added", ADDED)
 def test_what_the_inner_run_adds_costs_the_outer_nothing(outer: Outer, added: str, how: str) -> None:
     hooks = outer.workspace / ".git" / "hooks"
-    for path in (hooks.parent, hooks, *(outer.workspace / "sub" / f"n{number}" / "n" for number in range(600))):
-        path.mkdir(parents=True)
+    hooks.mkdir(parents=True)
+    for number in range(600 if added == "many open" else 0):
+        (outer.workspace / "sub" / f"n{number}" / "n").mkdir(parents=True)
     subprocess.run(["chmod", "-R", "a+rwX", outer.workspace], check=True)
     allowed = ("--allow-write", str(outer.workspace))
     attack = "echo no > sub/made.secret; echo no > .git/hooks/pre-commit; echo no > .mcp.json; chmod 700 ../outside"

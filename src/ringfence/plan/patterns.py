@@ -19,6 +19,7 @@ READ, WRITE = 0, 1  # format.h
 PASSES, DENIES, ALWAYS = 0, 1, 2
 MOST, MOST_PARTS = 1024, 63
 _SPECIAL = "*?[{"
+_NOWHERE = "/dev/null"  # where nothing of anybody's may be changed
 
 
 def late(policy: Policy) -> list[Rule]:
@@ -83,16 +84,16 @@ def in_place_of_mounts(policy: Policy, disk: Disk, found: list[Region]) -> tuple
     that may be changed, Landlock holds as well, but for its attributes."""
     changed = changes(found)
     granted = [region.path for region, _ in changed if region.state is State.WRITE]
+    granted = granted or [_NOWHERE]  # a rule, for without one nobody is asked
     closed = [region.path for region, above in changed if above is not None and above.state is State.WRITE]
     kept = {rule.path for rule in policy.rules if rule.origin == SECOND_WAY}
     # It may also be granted itself, or something below it: any denial of writing wins.
     kept.update(path for path in _held_by_name(policy, disk) if any(map(_meets(path), granted)))
     late = lower(policy, disk)[0]
     held = _written(sorted(kept), ALWAYS)
-    # Where nobody says that something may be changed it is not, as long as there is a place where it may.
     room = MOST - len(held) - len(late)
     passed = [step for step in _written(granted, PASSES) if _fits([step])][:room]
-    if not _fits(held + late) or (granted and not passed):
+    if not _fits(held + late) or not passed:
         return None, False
     whole = passed + _written(closed, DENIES) + held
     return (whole, True) if _fits(whole + late) else (passed + held, False)
