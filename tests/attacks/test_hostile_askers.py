@@ -124,6 +124,35 @@ def test_a_grant_of_what_is_its_own_does_not_lead_elsewhere_through_a_link(outer
     assert not (place / "new").exists()
 
 
+# What a rule names is a link at one moment and a directory at the next: whoever looks twice sees one of each.
+SWAPPED = """
+import ctypes, signal, time
+libc, here, end = ctypes.CDLL(None), os.getcwd(), time.monotonic() + 8
+os.mkdir("d")
+open("d/f", "w").close()
+os.symlink({secret!r}, "l")
+child = os.fork()
+while not child:
+    libc.renameat2(-100, b"d", -100, b"l", 2)
+    time.sleep(0)
+named = tuple(Rule(access, ALLOW, here + "/d/f", ME) for access in Access)
+policy = Policy("/", (*everything, Rule(READ, DENY, here + "/d", ME), *named))
+while time.monotonic() < end:
+    ask(policy, "cat {secret}/f; echo changed >> {secret}/f")
+os.kill(child, signal.SIGKILL)
+"""
+
+
+def test_what_is_swapped_for_a_link_while_it_is_looked_at_is_not_given(outer: Outer) -> None:
+    secret = outer.home / "x"
+
+    said = attack(outer, SWAPPED.format(secret=str(secret)))
+
+    assert said.count("answer") > 10, said
+    assert "of-the-outer" not in said
+    assert (secret / "f").read_text() == "of-the-outer\n"
+
+
 @pytest.mark.parametrize(
     "given",
     [

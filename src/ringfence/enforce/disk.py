@@ -15,7 +15,7 @@ import msgspec
 from ..model import Disk, Kind, Mount, Place, PlanError
 from .folding import folds
 from .holding import hold
-from .links import GONE, links_on
+from .links import GONE, followed
 
 _ABSENT = (PermissionError, NotADirectoryError, FileNotFoundError)
 _LOOKS = 100  # at what somebody changes meanwhile
@@ -45,12 +45,22 @@ def canonical(path: str) -> str:
         os.close(fd)
 
 
+def _links_to(path: str, real: str) -> tuple[str, ...]:
+    """The links on the way from a path to where it was found to lead. Who puts something else there between the two
+    looks must not hide that there was one: where they lead elsewhere now, the path itself counts as a link."""
+    if path == real:
+        return ()
+    links, end = followed(path)
+    is_the_same = end.casefold() == real.casefold()  # where case is folded, the kernel has another spelling
+    return links if is_the_same else (*links, path)
+
+
 def _missing(path: str, closed: bool, real: str = "") -> Place:
     """A path that leads to nothing; `real` is where its text leads, if that is known: to itself, and no link is on it,
     for the kernel has met no loop."""
     try:
-        links = links_on(path) if real != path else ()
         real = real or _real(path)
+        links = _links_to(path, real)
     except OSError as error:  # it leads where not even a link can be read: into another process
         raise _unseen(path, error) from None
     return Place(path, real, Kind.MISSING, links=links, closed=_closed_at(real) if closed else "")
@@ -99,7 +109,8 @@ def look(
     except _ABSENT as error:
         real, is_there = _by_its_text(path)
         if is_there:
-            return msgspec.structs.replace(look(real, held, ids, modes), asked=path, links=links_on(path))
+            found = look(real, held, ids, modes)
+            return msgspec.structs.replace(found, asked=path, links=_links_to(path, found.path))
         return _missing(path, isinstance(error, PermissionError), real)
     except OSError as error:
         if error.errno in (errno.ELOOP, errno.ENAMETOOLONG):  # a link that leads nowhere: nothing is there
@@ -126,7 +137,7 @@ def looked(
     held.append(hold(fd, found))
     if found.st_nlink == 0:  # removed while we looked
         return _missing(path, closed=False)
-    links = links_on(path) if real != path else ()
+    links = _links_to(path, real)
     closed = _closed_to(real, ids, modes) if ids else ""
     if closed:
         return Place(path, real, Kind.MISSING, links=links, closed=closed)

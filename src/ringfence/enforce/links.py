@@ -7,7 +7,12 @@ GONE = (errno.ENOENT, errno.ENOTDIR, errno.EINVAL)  # what a link is not that wa
 
 
 def links_on(path: str) -> tuple[str, ...]:
-    """Where the symbolic links on a path stand, following each as it comes."""
+    """Where the symbolic links on a path stand."""
+    return followed(path)[0]
+
+
+def followed(path: str) -> tuple[tuple[str, ...], str]:
+    """Where the symbolic links on a path stand, each followed as it comes; and where that leads."""
     found: list[str] = []
     here, rest = "/", [name for name in path.split("/") if name]
     while rest and len(found) < 40:  # as many as the kernel follows
@@ -23,7 +28,7 @@ def links_on(path: str) -> tuple[str, ...]:
             rest = [part for part in target.split("/") if part not in ("", ".")] + rest
         else:
             here = there
-    return tuple(found)
+    return tuple(found), here
 
 
 def _target(path: str) -> str:
