@@ -105,6 +105,31 @@ def test_a_link_that_comes_and_goes_meanwhile_is_no_fault(tmp_path: Path) -> Non
         changing.join()
 
 
+def test_what_was_a_link_a_moment_ago_counts_as_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was opened through the link, and is a directory by the time it is asked which links there are."""
+    secret, way = tmp_path / "secret", tmp_path / "way"
+    for directory in (secret, tmp_path / "other"):
+        directory.mkdir()
+        (directory / "file").touch()
+    way.symlink_to(secret)
+    look = os.readlink
+
+    def swap(path: str) -> str:
+        found = look(path)
+        if found == str(secret / "file"):
+            way.unlink()
+            (tmp_path / "other").rename(way)
+        return found
+
+    monkeypatch.setattr(os, "readlink", swap)
+    held: list[int] = []
+    place = enforce.survey([f"{way}/file"], held)[f"{way}/file"]
+    enforce.let_go(held)
+
+    assert place.path == str(secret / "file")
+    assert place.links == (f"{way}/file",)
+
+
 def test_a_name_beside_others_is_told_as_it_is_alone(tmp_path: Path) -> None:
     """A directory of which many names are asked is looked at once, and its links are seen all the same."""
     there = tmp_path / "there"

@@ -48,8 +48,6 @@ def canonical(path: str) -> str:
 def _links_to(path: str, real: str) -> tuple[str, ...]:
     """The links on the way from a path to where it was found to lead. Who puts something else there between the two
     looks must not hide that there was one: where they lead elsewhere now, the path itself counts as a link."""
-    if path == real:
-        return ()
     links, end = followed(path)
     is_the_same = end.casefold() == real.casefold()  # where case is folded, the kernel has another spelling
     return links if is_the_same else (*links, path)
@@ -59,11 +57,11 @@ def _missing(path: str, closed: bool, real: str = "") -> Place:
     """A path that leads to nothing; `real` is where its text leads, if that is known: to itself, and no link is on it,
     for the kernel has met no loop."""
     try:
-        real = real or _real(path)
-        links = _links_to(path, real)
+        there = real or _real(path)
+        links = _links_to(path, there) if real != path else ()
     except OSError as error:  # it leads where not even a link can be read: into another process
         raise _unseen(path, error) from None
-    return Place(path, real, Kind.MISSING, links=links, closed=_closed_at(real) if closed else "")
+    return Place(path, there, Kind.MISSING, links=links, closed=_closed_at(there) if closed else "")
 
 
 def _unseen(path: str, error: OSError) -> PlanError:
@@ -137,7 +135,7 @@ def looked(
     held.append(hold(fd, found))
     if found.st_nlink == 0:  # removed while we looked
         return _missing(path, closed=False)
-    links = _links_to(path, real)
+    links = _links_to(path, real) if real != path else ()
     closed = _closed_to(real, ids, modes) if ids else ""
     if closed:
         return Place(path, real, Kind.MISSING, links=links, closed=closed)
