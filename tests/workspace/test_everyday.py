@@ -186,6 +186,70 @@ def test_hooks_of_the_project_run_inside(repo: Path) -> None:
     assert Path(one.path, "hooked").read_text() == "hooked\n"
 
 
+NAMES_OF_BRANCHES = ("fix👩\u200d💻", "line\u2028end", "next\x85line", "latin\udce9", "non\xa0breaking")
+
+
+def test_branches_have_names_of_any_letters(repo: Path, tmp_path: Path) -> None:
+    """Of the project's and of a session's: what is committed on them is kept."""
+    for name in NAMES_OF_BRANCHES:
+        subprocess.run(["git", "branch", name], cwd=repo, check=True)
+    one = started(repo)
+    subprocess.run(["git", "branch", "later\u2029"], cwd=repo, check=True)
+    made = []
+    for name in NAMES_OF_BRANCHES:
+        words = ["sh", "-c", f'git switch -qc "$0" && echo > "$0" && git add . && {AS_ME} commit -qm "$0"', f"{name}-"]
+        assert one.run(words).exit_code == 0
+        made.append(git(one.path, "rev-parse", "HEAD"))
+    shell(one, "git switch -q ringfence/x")
+    one.end()
+    kept = git(repo, "for-each-ref", "--format=%(objectname)", "refs/ringfence/x/heads").split("\n")
+    assert sorted(kept) == sorted(made)
+    one = session(repo).resume()
+    assert subprocess.run(["git", "rev-parse", f"{NAMES_OF_BRANCHES[0]}-"], cwd=one.path).returncode == 0
+    one.end()
+    assert git(repo, "for-each-ref", "--format=%(objectname)", "refs/ringfence/x/heads").split("\n") == kept
+    assert is_sound(repo)
+
+
+def test_a_session_may_stand_on_a_branch_of_any_name(repo: Path) -> None:
+    one = started(repo)
+    shell(one, f"git switch -qc 'fix👩\u200d💻'; echo p > p; git add p; {AS_ME} commit -qm p")
+    one.end()
+    assert git(repo, "show", "ringfence/x:p") == "p"
+
+
+@pytest.mark.parametrize("how", ["rebase --merge", "rebase --apply", "merge"])
+def test_what_git_put_aside_for_a_rebase_or_a_merge_is_kept(repo: Path, how: str) -> None:
+    one = started(repo)
+    shell(
+        one,
+        f"""
+        echo mine > a; {AS_ME} commit -qam mine
+        git switch -qc other HEAD~1; echo theirs > a; {AS_ME} commit -qam theirs; git switch -q ringfence/x
+        echo precious > new; echo precious >> sub/b; git add new
+        {AS_ME} {how} --autostash other && exit 1
+        test ! -e new
+        """,
+    )
+    one.end()
+    assert git(repo, "show", "refs/ringfence/x/stash/0000:new") == "precious"
+    assert git(repo, "show", "refs/ringfence/x/stash/0000:sub/b").endswith("precious")
+    one = session(repo).resume()
+    assert "stash@{0}" in git(one.path, "stash", "list")
+    one.end()
+    assert is_sound(repo)
+
+
+@pytest.mark.parametrize("content", [b"\xff\n", b"1" * 40, b"--all\n", b""])
+def test_what_nobody_put_aside_is_not_looked_for(repo: Path, content: bytes) -> None:
+    one = started(repo)
+    place = Path(one.record.own, "rebase-merge")
+    place.mkdir()
+    (place / "autostash").write_bytes(content)
+    one.end()
+    assert git(repo, "for-each-ref", "refs/ringfence") == ""
+
+
 # ---- A store that somebody spoiled ----
 
 

@@ -9,8 +9,10 @@ spoiled from the moment the ledger is opened; the others, where that would be th
 
 import errno
 import os
+import shutil
 import signal
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -244,6 +246,7 @@ def test_a_fault_anywhere_in_a_merge(repo: Path, mode: str) -> None:
     (top / "a").write_text("one\ntwo\nthree\nfour\n")
     (top / "sub" / "b").unlink()
     (top / "n").write_text("new\n")
+    (top / "link").symlink_to("nowhere")
     git(top, "add", "-A")
     git(top, "commit", "-qm", "theirs")
     (repo / "mine").write_text("not committed\n")
@@ -274,4 +277,48 @@ def test_a_fault_anywhere_in_a_merge(repo: Path, mode: str) -> None:
         git(repo, "reset", "-q", "--hard", old)
 
     assert each_fault(act, check, mode) > (6 if mode == MODES[2] else 15)
+    assert is_sound(repo)
+
+
+SLOW = """#!/bin/sh
+case "$*" in
+*" -u "*) touch "{mark}"; sleep 1 ;;
+esac
+exec {git} "$@"
+"""
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("what", ["start", "merge"])
+def test_who_is_killed_while_git_works_is_followed_when_git_has_ended(
+    repo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    one = session(repo).start()
+    Path(one.path, "a").write_text("theirs\n")
+    git(one.path, "commit", "-qam", "theirs")
+    before = {name: data for name, data in files(repo).items() if not name.startswith(".git/")}
+    mark, place = tmp_path / "mark", tmp_path / "bin"
+    place.mkdir()
+    (place / "git").write_text(SLOW.format(mark=mark, git=shutil.which("git")))
+    (place / "git").chmod(0o755)
+    child = os.fork()
+    if child == 0:
+        try:
+            os.environ["PATH"] = f"{place}:{os.environ['PATH']}"
+            _ = session(repo, "y").start() if what == "start" else one.merge()
+        finally:
+            os._exit(1)
+    while not mark.exists():
+        time.sleep(0.01)
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    with pytest.raises(SessionError) as caught, opened(str(repo), wait=0.1):
+        pass
+    assert caught.value.fault is Fault.LOCKED
+    with opened(str(repo)) as found:
+        assert [one.name for one in found.ledger.sessions()] == ["x"]
+        assert found.ledger.get("x").state is State.ACTIVE
+        assert found.recovered and "could not" not in found.recovered[0]
+    assert {name: data for name, data in files(repo).items() if not name.startswith(".git/")} == before
+    assert git(repo, "status", "--porcelain") == ""
     assert is_sound(repo)

@@ -106,6 +106,9 @@ class Git:
         self.program = program
         self.common = common
         self.mirror = mirror
+        self.lock = (
+            -1
+        )  # git holds it too: who is killed leaves a git that goes on, and nobody is to begin before it ends
         self.identity: dict[str, str] = {}
         self.settings: Settings = []
         who = {"user.name": "GIT_AUTHOR_NAME", "user.email": "GIT_AUTHOR_EMAIL"}
@@ -200,6 +203,7 @@ class Git:
                 env=environ or self._environ,
                 timeout=SECONDS,
                 start_new_session=True,
+                pass_fds=(self.lock,) if self.lock >= 0 else (),
             )
         except subprocess.TimeoutExpired:
             raise SessionError(Fault.GIT_FAILED, f"git {words[0]}", f"took more than {SECONDS:g} s") from None

@@ -77,7 +77,7 @@ def others(ledger: Ledger, session: Session, head: str) -> refs.Refs:
     home = paths.open_directory(f"git/{session.name}", ledger.home)
     try:
         kept = refs.changed(refs.read(home), private.given_refs(ledger, session))
-        stash = refs.read_stash(home)
+        stash = refs.read_stash(home, f"worktrees/{session.id}")
     finally:
         os.close(home)
     main = f"refs/heads/{session.branch}"

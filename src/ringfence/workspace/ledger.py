@@ -198,10 +198,12 @@ def opened(repository: Repository, state: str, environ: Mapping[str, str], wait:
     with contextlib.ExitStack() as stack:
         common = paths.open_directory(repository.common)
         stack.callback(os.close, common)
-        stack.callback(os.close, lock(common, repository.common, wait))
+        locked = lock(common, repository.common, wait)
+        stack.callback(os.close, locked)
         home = make_directories_of(place)
         stack.callback(os.close, home)
         git = Git(find_git(environ, (repository.top, place)), repository.common, f"{place}/mirror", environ)
+        git.lock = locked
         ledger = Ledger(repository, place, common, home, git)
         _rebuild(ledger)
         stack.callback(ledger.remove_mirror)

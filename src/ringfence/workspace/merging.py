@@ -107,6 +107,7 @@ def update_files(ledger: Ledger, old: str, new: str) -> None:
 
 _LOCKED_BY_US = b"ringfence\n"  # what our lock says, so that we know it after an interruption
 _NEW_INDEX = "index.ringfence"
+AT_ONCE = 100  # paths on a line of git's, of 4 KiB at most each
 
 
 def _lock_index(ledger: Ledger) -> None:
@@ -190,16 +191,32 @@ def _has_index_of(ledger: Ledger, changed: list[Change]) -> bool:
     return all(held.get(path, "") == after for path, _, after in changed)
 
 
+def _objects_of(ledger: Ledger, changed: list[str]) -> dict[str, str]:
+    """The objects that git would make of what stands at paths of the main working tree, of a link as it is written, even
+    if it leads nowhere; "?" is what git makes none of."""
+    top = ledger.repository.top
+    found = {path: "?" for path in changed if os.path.lexists(f"{top}/{path}")}
+    links = [path for path in found if os.path.islink(f"{top}/{path}")]
+    for path in links:
+        said = os.fsencode(os.readlink(f"{top}/{path}"))
+        found[path] = ledger.git.call("hash-object", "--stdin", data=said, worktree=top).decode().strip()
+    files = [path for path in found if path not in links and os.path.isfile(f"{top}/{path}")]
+    for start in range(0, len(files), AT_ONCE):
+        some = files[start : start + AT_ONCE]
+        told = ledger.git.call("hash-object", "--", *some, worktree=top).decode().split()
+        found |= dict(zip(some, told, strict=True))
+    return found
+
+
 def _restore(ledger: Ledger, old: str, changed: list[Change]) -> None:
-    """Give back the old content to each file that has the new one."""
+    """Give back the old content to each file that has the new one, or that git took away and did not write yet."""
     top, index = ledger.repository.top, f"{ledger.place}/mirror/restore"
-    back = []
-    for path, before, after in changed:
-        now = ""
-        if os.path.lexists(f"{top}/{path}"):
-            now = ledger.git.call("hash-object", "--", path, worktree=top).decode().strip()
-        if now == after and now != before:
-            back.append((path, before))
+    now = _objects_of(ledger, [path for path, _, _ in changed])
+    back = [
+        (path, before)
+        for path, before, after in changed
+        if before != after and (now.get(path, "") == after or (before and path not in now))
+    ]
     ledger.git.call("read-tree", old, worktree=top, index=index)
     kept = b"".join(os.fsencode(path) + b"\0" for path, before in back if before)
     ledger.git.call("checkout-index", "--force", "-z", "--stdin", data=kept, worktree=top, index=index)

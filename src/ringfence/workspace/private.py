@@ -76,15 +76,19 @@ def _make_own(ledger: Ledger, session: Session, home: int) -> None:
 
 def project_refs(ledger: Ledger) -> tuple[refs.Refs, refs.Refs]:
     """What a session is given: refs with their values, and those that stand for another, with that."""
-    words = ("for-each-ref", "--format=%(objectname) %(refname) %(symref)", *(top.rstrip("/") for top in refs.GIVEN))
+    words = ("--format=%(objectname) %(refname) %(symref)", *(top.rstrip("/") for top in refs.GIVEN))
     plain, symbolic = {}, {}
-    for line in os.fsdecode(ledger.git.call(*words)).splitlines():
-        value, name, target = line.split(" ")
+    for value, name, target in _rows(ledger, *words):
         if target:
             symbolic[name] = target
         elif not name.startswith(refs.APART):
             plain[name] = value
     return plain, symbolic
+
+
+def _rows(ledger: Ledger, *words: str) -> list[list[str]]:
+    """Refs as git lists them. A name may hold letters at which Python ends a line and git does not."""
+    return [os.fsdecode(line).split(" ") for line in ledger.git.call("for-each-ref", *words).split(b"\n")[:-1]]
 
 
 def _give_refs(ledger: Ledger, session: Session, home: int, commit: str) -> None:
@@ -125,8 +129,8 @@ def kept_place(session: Session) -> str:
 def kept_refs(ledger: Ledger, session: Session) -> refs.Refs:
     """The branches, tags and stash entries that an earlier end kept, by the name they have in the session."""
     place = kept_place(session)
-    rows = os.fsdecode(ledger.git.call("for-each-ref", "--format=%(objectname) %(refname)", place)).splitlines()
-    return {f"refs/{name.removeprefix(place)}": value for value, name in (row.split(" ") for row in rows)}
+    rows = _rows(ledger, "--format=%(objectname) %(refname)", place)
+    return {f"refs/{name.removeprefix(place)}": value for value, name in rows}
 
 
 def given_refs(ledger: Ledger, session: Session) -> refs.Refs:

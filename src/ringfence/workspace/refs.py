@@ -16,6 +16,7 @@ KEPT = ("refs/heads/", "refs/tags/")
 APART = "refs/heads/ringfence/"
 STASH = "refs/stash"
 PACKED = "packed/packed-refs"
+ASIDE = ("rebase-merge/autostash", "rebase-apply/autostash", "MERGE_AUTOSTASH")
 MOST = 1 << 28
 # Compiled where they are first wanted: who only lists sessions does not.
 _OBJECT = r"[0-9a-f]{40}(?:[0-9a-f]{24})?"
@@ -23,8 +24,8 @@ _BAD = r"[\x00-\x20\x7f~^:?*\[\\]|\.\.|@\{|//|/\.|\.lock(?:/|$)|\.$|/$"  # git-c
 
 
 def is_name(ref: str) -> bool:
-    """Whether git takes a full name for that of a ref."""
-    return ref.startswith("refs/") and ref.isprintable() and not re.search(_BAD, ref)
+    """Whether git takes a full name for that of a ref: bytes of any language, or of none."""
+    return ref.startswith("refs/") and not re.search(_BAD, ref)
 
 
 def is_object(text: str) -> bool:
@@ -90,11 +91,13 @@ def read_one(repository: int, ref: str) -> str:
     return text if is_object(text) else ""
 
 
-def read_stash(repository: int) -> list[str]:
-    """The entries of a repository's stash, the oldest first."""
+def read_stash(repository: int, own: str) -> list[str]:
+    """The entries of a repository's stash, the oldest first, and what an unfinished rebase or merge of its worktree has
+    put aside: git keeps that in a file in the worktree's own directory."""
     entries = parse_stash(_content(repository, f"logs/{STASH}"))
-    last = read_one(repository, STASH)
-    return entries if not last or last in entries else [*entries, last]
+    others = [read_one(repository, STASH)]
+    others += [os.fsdecode(_content(repository, f"{own}/{name}")).strip() for name in ASIDE]
+    return list(dict.fromkeys((*entries, *filter(is_object, others))))
 
 
 def _content(repository: int, path: str) -> bytes:
