@@ -1,5 +1,6 @@
 """The service, whole, for tests: a real spawner, real tenants, a real database, uvicorn on a unix socket, and curl."""
 
+import asyncio
 import base64
 import contextlib
 import glob
@@ -140,6 +141,12 @@ def living(
         yield made
     finally:
         made.close()
+
+
+def visited(made: Living, account: str) -> str:
+    """The word of a browser that is an account."""
+    known = Accounts(made.database)
+    return asyncio.run(known.visit(account, asyncio.run(known.opened(account))[1]))
 
 
 def certificate(top: str) -> tuple[str, str]:

@@ -341,8 +341,17 @@ def test_a_new_password_ends_what_the_old_one_opened(tmp_path: Path) -> None:
         known.put("alice", "the first password", ("a.test",))
         _, stamp = await known.log_in("alice", "the first password")
         assert (await known.opened("alice"))[1] == stamp
+        word = await known.visit("alice", stamp)
+        assert await known.visitor(word) == "alice"
         known.put("alice", "the first password", ("a.test",))
         assert (await known.opened("alice"))[1] != stamp
+        # Who was let in by the old one and comes to the page a moment after the change; and who turns the words around.
+        for late in (word, await known.visit("alice", stamp), f"{word.partition('.')[0]}.{stamp}", "", "."):
+            with pytest.raises(Trouble, match="log in first"):
+                await known.visitor(late)
+        known.remove("alice")
+        with pytest.raises(Trouble, match="log in first"):
+            await known.visitor(await known.visit("alice", ""))
 
     asyncio.run(act())
 

@@ -1,9 +1,9 @@
 """A steward is the tenant, and may be whatever that makes of it: odd answers are its own trouble, and no failure."""
 
-import asyncio
 import contextlib
 import http.client
 import os
+import re
 import socket
 import time
 from pathlib import Path
@@ -11,10 +11,9 @@ from pathlib import Path
 import pytest
 from tests.attacks.everybody import installed as installed
 from tests.tenants.conftest import Hosting
-from tests.tenants.serving import Client, living
+from tests.tenants.serving import Client, living, visited
 from tests.tenants.spawning import served
 
-from ringfence.service.accounts import Accounts
 from ringfence.service.page import COOKIE
 
 pytestmark = [pytest.mark.needs_root, pytest.mark.usefixtures("installed"), pytest.mark.needs_program("curl")]
@@ -35,7 +34,16 @@ ODD = [
     b'{"asked": 5}\n{"ended": 1}',
     b'{"asked": {"state": "query", "query_id": [1]}}\n{"ended": 1}',
     b'{"asked": {"state": "query", "query_id": "\\"><b>"}}',
+    b'{"asked": {"state": "query", "query_id": "1"}, "stream": "stdout"}',
+    # Where a person's answer must not go: another workspace of theirs.
+    b'{"asked": {"state": "query", "query_id": "../../../../b/sessions/x/merge"}}',
+    (
+        b'{"worktrees": [{"slug": "../../b/sessions/x", "state": "active", "branch": "", "base": "", "head": ""}],'
+        b' "approvals": [{"id": "../../b/sessions/x/merge?", "rule": "", "counts": true}], "patch": "", "cut": false,'
+        b' "slug": "../../b/sessions/x", "state": "active", "branch": "", "base": "", "head": ""}'
+    ),
 ]
+FORM = re.compile(r'action="([^"]*)"')
 STEWARD = """
 import os, sys
 for _ in sys.stdin.buffer:
@@ -65,7 +73,7 @@ def test_odd_answers_are_no_failure(hosting: Hosting) -> None:
     ):
         client = Client(made.path)
         client.log_in("alice")
-        visit = asyncio.run(Accounts(made.database).visit("alice"))
+        visit = visited(made, "alice")
         headers = {"Cookie": f"{COOKIE}={visit}", "Authorization": f"Bearer {client.token}"}
         base, failed = f"/api/workspaces/{name}", []
         for odd in ODD:
@@ -81,5 +89,7 @@ def test_odd_answers_are_no_failure(hosting: Hosting) -> None:
                 if status >= 500 and "not understood" not in body and "steward is gone" not in body:
                     failed.append((odd, url, status, body))
                 assert "<b>" not in body or url.startswith("/api"), (odd, url)
+                for action in map(os.path.normpath, FORM.findall(body)):
+                    assert action == "/logout" or action.startswith(f"/w/{name}/"), (odd, url)
             client.raw("DELETE", f"{base}/runs/{run}")
         assert failed == []

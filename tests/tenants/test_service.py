@@ -1,6 +1,5 @@
 """The service, whole: a real spawner, real tenants, uvicorn on a unix socket, and curl."""
 
-import asyncio
 import base64
 import json
 import os
@@ -11,7 +10,18 @@ from pathlib import Path
 import pytest
 from tests.attacks.everybody import installed as installed
 from tests.tenants.conftest import Hosting, hosted
-from tests.tenants.serving import NEEDS_SERVER, PASSWORD, Client, Living, becomes, code, database, events, living
+from tests.tenants.serving import (
+    NEEDS_SERVER,
+    PASSWORD,
+    Client,
+    Living,
+    becomes,
+    code,
+    database,
+    events,
+    living,
+    visited,
+)
 from tests.tenants.spawning import served
 
 from ringfence.service import handlers, page
@@ -135,7 +145,7 @@ def test_nothing_of_anothers_is_opened_by_any_request(client: Client, place: tup
     wanted = {"operation": "read", "target": str(shared)}
     grant = client.ask("POST", f"{theirs}/approvals", data=wanted)[1]["id"]
     client.log_in("alice")
-    visit = asyncio.run(Accounts(made.database).visit("alice"))
+    visit = visited(made, "alice")
     cookie = ("-H", f"Cookie: {page.COOKIE}={visit}", "-H", "Origin: http://localhost")
     bodies = {
         handlers.Content: {"data": "QUFB"},

@@ -74,9 +74,10 @@ class Accounts:
             raise Trouble("login_failed", "no account has this name and this password")
         return tuple(json.loads(workspaces)), _digest(stored)
 
-    async def visit(self, name: str) -> str:
-        """What a browser says from now on to be this account: random, and kept as a digest."""
-        now, word = int(time.time()), secrets.token_urlsafe(32)
+    async def visit(self, name: str, stamp: str) -> str:
+        """What a browser says from now on to be this account: random, and kept as a digest; with the stamp of the
+        password that was right, which may be another's by now."""
+        now, word = int(time.time()), f"{secrets.token_urlsafe(32)}.{stamp}"
         await self._database.run("delete from visits where ends < ?", now)
         add = "insert into visits values (?, ?, ?) on conflict do nothing"  # asked again where an answer was lost
         await self._database.run(add, _digest(word), name, now + VISIT)
@@ -84,9 +85,9 @@ class Accounts:
 
     async def visitor(self, word: str) -> str:
         """Whose visit it is."""
-        query = "select account from visits where id = ? and ends > ?"
+        query = "select account, hash from visits join accounts on name = account where id = ? and ends > ?"
         rows = await self._database.run(query, _digest(word), int(time.time()))
-        if not rows:
+        if not rows or _digest(rows[0][1]) != word.rpartition(".")[2]:
             raise Trouble("token_missing", "log in first")
         return str(rows[0][0])
 

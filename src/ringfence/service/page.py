@@ -83,11 +83,11 @@ async def log_in(service: Service, request: Request) -> Response:
     account, password = form.get("account", "")[:64], form.get("password", "")
     try:
         service.logins.take(account)
-        await service.accounts.log_in(account, password)
+        _, stamp = await service.accounts.log_in(account, password)
     except Trouble as error:
         return shown(views.login(str(error)), error.status)
     answer = seen("/")
-    word = await service.accounts.visit(account)
+    word = await service.accounts.visit(account, stamp)
     answer.set_cookie(COOKIE, word, max_age=VISIT, secure=True, httponly=True, samesite="strict")
     return answer
 

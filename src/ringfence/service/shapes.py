@@ -1,7 +1,7 @@
 """What a steward says, as what we take it for. A steward is the tenant: its words are checked before they are used, and
 odd ones are that tenant's own trouble."""
 
-from typing import Any, Literal, NotRequired, TypedDict, TypeVar
+from typing import Annotated, Any, Literal, NotRequired, TypedDict, TypeVar
 
 import msgspec
 
@@ -9,12 +9,14 @@ from ..model.event import AnyEvent
 from .trouble import Trouble
 
 T = TypeVar("T")
+# A word in the address of a form: anything else could lead a person's answer to another workspace of theirs.
+Name = Annotated[str, msgspec.Meta(pattern=r"\A[A-Za-z0-9][A-Za-z0-9_-]{0,63}\Z")]
 
 
 class Worktree(TypedDict):
     """One of a list, or one as it stands."""
 
-    slug: str
+    slug: Name
     state: str
     branch: str
     base: str
@@ -32,7 +34,7 @@ class Patch(TypedDict):
 
 
 class Approval(TypedDict):
-    id: str
+    id: Name
     rule: str
     counts: bool
 
@@ -60,7 +62,7 @@ class Asked(TypedDict):
     """A question, or what became of one."""
 
     state: str
-    query_id: str
+    query_id: Name
     operation: NotRequired[str]
     path: NotRequired[str]
     target: NotRequired[str]
@@ -96,8 +98,8 @@ def shaped(document: object, kind: type[T]) -> T:
 def checked(line: dict[str, Any]) -> dict[str, Any]:
     """A line of a run that goes on, with everything that is in it."""
     kinds: dict[str, type] = {"ended": Ended, "asked": Asked, "stream": Output}
-    for name, kind in kinds.items():
-        if name in line:
-            shaped(line[name] if name == "asked" else line, kind)
+    match [name for name in kinds if name in line]:
+        case [name]:  # what is two things would be checked as one of them
+            shaped(line[name] if name == "asked" else line, kinds[name])
             return line
     raise Trouble("unavailable", "the steward's answer is not understood")

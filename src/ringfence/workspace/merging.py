@@ -192,8 +192,8 @@ def _has_index_of(ledger: Ledger, changed: list[Change]) -> bool:
 
 
 def _objects_of(ledger: Ledger, changed: list[str]) -> dict[str, str]:
-    """The objects that git would make of what stands at paths of the main working tree, of a link as it is written, even
-    if it leads nowhere; "?" is what git makes none of."""
+    """The objects that git would make of what stands at paths of the main working tree, of a link as it is written,
+    wherever it leads; "?" is what git makes none of."""
     top = ledger.repository.top
     found = {path: "?" for path in changed if os.path.lexists(f"{top}/{path}")}
     links = [path for path in found if os.path.islink(f"{top}/{path}")]
