@@ -116,3 +116,30 @@ def test_an_error_has_its_code(repo: Path, words: tuple[str, ...], code: int, er
 def test_the_help_names_every_verb(repo: Path) -> None:
     assert "start|list|show|resume|diff|merge|end|prune" in session(repo, "--help")[1]
     assert session(repo, "start", "--help")[0] == 0
+
+
+def test_a_patch_is_written_whole_or_it_is_said(repo: Path, tmp_path: Path) -> None:
+    """A limit of a file's size stands for a disk that is nearly full: both take a piece, and refuse the rest."""
+    top = Path(session(repo, "start", "--name", "x")[1].split("\n")[1])
+    (top / "large").write_text("x" * 100_000)
+    patch = tmp_path / "patch"
+    words = f"ulimit -f 40; {sys.executable} -I -m ringfence session diff x > {patch}"
+    done = subprocess.run(["bash", "-c", words], cwd=repo, capture_output=True, text=True)
+    assert (done.returncode, "File too large" in done.stderr) == (125, True), patch.stat().st_size
+    assert subprocess.run(["bash", "-c", words.partition(";")[2]], cwd=repo).returncode == 0
+    assert patch.stat().st_size > 100_000
+
+
+def test_a_full_disk_is_said_with_its_place_and_as_json(repo: Path) -> None:
+    session(repo, "start", "--name", "x")
+    full = "import os, errno, sys\n"
+    full += "from ringfence.workspace import ledger\n"
+    full += "def no(*_): raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))\n"
+    full += "ledger.Git.prepare = no\n"
+    full += "from ringfence.cli import main; main()"
+    words = [sys.executable, "-c", full, "session", "list", "--json"]
+    done = subprocess.run(words, cwd=repo, capture_output=True, text=True)
+    said = json.loads(done.stdout)
+    assert (done.returncode, said["schema"], said["what"]) == (125, "ringfence/error@1", "No space left on device")
+    assert said["place"].startswith(os.environ["HOME"])
+    assert "make room" in done.stderr

@@ -99,20 +99,20 @@ def guarded(verb: "Callable[[], int]", as_json: bool) -> int:
 
     try:
         return verb()
-    except RingfenceError as error:
-        if as_json:
-            from .render import error_document
-
-            print(error_document(error), flush=True)
-        say(*error.lines())
-        return error.exit_code
+    except RingfenceError as caught:
+        error = caught
     except BrokenPipeError:
         return UNREAD
-    except OSError as error:  # no descriptors left, a full disk: ours, and not the command's
-        say(f"ringfence: {error.filename or _unnamed(error)}: {error.strerror}")
-        return 125
+    except OSError as caught:  # no descriptors left, a full disk: ours, and not the command's
+        error = RingfenceError(caught.filename or _unnamed(caught), caught.strerror or str(caught))
     except KeyboardInterrupt:
         return 130
+    if as_json:
+        from .render import error_document
+
+        print(error_document(error), flush=True)
+    say(*error.lines())
+    return error.exit_code
 
 
 def _unnamed(error: OSError) -> str:

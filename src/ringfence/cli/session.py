@@ -198,7 +198,9 @@ def _diff(name: str, values: Values) -> int:
     if "--json" in values:
         print(dump({"schema": "ringfence/session-diff@1", "name": name, "patch": text}))
     else:
-        os.write(1, patch) if not os.isatty(1) else print(printable(*text.replace("\t", "    ").split("\n")), end="")
+        shown = printable(*text.replace("\t", "    ").split("\n")).encode() if os.isatty(1) else patch
+        while shown:  # a disk that is nearly full takes a piece of it, and says so when it is asked again
+            shown = shown[os.write(1, shown) :]
     return 0
 
 

@@ -12,6 +12,7 @@ It stands in a directory of ours outside the project, which no sandboxed command
 """
 
 import contextlib
+import errno
 import fcntl
 import os
 from collections.abc import Iterator, Mapping
@@ -205,9 +206,22 @@ def opened(repository: Repository, state: str, environ: Mapping[str, str], wait:
         git = Git(find_git(environ, (repository.top, place)), repository.common, f"{place}/mirror", environ)
         git.lock = locked
         ledger = Ledger(repository, place, common, home, git)
+        stack.enter_context(_room(place))
         _rebuild(ledger)
         stack.callback(ledger.remove_mirror)
         yield ledger
+
+
+@contextlib.contextmanager
+def _room(place: str) -> Iterator[None]:
+    """Where there is none left, say where: what is written has no name in the system's own error."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        hint = "make room; the next session command puts right what was begun"
+        raise WorkspaceError(place, os.strerror(error.errno), hint) from error
 
 
 def make_directories_of(place: str) -> int:
