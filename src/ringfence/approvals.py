@@ -15,6 +15,7 @@ from .model.grant import Answer, Grant, Operation
 from .policy.trust import APPROVALS, approvals_of, directory_of, has_approvals, home_of, passwd_home
 
 SESSION_SECONDS = 12 * 3600
+MOST_SECONDS = 100 * 366 * 24 * 3600
 DOCUMENT = "ringfence/approvals@1"
 
 _known: dict[str, tuple[object, list[Grant]]] = {}
@@ -147,6 +148,8 @@ def _made(
     except ValueError as error:
         raise PolicyError("approval", str(error)) from None
     now = int(time.time())
+    if not 0 <= seconds <= MOST_SECONDS:
+        raise PolicyError("approval", "would end in more than a hundred years, or before now", "leave the time out")
     if answer is Answer.SESSION:
         seconds = min(seconds or SESSION_SECONDS, SESSION_SECONDS)
     grant = Grant(
@@ -181,6 +184,8 @@ class _Document(msgspec.Struct, forbid_unknown_fields=True):
 
 def read_document(content: bytes, environ: Mapping[str, str]) -> tuple[list[Grant], list[str]]:
     """The grants of a document that may be stored here, and what is wrong with the others, as sentences."""
+    from .policy.grants import LATEST
+
     try:
         document = msgspec.json.decode(content, type=_Document)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
@@ -198,6 +203,8 @@ def read_document(content: bytes, environ: Mapping[str, str]) -> tuple[list[Gran
             why = f"{grant.operation.value} {grant.answer.value} is not what is stored"
         elif (grant.workspace == "") != (grant.answer is Answer.ALWAYS) or not grant.id.isalnum():
             why = "its place or its id is not one"
+        elif not (0 <= grant.until <= LATEST and 0 <= grant.made <= LATEST):
+            why = "its time is none"
         if why:
             bad.append(f"{grant.operation.value} {grant.target}: {why}")
         else:

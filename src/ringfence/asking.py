@@ -357,7 +357,10 @@ class Asker:
         try:
             grant = self._meant(question.need, line)
         except (PolicyError, ValueError) as error:
-            client.send({"state": "refused", "query_id": question.number, "why": str(error)})
+            try:
+                client.send({"state": "refused", "query_id": question.number, "why": str(error)})
+            except OSError:  # it is gone already
+                self._drop(client)
             return
         self._allow(question, grant, client.by)
 

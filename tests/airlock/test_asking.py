@@ -4,6 +4,7 @@ import contextlib
 import json
 import os
 import signal
+import socket
 import stat
 import tempfile
 import time
@@ -470,3 +471,45 @@ def test_with_bubblewrap_files_are_asked_about(view: Place) -> None:
         code, out, err = run.end()
     assert out.startswith("one\ntwo\n"), (code, out, err)
     assert (view.home / "data/new").read_text() == "x\n"
+
+
+ODD: tuple[dict[str, object], ...] = (
+    {"scope": []},
+    {"scope": {}},
+    {"scope": None},
+    {"scope": "project", "seconds": 1 << 63},
+    {"scope": "project", "seconds": 10**30},
+    {"scope": "project", "seconds": 1.5},
+    {"scope": "project", "seconds": "1"},
+    {"scope": "project", "seconds": -1},
+    {"scope": "project", "target": "/\0"},
+    {"scope": "project", "target": ["/"]},
+    {"scope": "project", "target": "/" + "a" * 60_000},
+    {"scope": "once", "target": "/" + "a/" * 20_000},
+)
+
+
+def test_an_odd_answer_is_refused_and_the_question_stays_open(view: Place) -> None:
+    with view.start("cat", "../home/data/one") as run:
+        query = run.query()
+        for more in ODD:
+            run.allow(query, **more)
+            assert run.until("refused", query["query_id"])["why"], more
+        run.allow(query)
+        assert run.end() == (0, "one\n", "")
+
+
+def test_who_answers_oddly_and_is_gone_disturbs_nobody(view: Place) -> None:
+    """A refusal of an answer has nobody to hear it."""
+    with view.start("cat", "../home/data/one") as run:
+        query = run.query()
+        directory = view.home / ".local" / "state" / "ringfence" / "asking"
+        name = next(directory.iterdir())
+        for _ in range(5):
+            with socket.socket(socket.AF_UNIX) as other:
+                other.connect(str(name))
+                odd = {"query_id": query["query_id"], "action": "allow", "scope": "for ever"}
+                other.sendall(json.dumps(odd).encode() + b"\n")
+            assert still(run.process, 0.1)
+        run.allow(query)
+        assert run.end() == (0, "one\n", "")

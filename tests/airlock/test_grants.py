@@ -258,16 +258,30 @@ def test_a_document_goes_round_and_adds_to_what_is_there(home: Path, workspace: 
         *({"target": "relative/path"}, {"target": "../escape/attempt"}, {"target": "/nonexistent/x"}),
         *({"target": "HOME/.ssh/id"}, {"target": "HOME/link"}, {"answer": "session"}, {"answer": "deny"}),
         *({"workspace": ""}, {"operation": "delete"}, {"id": "../x"}),
+        *({"until": 1 << 63}, {"until": 10**14}, {"until": -1}, {"made": 1 << 63}),
     ],
     ids=str,
 )
-def test_what_may_not_be_stored_is_not_imported(home: Path, workspace: Path, change: dict[str, str]) -> None:
+def test_what_may_not_be_stored_is_not_imported(home: Path, workspace: Path, change: dict[str, str | int]) -> None:
     (home / "link").symlink_to("data")
     grant = add(home / "data", workspace)
     document = json.loads(approvals.export([grant]))
-    document["grants"][0] |= {key: value.replace("HOME", str(home)) for key, value in change.items()}
+    document["grants"][0] |= {
+        key: value.replace("HOME", str(home)) if isinstance(value, str) else value for key, value in change.items()
+    }
     good, bad = approvals.read_document(json.dumps(document).encode(), os.environ)
     assert (good, len(bad)) == ([], 1)
+
+
+@pytest.mark.parametrize("until", [10**14, (1 << 63) - 1, -(10**14)])
+def test_a_stored_time_that_no_calendar_has_stops_nothing(home: Path, workspace: Path, until: int) -> None:
+    """Whoever has one could otherwise run nothing, nor see which grant to take back."""
+    grant = msgspec.structs.replace(add(home / "data", workspace), until=until)
+    store().add([grant])
+    assert "UTC" in rule_text(store().grants()[0])
+    assert verdict(workspace, "read", home / "data")[0] is (Verdict.DENY if until < 0 else Verdict.ALLOW)
+    with pytest.raises(PolicyError, match="a hundred years"):
+        add(home / "data", workspace, seconds=1 << 40)
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"schema": "other@1", "grants": []}', '{"schema": 1}', "\0"])

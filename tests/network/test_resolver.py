@@ -13,6 +13,7 @@ from tests.network.conftest import Serve, Served, allowing, everything
 
 from ringfence.model.standins import is_stand_in, stand_ins
 from ringfence.network.names import MOST, Names
+from ringfence.network.resolver import Resolver
 
 
 @pytest.fixture
@@ -101,3 +102,13 @@ def test_there_is_an_end_to_names() -> None:
         "",
         True,
     )
+
+
+def test_large_questions_are_answered_and_not_remembered() -> None:
+    resolver = Resolver(everything(), Names("/w"), lambda _name, _decision: None)
+    query = dns.message.make_query("a.test", "A", use_edns=True, pad=4096).to_wire()
+    padded = dns.message.make_query("a.test", "A", use_edns=True).to_wire()
+    for _ in range(10):
+        assert resolver.answer(query)
+        assert resolver.answer(padded)
+    assert sum(map(len, resolver._kept)) < 1024

@@ -27,7 +27,7 @@ from .names import Names
 
 TTL = 60
 MOST_UDP = 4096
-_MOST_KEPT = 4096
+_MOST_KEPT, _MOST_ASKED = 4096, 512  # answers, and bytes of a question that is worth keeping: it may have 64 KiB
 
 
 class Resolver:
@@ -51,7 +51,8 @@ class Resolver:
             known = self._answer(query)[2:]
             if len(self._kept) >= _MOST_KEPT:
                 self._kept.clear()
-            self._kept[query[2:]] = known
+            if len(query) <= _MOST_ASKED:
+                self._kept[query[2:]] = known
         return query[:2] + known if known else b""
 
     def _answer(self, query: bytes) -> bytes:

@@ -83,13 +83,17 @@ def rule_text(grant: Grant) -> str:
     return f"{verbs[grant.operation.kind]} {quoted(grant.target)} {where}, {ending(grant)}"
 
 
+LATEST = 253_402_300_799  # the end of the last year that a date can have
+
+
 def ending(grant: Grant) -> str:
     """When a grant ends, for people."""
     if not grant.until:
         return "until it is revoked"
     from datetime import UTC, datetime
 
-    stamp = f"{datetime.fromtimestamp(grant.until, UTC):%Y-%m-%d %H:%M} UTC"
+    until = max(0, min(grant.until, LATEST))
+    stamp = f"{datetime.fromtimestamp(until, UTC):%Y-%m-%d %H:%M} UTC"
     return f"until {stamp}" + (" or a restart" if grant.answer is Answer.SESSION else "")
 
 
