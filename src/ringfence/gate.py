@@ -11,7 +11,7 @@ from .model import Decision, Network, Verdict
 from .policy import decide_address, decide_host, decide_name
 from .policy.hosts import HostError, canonical_host
 
-_MOST_KEPT = 4096
+_MOST_KEPT, _LONGEST = 4096, 255  # answers, and letters of a host: a request may have 64 KiB of them
 
 
 class PolicyJudge:
@@ -33,7 +33,8 @@ class PolicyJudge:
                 known = canonical_host(host)
             except HostError:
                 known = host
-            self._forms[host] = known
+            if len(host) <= _LONGEST:
+                self._forms[host] = known
         return known
 
     def host(self, host: str, port: int) -> Decision:
@@ -41,7 +42,9 @@ class PolicyJudge:
         if known is None:
             if len(self._kept) >= _MOST_KEPT:
                 self._kept.clear()
-            known = self._kept[host, port] = decide_host(self._network, host, port)
+            known = decide_host(self._network, host, port)
+            if len(host) <= _LONGEST:
+                self._kept[host, port] = known
         return known
 
     def address(self, host: str, port: int, address: str) -> Decision:

@@ -11,6 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.network.conftest import Serve, Served, allowing, everything
 
+from ringfence.gate import PolicyJudge
+from ringfence.model import Verdict
 from ringfence.model.standins import is_stand_in, stand_ins
 from ringfence.network.names import MOST, Names
 from ringfence.network.resolver import Resolver
@@ -105,10 +107,17 @@ def test_there_is_an_end_to_names() -> None:
 
 
 def test_large_questions_are_answered_and_not_remembered() -> None:
-    resolver = Resolver(everything(), Names("/w"), lambda _name, _decision: None)
-    query = dns.message.make_query("a.test", "A", use_edns=True, pad=4096).to_wire()
-    padded = dns.message.make_query("a.test", "A", use_edns=True).to_wire()
-    for _ in range(10):
-        assert resolver.answer(query)
-        assert resolver.answer(padded)
+    resolver = Resolver(PolicyJudge(allowing("a.test"), frozenset()), Names("/w"), lambda _name, _decision: None)
+    for pad in (0, 4096, 32768):
+        query = dns.message.make_query("a.test", "A", use_edns=True, pad=pad).to_wire(max_size=65535)
+        assert len(dns.message.from_wire(resolver.answer(query)).answer) == 1
     assert sum(map(len, resolver._kept)) < 1024
+
+
+def test_a_host_that_is_none_is_judged_and_not_remembered() -> None:
+    judge = PolicyJudge(allowing("a.test"), frozenset())
+    for count in range(100):
+        host = f"{count}{'x' * 60_000}"
+        assert judge.host(judge.canonical(host), 80).verdict is Verdict.DENY
+    assert (judge.canonical("A.test"), judge.host("a.test", 80).verdict) == ("a.test", Verdict.ALLOW)
+    assert (len(judge._forms), len(judge._kept)) == (1, 1)

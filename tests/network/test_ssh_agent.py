@@ -7,11 +7,13 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
+import dns.message
 import pytest
 from tests.network.conftest import allowing, listener
 from tests.network.test_by_name import World
 from tests.network.test_by_name import world as world
 
+from ringfence.network.run import MOST_TOLD
 from ringfence.network.start import Gate
 
 
@@ -67,6 +69,31 @@ def test_a_hostile_client_is_hung_up_on_or_waited_for(agent: Path, data: bytes) 
     gate.close()
 
     assert listed[0] == 12
+
+
+@pytest.mark.needs_program("ssh-agent", "ssh-add")
+@pytest.mark.parametrize("others", [0, 1])
+def test_who_is_refused_often_hides_no_signature(agent: Path, others: int) -> None:
+    """Refusals without end fill what the gate says them by; what was signed, for this run or another, is told of."""
+    gate = Gate(None)
+    door, names, other = listener(), listener(), listener()
+    place, asked, beside = door.getsockname(), names.getsockname(), other.getsockname()
+    number = gate.serve(allowing(), "/ws", ("agent", "names"), (door.detach(), names.detach()), str(agent))
+    second = gate.serve(allowing(), "/ws", ("agent",), (other.detach(),), str(agent))
+    with socket.create_connection(asked, 10) as sock:
+        for count in range(1500):
+            query = dns.message.make_query(f"{count}.{'x' * 60}.{'y' * 60}.{'z' * 60}.test", "A").to_wire()
+            sock.sendall(struct.pack(">H", len(query)) + query)
+            sock.recv(struct.unpack(">H", sock.recv(2, socket.MSG_WAITALL))[0], socket.MSG_WAITALL)
+    with socket.create_connection(beside if others else place, 10) as sock:
+        ask(sock, b"\x0d" + b"\0\0\0\x01k" * 3)
+    said = gate.stop(second if others else number)
+    rest = gate.stop(number) if others else said
+    gate.close()
+
+    assert [one.reason[:11] for one in said if one.allowed] == ["signature 1"]
+    refused = [one for one in rest if not one.allowed]
+    assert (len(refused), "the rest is not told" in refused[-1].reason) == (MOST_TOLD + 1, True)
 
 
 @pytest.mark.needs_userns

@@ -28,9 +28,10 @@ class Serve(msgspec.Struct, frozen=True, tag="serve"):
 
 
 class Stop(msgspec.Struct, frozen=True, tag="stop"):
-    """A run is over."""
+    """A run is over. With `waits` the gate's last word of it, which has no target, is waited for."""
 
     number: int
+    waits: bool = False
 
 
 class Refusal(msgspec.Struct, frozen=True):

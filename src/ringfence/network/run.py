@@ -19,6 +19,7 @@ MOST_CONNECTIONS = 10_000
 HEAD_SECONDS = 30.0  # from a connection's beginning to the end of what it asks for
 IDLE_SECONDS = 3600.0  # a tunnel in which nothing moves
 LINGER_SECONDS = 5.0  # what is over, but for what was not taken yet
+MOST_TOLD = 1000
 _SWEEP_SECONDS = 5.0
 _REST_SECONDS = 0.1
 _BACKLOG_TURN = 64  # connections accepted before others are served
@@ -47,7 +48,7 @@ class Run:
         self._deadlines: dict[Link, float] = {}  # by when what a client asks must be said to the end
         self._credential = credential.encode()
         self._report = report
-        self._reported: set[tuple[str, str]] = set()
+        self._reported: dict[bool, set[tuple[str, str]]] = {True: set(), False: set()}  # what was done, and refused
         self._listeners: list[socket.socket] = []
         self._held: list[socket.socket] = []
         self._tasks: set[asyncio.Task[None]] = set()
@@ -144,10 +145,13 @@ class Run:
 
     def denied(self, target: str, decision: Decision, who: Who = NOBODY) -> None:
         """Tell of a refusal, or of a host that was dialled; each once, and of who asked first, where that is known."""
-        key = (target, decision.reason)
-        if key not in self._reported and len(self._reported) < 1000:
-            self._reported.add(key)
-            self._report(target, decision, who)
+        told, key = self._reported[decision.verdict is Verdict.ALLOW], (target, decision.reason)
+        if key in told or len(told) > MOST_TOLD:  # who is refused often hides nothing of what was done for it
+            return
+        if len(told) == MOST_TOLD:
+            decision = Decision(decision.verdict, f"there was more than {MOST_TOLD} of this kind: the rest is not told")
+        told.add(key)
+        self._report(target, decision, who)
 
     def start(self, work: Coroutine[Any, Any, None]) -> None:
         """Do something beside the rest; it ends with the run."""

@@ -1,13 +1,14 @@
 """The gate's loop: runs come and go by message, each with its doors."""
 
 import asyncio
-import contextlib
+import collections
 import functools
 import os
 import resource
 import signal
 import socket
 import sys
+import threading
 from collections.abc import Callable
 
 import msgspec
@@ -15,7 +16,7 @@ import msgspec
 from ..model import Decision, Network, Verdict
 from . import http_proxy, socks_proxy, ssh_agent
 from .asks import Asks
-from .control import Refusal, Serve, Work, receive
+from .control import Refusal, Serve, Stop, Work, receive
 from .judge import Denied, Judge, Unreachable, Who
 from .link import Link
 from .own import own_addresses
@@ -32,6 +33,7 @@ class Gate:
         self._control = control
         self._make_judge = make_judge
         self._runs: dict[int, Run] = {}
+        self._owed, self._saying = collections.deque[bytes](), threading.Lock()
         self._loop = asyncio.get_running_loop()
         self.ended = asyncio.Event()
         self._loop.add_reader(control, self._message)
@@ -47,6 +49,8 @@ class Gate:
             self.take(message, fds)
         elif message.number in self._runs:
             self._runs.pop(message.number).close()
+        if isinstance(message, Stop) and message.waits:
+            self._say(Refusal(message.number, "", ""))
 
     def take(self, serve: Serve, fds: list[int]) -> None:
         """Open a run's doors."""
@@ -72,13 +76,36 @@ class Gate:
                 open_door(run, door, sock, serve.agent)
 
     def _report(self, number: int, target: str, decision: Decision, who: Who) -> None:
-        """Tell of a refusal. Whoever does not listen loses the rest, not the run."""
+        """Tell of a refusal, or of what was done."""
         allowed = decision.verdict is Verdict.ALLOW
         origin = str(decision.host.origin)[-300:] if decision.host else ""
         reason, grant = decision.reason[:1000], decision.grant[:300]
-        said = msgspec.json.encode(Refusal(number, target[:300], reason, grant, allowed, origin, *who))
-        with contextlib.suppress(OSError), socket.socket(fileno=os.dup(self._control)) as end:
-            end.send(said, socket.MSG_DONTWAIT)
+        self._say(Refusal(number, target[:300], reason, grant, allowed, origin, *who))
+
+    def _say(self, word: Refusal) -> None:
+        """Nobody listens before the end of a run, and a socket holds a few hundred words: the rest waits here."""
+        with self._saying:  # a thread that answers the warden speaks too
+            self._owed.append(msgspec.json.encode(word))
+            if len(self._owed) == 1 and not self._is_said():
+                self._loop.call_soon_threadsafe(self._loop.add_writer, self._control, self._flush)
+
+    def _flush(self) -> None:
+        with self._saying:
+            if self._is_said():
+                self._loop.remove_writer(self._control)
+
+    def _is_said(self) -> bool:
+        """Whether all that is owed could be said now."""
+        try:
+            with socket.socket(fileno=os.dup(self._control)) as end:
+                while self._owed:
+                    end.send(self._owed[0], socket.MSG_DONTWAIT)
+                    self._owed.popleft()
+        except BlockingIOError:
+            return False
+        except OSError:  # whoever started us is gone
+            self._owed.clear()
+        return True
 
 
 def open_door(run: Run, door: str, sock: socket.socket, agent: str = "") -> None:

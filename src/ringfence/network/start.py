@@ -2,8 +2,10 @@
 
 import _socket
 import os
+import select
 import signal
 import sys
+import time
 
 import msgspec
 
@@ -12,6 +14,7 @@ from .control import Refusal, Serve, Stop, send
 
 _PROGRAM = "import sys; sys.path.insert(0, {!r}); from ringfence.gate import main; sys.exit(main(sys.argv[1:]))"
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+FEW, PATIENCE = 32, 5.0  # words of the gate, and seconds for the rest of them
 _NAMES = ("PATH", "LANG", "LC_ALL", "SSL_CERT_FILE")
 
 
@@ -71,6 +74,7 @@ class Gate:
         self._control = ours
         self._number = 0
         self._heard: dict[int, list[Refusal]] = {}
+        self._over: set[int] = set()  # runs of which the last word was heard
 
     def serve(
         self, network: Network, workspace: str, doors: tuple[str, ...], fds: tuple[int, ...], agent: str = ""
@@ -86,24 +90,42 @@ class Gate:
 
     def stop(self, number: int) -> list[Refusal]:
         """A run is over: what was refused to it."""
-        self._hear()
+        waits = self._hear() > FEW  # or the gate may have more to say than the socket holds
         try:
-            send(self._control.fileno(), Stop(number))
+            send(self._control.fileno(), Stop(number, waits))
+            if waits:
+                self._hear_all(number)
         except OSError:  # it is gone, and with it everything it served
             why = "the process that dials for the run has ended, and nothing was reached after that"
             self._heard.setdefault(number, []).append(Refusal(number, "*", why))
         return self._heard.pop(number, [])
 
-    def _hear(self) -> None:
+    def _hear(self) -> int:
+        """What the gate has said; how many words."""
+        count = 0
         while True:
             try:
                 data = self._control.recv(1 << 16, _socket.MSG_DONTWAIT)
             except OSError:
-                return
+                return count
             if not data:
-                return
+                return count
+            count += 1
             said = msgspec.json.decode(data, type=Refusal)
-            self._heard.setdefault(said.number, []).append(said)
+            if said.target:
+                self._heard.setdefault(said.number, []).append(said)
+            else:
+                self._over.add(said.number)
+
+    def _hear_all(self, number: int) -> None:
+        """To the last word of a run, which another thread may hear too."""
+        poller, until = select.poll(), time.monotonic() + PATIENCE
+        poller.register(self._control, select.POLLIN)
+        while number not in self._over and time.monotonic() < until:
+            poller.poll(10)
+            if not self._hear() and not self.is_alive():
+                break
+        self._over.discard(number)
 
     def is_alive(self) -> bool:
         """Whether it still serves."""
