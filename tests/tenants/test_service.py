@@ -4,6 +4,7 @@ import base64
 import json
 import os
 import signal
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -209,6 +210,20 @@ def test_host_origin_size_and_the_place_of_a_token(client: Client, home: str) ->
         assert name in headers.lower()
     for workspace in ("..", "%2e%2e", "A" * 300, "%00", "localhost", "a/b"):
         assert client.raw("GET", f"/api/workspaces/{workspace}/files")[0] in (403, 404)
+
+
+def test_a_body_with_two_lengths_is_refused_and_nothing_after_it_is_read(client: Client) -> None:
+    second = b"GET /api/workspaces HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    for lengths in (
+        b"Content-Length: 4\r\nTransfer-Encoding: chunked",
+        b"Transfer-Encoding: chunked\r\nContent-Length: 4",
+    ):
+        with socket.socket(socket.AF_UNIX) as link:
+            link.settimeout(30)
+            link.connect(client.path)
+            link.sendall(b"POST /api/login HTTP/1.1\r\nHost: localhost\r\n" + lengths + b"\r\n\r\n0\r\n\r\n" + second)
+            said = b"".join(iter(lambda link=link: link.recv(65536), b""))  # type: ignore[misc]
+        assert said.count(b"HTTP/1.1 ") == said.count(b"HTTP/1.1 400") == 1, said
 
 
 def test_an_account_that_is_gone_opens_nothing(client: Client, place: tuple[Hosting, Living]) -> None:

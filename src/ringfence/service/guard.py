@@ -37,6 +37,11 @@ class Guarded:
 
     def _refusal(self, scope: Scope) -> ASGIApp | None:
         headers = Headers(scope=scope)
+        if "transfer-encoding" in headers and "content-length" in headers:
+            # A proxy before us that reads the other of the two takes what follows for another person's request.
+            refused = response("bad_request", "a body has one length, not two")
+            refused.headers["Connection"] = "close"
+            return refused
         hosts = headers.getlist("host")
         if len(hosts) != 1 or _name(hosts[0]) not in self._hosts:
             return response("host_refused", "this is not a host that the service has")
