@@ -106,9 +106,8 @@ class Git:
         self.program = program
         self.common = common
         self.mirror = mirror
-        self.lock = (
-            -1
-        )  # git holds it too: who is killed leaves a git that goes on, and nobody is to begin before it ends
+        # Git holds it too: who is killed leaves a git that goes on, and nobody is to begin before that ends.
+        self.lock = -1
         self.identity: dict[str, str] = {}
         self.settings: Settings = []
         who = {"user.name": "GIT_AUTHOR_NAME", "user.email": "GIT_AUTHOR_EMAIL"}

@@ -19,7 +19,7 @@ from collections.abc import Iterator, Mapping
 
 import msgspec
 
-from ..model import SessionError
+from ..model import SessionError, WorkspaceError
 from ..model.session import Fault, Session, State
 from . import paths
 from .git import Git, find_git
