@@ -62,6 +62,41 @@ os.wait()
 print(lost)
 """
 
+# A child makes files, and its parent asks where it may run: how often it was told less.
+ASKS = """
+import os, signal, time
+everywhere = os.sched_getaffinity(0)
+child = os.fork()
+while not child:
+    os.close(os.open("asked", os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o644))
+    os.unlink("asked")
+time.sleep(0.3)
+narrow = 0
+for _ in range(300):
+    time.sleep(0.001)
+    narrow += os.sched_getaffinity(child) != everywhere
+os.kill(child, signal.SIGKILL)
+os.wait()
+print(narrow)
+"""
+
+# Somebody outside says where it runs, so that it cannot be kept: how often the warden wakes when nobody asks any more.
+NARROW = """
+import ctypes, os, re, sys, time
+def woken():
+    return int(re.search(r"\\nvoluntary_ctxt_switches:\t(.*)", open("/proc/1/status").read())[1])
+ctypes.CDLL(None).prctl(15, sys.argv[1].encode())
+open("look", "w").close()
+while os.path.exists("look"):
+    time.sleep(0.01)
+for _ in range(200):
+    os.close(OPENED)
+time.sleep(0.5)
+before = woken()
+time.sleep(0.5)
+print(woken() - before)
+"""
+
 # Whoever opens one file after the other, and the warden opens or makes each, is kept on its processor; what is seen of
 # that: by whoever is kept, right then and a moment later, by what it is asked, by its children, threads and programs.
 KEEPS = """
@@ -230,6 +265,12 @@ def masks(name: str) -> set[str]:
     return found
 
 
+def number_of(name: str) -> int:
+    """The process that is called so."""
+    found = (process.parent.name for process in Path("/proc").glob("[0-9]*/comm") if process.read_text() == f"{name}\n")
+    return int(next(found))
+
+
 class Watched(Site):
     """A site with a name that must not appear: so new files are the warden's to make."""
 
@@ -326,3 +367,28 @@ def test_what_another_binds_it_to_meanwhile_stays(tmp_path: Path, walls: Walls, 
     out = printed(Watched(tmp_path), walls, BINDS, sanitized)
 
     assert out == "0\n"
+
+
+@pytest.mark.parametrize("walls", WALLS)
+def test_nobody_is_told_that_another_is_bound(tmp_path: Path, walls: Walls, sanitized: Opened) -> None:
+    out = printed(Watched(tmp_path), walls, ASKS, sanitized)
+
+    assert out == "0\n"
+
+
+@pytest.mark.needs_userns
+def test_the_warden_rests_also_when_somebody_could_not_be_kept(tmp_path: Path, sanitized: Opened) -> None:
+    site, name, ran = Watched(tmp_path), f"narrow-{os.getpid()}", list[Ran]()
+    program, look = NARROW.replace("OPENED", OPENED[Watched]), tmp_path / "sub" / "look"
+    plan = site.plan(Walls(view=True), f"cd sub && exec /usr/bin/python3 -c {shlex.quote(program)} {name}")
+    whole = threading.Thread(target=lambda: ran.append(bare(sanitized, wire.encode(plan.steps))))
+
+    whole.start()
+    while whole.is_alive():
+        if look.exists():
+            os.sched_setaffinity(number_of(name), {min(os.sched_getaffinity(0))})
+            look.unlink()
+        time.sleep(0.01)
+
+    site.close()
+    assert int(ran[0].out) < 10

@@ -369,6 +369,8 @@ static void serve(void)
 	if (notice.data.nr == __NR_sched_setaffinity)
 		hear_choice();
 	if (notice.data.nr == __NR_sched_getaffinity) {
+		if (notice.data.args[0] && notice.data.args[0] != notice.pid)
+			hear_question();
 		answer_by(&asked, 0, SECCOMP_USER_NOTIF_FLAG_CONTINUE);
 		return;
 	}

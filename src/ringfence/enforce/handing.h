@@ -44,7 +44,7 @@ static struct {
 	uint32_t looks;                /* so often it is looked again: somebody may have been about to be born */
 	long beat;                     /* while somebody is kept, and while it is looked; -1 is none yet */
 	int has_asked;                 /* since the last one, who is kept */
-	int is_chosen;                 /* somebody has said where to run: from then on nobody is bound by us */
+	uint64_t until;                /* nobody is bound by us before then: somebody has asked or said where others run */
 } handing = {.beat = -1};
 
 static uint64_t clock_ns(void)
@@ -206,6 +206,7 @@ static void hear_beat(void)
 static int keep_here(uint32_t thread)
 {
 	const uint64_t now = clock_ns();
+	struct processors theirs;
 	long process;
 
 	handing.row = handing.last == thread && now - handing.at < AT_ONCE_NS ? handing.row + 1 : 0;
@@ -225,8 +226,12 @@ static int keep_here(uint32_t thread)
 		unbind_born();
 	else
 		handing.born = last_born();
-	handing.looks = 0;
-	handing.kept = handing.born && !set_beat(OFTEN_NS) && bind_here(thread, &handing.theirs) ? thread : 0;
+	if (!handing.born || !bind_here(thread, &theirs))
+		return 0;
+	handing.theirs = theirs;
+	handing.kept = thread;
+	if (set_beat(OFTEN_NS))
+		let_go();
 	return handing.kept == thread;
 }
 
@@ -240,11 +245,20 @@ static void move_on(void)
 	handing.count = EACH - 1;
 }
 
+/* Somebody asks where another runs, and is answered by the kernel in a moment. */
+static void hear_question(void)
+{
+	const uint64_t then = clock_ns() + LATER_NS;
+
+	move_on();
+	handing.until = handing.until < then ? then : handing.until;
+}
+
 /* Somebody says where to run: what is bound to where we are may have chosen it from now on, and is not let go either. */
 static void hear_choice(void)
 {
 	move_on();
-	handing.is_chosen = 1;
+	handing.until = ~0ULL;
 	handing.looks = 0;
 	set_beat(0);
 }
@@ -274,15 +288,15 @@ static long hand_in_here(uint32_t thread, struct seccomp_notif_addfd *given)
 /* Hand a descriptor in, and let the caller sleep on: so it is known how long that takes. */
 static long hand_in_first(uint32_t thread, struct seccomp_notif_addfd *given)
 {
-	uint64_t took;
+	uint64_t began, took;
 	long answer;
 
 	if (handing.bound)
 		return hand_in_here(thread, given);
-	took = clock_ns();
+	began = clock_ns();
 	answer = CALL(ioctl, LISTENER, SECCOMP_IOCTL_NOTIF_ADDFD, P(given), 0, 0);
-	took = clock_ns() - took;
-	if (took > WOKEN_NS && took < BUSY_NS && !handing.is_chosen)
+	took = clock_ns() - began;
+	if (took > WOKEN_NS && took < BUSY_NS && began > handing.until)
 		stay_here();
 	return answer;
 }
