@@ -93,11 +93,11 @@ class Prepared:
     def _plan(self) -> None:
         request = self.request
         self.policy = self.policy if request.given else with_repository(self.policy, request.home)
-        unsearched: tuple[str, ...] = ()
+        begun_at = Disk({})
         if [rule for rule in self.policy.rules if rule.glob]:
             from .matches import with_matches
 
-            self.policy, unsearched = with_matches(self.policy)
+            self.policy, begun_at = with_matches(self.policy, self.held, request.ids)
         if self.policy.network != Network() or self.policy.asking:
             self._plan_network()
         if request.siblings and plan.has_siblings(self.policy, enforce.probe(request.ids)):
@@ -108,7 +108,8 @@ class Prepared:
             self.policy = plan.with_shelf(self.policy, shelf)
         begun, mounts = time.time_ns(), enforce.mounts()
         few, crowds = self._fold(mounts)
-        known = Disk({crowd.directory: crowd.place for crowd in crowds}, unsearched=unsearched)
+        known = {crowd.directory: crowd.place for crowd in crowds}
+        known = msgspec.structs.replace(begun_at, places=known | begun_at.places)
         denied = plan.denied_paths(few)
         disk = enforce.survey(plan.named_paths(few) + plan.cache_paths(shelf), self.held, known, request.ids, denied)
         self.host = enforce.probe(request.ids)

@@ -1,10 +1,14 @@
 """A path that a policy allows runs through a link of the workspace, which an earlier command made or turned."""
 
 import contextlib
+import os
+from collections.abc import Callable
+from typing import Any
 
+import pytest
 from tests.attacks.conftest import Field, Ground
 
-from ringfence import RingfenceError
+from ringfence import RingfenceError, matches
 
 PROGRAM = """
 attempt("read", lambda: read("data/id_ed25519"))
@@ -38,3 +42,42 @@ def test_a_link_of_the_workspace_does_not_choose_what_may_be_read(field: Field) 
     with contextlib.suppress(RingfenceError):
         seen = field.program(ground, PROGRAM, allow_read=("data",))
         assert "done" not in seen.answers.values(), seen.said
+
+
+# ---- What is turned while somebody looks: by a command of an earlier run that is still there ----
+
+BY_NAME = """
+attempt("read", lambda: read(HOME + "/.ssh/id_ed25519"))
+attempt("write", lambda: write(HOME + "/.ssh/id_ed25519", flags=0))
+"""
+
+
+def exchanged(ground: Ground) -> None:
+    """As renameat2 does it at once: the link and the directory."""
+    data, other = ground.workspace / "data", ground.workspace / "other"
+    os.rename(data, ground.workspace / "third")
+    os.rename(other, data)
+    os.rename(ground.workspace / "third", other)
+
+
+def test_where_a_pattern_begins_is_looked_at_once(field: Field, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A link when the pattern is looked for, and a directory when its way is looked at for links."""
+    ground = field.ground()
+    turned(ground)
+    (ground.workspace / "other").mkdir()
+    ground.own()
+    before = (ground.home / ".ssh/id_ed25519").read_bytes()
+    walk: Callable[..., Any] = matches.walk
+
+    def exchanging(*given: object) -> object:
+        found = walk(*given)
+        exchanged(ground)
+        return found
+
+    monkeypatch.setattr(matches, "walk", exchanging)
+
+    with contextlib.suppress(RingfenceError):
+        seen = field.program(ground, BY_NAME, allow_read=("data/*",), allow_write=("data/*",))
+        assert "done" not in seen.answers.values(), seen.said
+
+    assert (ground.home / ".ssh/id_ed25519").read_bytes() == before

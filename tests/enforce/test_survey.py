@@ -130,6 +130,36 @@ def test_what_was_a_link_a_moment_ago_counts_as_one(tmp_path: Path, monkeypatch:
     assert place.links == (f"{way}/file",)
 
 
+@pytest.mark.parametrize("name", ["away", "WAY"])
+def test_nor_is_that_hidden_by_a_link_of_others_or_by_a_spelling(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The rule comes by a link outside, and where the link inside has led differs by its case alone."""
+    (tmp_path / "real" / "way").mkdir(parents=True)
+    (tmp_path / name.replace("WAY", "REAL")).mkdir()
+    (tmp_path / name.replace("WAY", "REAL") / "way").mkdir()
+    (tmp_path / "link").symlink_to("real")
+    way, secret = tmp_path / "real" / "way", tmp_path / name.replace("WAY", "REAL") / "way"
+    way.rename(tmp_path / "real" / "other")
+    way.symlink_to(secret)
+    look = os.readlink
+
+    def swap(path: str) -> str:
+        found = look(path)
+        if found == str(secret) and way.is_symlink():
+            way.unlink()
+            (tmp_path / "real" / "other").rename(way)
+        return found
+
+    monkeypatch.setattr(os, "readlink", swap)
+    held: list[int] = []
+    place = enforce.survey([f"{tmp_path}/link/way"], held)[f"{tmp_path}/link/way"]
+    enforce.let_go(held)
+
+    assert place.path == str(secret)
+    assert place.links == (f"{tmp_path}/link", str(way))
+
+
 def test_a_name_beside_others_is_told_as_it_is_alone(tmp_path: Path) -> None:
     """A directory of which many names are asked is looked at once, and its links are seen all the same."""
     there = tmp_path / "there"

@@ -47,10 +47,25 @@ def canonical(path: str) -> str:
 
 def _links_to(path: str, real: str) -> tuple[str, ...]:
     """The links on the way from a path to where it was found to lead. Who puts something else there between the two
-    looks must not hide that there was one: where they lead elsewhere now, the path itself counts as a link."""
+    looks must not hide that there was one: where they lead elsewhere now, that counts as a link itself. Not the path as
+    it is asked about: links of others may be on it, which a command cannot turn."""
     links, end = followed(path)
-    is_the_same = end.casefold() == real.casefold()  # where case is folded, the kernel has another spelling
-    return links if is_the_same else (*links, path)
+    return links if real in (end, _spelled(end)) else (*links, end)
+
+
+def _spelled(path: str) -> str:
+    """A path as the kernel has it, which may be another spelling where case is folded; "" where a link is on it."""
+    fd = os.open("/", os.O_PATH | os.O_CLOEXEC)
+    try:
+        for name in filter(None, path.split("/")):
+            above = fd
+            fd = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=above)
+            os.close(above)
+        return "" if stat.S_ISLNK(os.fstat(fd).st_mode) else os.readlink(f"/proc/self/fd/{fd}")
+    except OSError:
+        return ""
+    finally:
+        os.close(fd)
 
 
 def _missing(path: str, closed: bool, real: str = "") -> Place:

@@ -28,7 +28,7 @@ def followed(path: str) -> tuple[tuple[str, ...], str]:
             rest = [part for part in target.split("/") if part not in ("", ".")] + rest
         else:
             here = there
-    return tuple(found), here
+    return tuple(found), os.path.join(here, *rest)
 
 
 def _target(path: str) -> str:
