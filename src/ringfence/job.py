@@ -91,7 +91,7 @@ def _owner(root: str, as_root: bool) -> tuple[tuple[int, int] | None, str]:
     home = environment().get("HOME", "")
     if os.geteuid() != 0:
         return None, home
-    found = os.stat(root)
+    found = enforce.standing_at(root)
     if found.st_uid == 0:
         if not as_root:
             hint = "run as a plain user, give the workspace to one, or say --as-root"

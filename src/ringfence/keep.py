@@ -29,6 +29,7 @@ from .model import (
     Observe,
     Place,
     Plan,
+    PlanError,
     Policy,
     Screen,
     Shelf,
@@ -112,6 +113,9 @@ class Prepared:
         known = msgspec.structs.replace(begun_at, places=known | begun_at.places)
         denied = plan.denied_paths(few)
         disk = enforce.survey(plan.named_paths(few) + plan.cache_paths(shelf), self.held, known, request.ids, denied)
+        if {self.policy.workspace, disk[self.policy.workspace].path} != {request.workspace}:
+            hint = "end what puts links there, and start the run again"
+            raise PlanError(request.workspace, "leads elsewhere than a moment ago", hint)
         self.host = enforce.probe(request.ids)
         if not _has_overlays:
             self.host = msgspec.structs.replace(self.host, overlays=False)

@@ -3,12 +3,15 @@
 import contextlib
 import os
 from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
 from tests.attacks.conftest import Field, Ground
 
-from ringfence import RingfenceError, matches
+from ringfence import Flags, RingfenceError, enforce, keep, matches
+from ringfence.job import make_request
 
 PROGRAM = """
 attempt("read", lambda: read("data/id_ed25519"))
@@ -44,6 +47,26 @@ def test_a_link_of_the_workspace_does_not_choose_what_may_be_read(field: Field) 
         assert "done" not in seen.answers.values(), seen.said
 
 
+SHOWN = """
+def shown():
+    with open(OUTSIDE + "/shown") as file:
+        if file.read() == "as it was\\n":
+            raise OSError(errno.ENOENT, "nothing else is shown")
+attempt("read", shown)
+"""
+
+
+def test_a_link_of_the_workspace_does_not_choose_what_is_shown_elsewhere(field: Field) -> None:
+    ground = field.ground()
+    (ground.workspace / "settings").symlink_to(ground.home / ".ssh/id_ed25519")
+    ground.file("outside/shown")
+    ground.own()
+
+    with contextlib.suppress(RingfenceError):
+        seen = field.program(ground, SHOWN, inject=(("settings", str(ground.outside / "shown")),))
+        assert "done" not in seen.answers.values(), seen.said
+
+
 # ---- What is turned while somebody looks: by a command of an earlier run that is still there ----
 
 BY_NAME = """
@@ -52,12 +75,11 @@ attempt("write", lambda: write(HOME + "/.ssh/id_ed25519", flags=0))
 """
 
 
-def exchanged(ground: Ground) -> None:
+def exchange(place: Path) -> None:
     """As renameat2 does it at once: the link and the directory."""
-    data, other = ground.workspace / "data", ground.workspace / "other"
-    os.rename(data, ground.workspace / "third")
-    os.rename(other, data)
-    os.rename(ground.workspace / "third", other)
+    os.rename(place / "data", place / "third")
+    os.rename(place / "other", place / "data")
+    os.rename(place / "third", place / "other")
 
 
 def test_where_a_pattern_begins_is_looked_at_once(field: Field, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -71,7 +93,7 @@ def test_where_a_pattern_begins_is_looked_at_once(field: Field, monkeypatch: pyt
 
     def exchanging(*given: object) -> object:
         found = walk(*given)
-        exchanged(ground)
+        exchange(ground.workspace)
         return found
 
     monkeypatch.setattr(matches, "walk", exchanging)
@@ -81,3 +103,57 @@ def test_where_a_pattern_begins_is_looked_at_once(field: Field, monkeypatch: pyt
         assert "done" not in seen.answers.values(), seen.said
 
     assert (ground.home / ".ssh/id_ed25519").read_bytes() == before
+
+
+@pytest.mark.parametrize("beginning", ["data", "link/data"])
+def test_nor_is_it_looked_at_again_for_runs_beside(tmp_path: Path, beginning: str) -> None:
+    """They are judged by the policy as it was carried out, and not by what the command has made of it since."""
+    secret, place = tmp_path / "secret", tmp_path / "ws"
+    (place / "data").mkdir(parents=True)
+    secret.mkdir()
+    (place / "data" / "file").touch()
+    (place / "other").symlink_to(secret)
+    (tmp_path / "link").symlink_to("ws")
+    pattern = f"{tmp_path if '/' in beginning else place}/{beginning}/*"
+    flags = Flags(deny_read=(str(tmp_path),), allow_read=(pattern,))
+    made = keep.prepare(make_request(place, flags=flags, as_root=True))
+
+    exchange(place)
+
+    patterns = [rule.path for rule in made.judged().rules if rule.glob and rule.origin.source == "--allow-read"]
+    keep.forget(made)
+    assert set(patterns) <= {f"{place}/data/*"}  # or nothing, for who may write above the link may turn it
+
+
+AS_WORKSPACE = """
+attempt("write", lambda: write(OUTSIDE + "/planted"))
+"""
+
+
+@pytest.mark.parametrize("place, look", [(keep, "load_policy"), (enforce, "survey")])
+def test_nor_does_what_stands_in_place_of_the_workspace(
+    field: Field, monkeypatch: pytest.MonkeyPatch, place: ModuleType, look: str
+) -> None:
+    """A run that may write above it is still there: the workspace is asked for by its own path, and a link when somebody
+    looks."""
+    ground = field.ground()
+    above = ground.workspace
+    (above / "data").mkdir()
+    (above / "other").symlink_to(ground.outside)
+    ground.own()
+    ground.workspace = above / "data"
+    before, looking = ground.state(), getattr(place, look)
+
+    def exchanging(*given: object, **more: object) -> object:
+        exchange(above)
+        try:
+            return looking(*given, **more)
+        finally:
+            exchange(above)
+
+    monkeypatch.setattr(place, look, exchanging)
+
+    with contextlib.suppress(RingfenceError):
+        seen = field.program(ground, AS_WORKSPACE)
+        assert "done" not in seen.answers.values(), seen.said
+    assert ground.state() == before

@@ -182,3 +182,16 @@ def test_a_name_beside_others_is_told_as_it_is_alone(tmp_path: Path) -> None:
         assert [set(together[path].links) for path in names[2:6]] == [{path} for path in names[2:6]]
     finally:
         enforce.let_go(held)
+
+
+def test_whose_a_workspace_is_no_link_says(tmp_path: Path) -> None:
+    """Root runs a command as its owner: of what stands at its path, and not of what a link there leads to."""
+    (tmp_path / "there").mkdir()
+    (tmp_path / "link").symlink_to("there")
+
+    assert enforce.standing_at(str(tmp_path / "there")).st_ino == (tmp_path / "there").stat().st_ino
+    for name in ("link", "link/."):
+        with pytest.raises(PlanError, match="leads elsewhere"):
+            enforce.standing_at(str(tmp_path / name))
+    with pytest.raises(PlanError, match="No such file"):
+        enforce.standing_at(str(tmp_path / "gone"))

@@ -40,6 +40,7 @@ if sys.platform == "linux":
     from .disk import canonical as canonical
     from .disk import list_children as list_children
     from .disk import mounts as mounts
+    from .disk import standing_at as standing_at
     from .disk import survey as survey
     from .enactor import ask as ask
     from .enactor import controllers as controllers
@@ -74,6 +75,7 @@ elif sys.platform == "darwin":
     from .unsupported import make_shelf as make_shelf
     from .unsupported import mounts as mounts
     from .unsupported import open_enactor as open_enactor
+    from .unsupported import standing_at as standing_at
     from .unsupported import were_plain as were_plain
 else:
     from .unsupported import Launch as Launch
@@ -93,6 +95,7 @@ else:
     from .unsupported import mounts as mounts
     from .unsupported import open_enactor as open_enactor
     from .unsupported import probe as probe
+    from .unsupported import standing_at as standing_at
     from .unsupported import start as start
     from .unsupported import survey as survey
     from .unsupported import were_plain as were_plain

@@ -45,12 +45,28 @@ def canonical(path: str) -> str:
         os.close(fd)
 
 
+def standing_at(path: str) -> os.stat_result:
+    """What stands at a canonical path. Raises PlanError where the path has come to lead elsewhere: whoever may write
+    above a workspace could put a link in its place, and have somebody else's taken for it."""
+    try:
+        fd = os.open(path, os.O_PATH | os.O_CLOEXEC)
+    except OSError as error:
+        raise _unseen(path, error) from None
+    try:
+        if os.readlink(f"/proc/self/fd/{fd}") != path:
+            hint = "end what puts links there, and start the run again"
+            raise PlanError(path, "leads elsewhere than a moment ago", hint)
+        return os.fstat(fd)
+    finally:
+        os.close(fd)
+
+
 def _links_to(path: str, real: str) -> tuple[str, ...]:
     """The links on the way from a path to where it was found to lead. Who puts something else there between the two
     looks must not hide that there was one: where they lead elsewhere now, that counts as a link itself. Not the path as
     it is asked about: links of others may be on it, which a command cannot turn."""
     links, end = followed(path)
-    return links if real in (end, _spelled(end)) else (*links, end)
+    return links if real == end or real == _spelled(end) else (*links, end)
 
 
 def _spelled(path: str) -> str:

@@ -125,6 +125,10 @@ def canonical(path: str) -> str:
     return os.path.realpath(path)
 
 
+def standing_at(path: str) -> os.stat_result:
+    return os.stat(path)
+
+
 def survey(
     paths: Iterable[str],
     held: list[int],

@@ -87,7 +87,7 @@ NO_WALLS = Walls((), (), (), ("nothing: enforcement is off",))
 def named_paths(policy: Policy) -> list[str]:
     """Every path the planner will ask the disk about first."""
     fixed = ["/", "/proc", view.DEV, "/dev/pts", "/dev/ptmx", *PRIVATE, *(f"{view.DEV}/{name}" for name in view.NODES)]
-    named = [git_path(policy), *(rule.path for rule in policy.rules if not rule.glob)]
+    named = [policy.workspace, git_path(policy), *(rule.path for rule in policy.rules if not rule.glob)]
     named += dict.fromkeys(rule.through for rule in policy.rules if rule.through)
     return [*named, *fixed, *(path for injection in policy.injections for path in (injection.source, injection.target))]
 

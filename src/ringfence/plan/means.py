@@ -10,7 +10,7 @@ from . import allowlist, caches, crowds, landlock, limits, patterns, table, view
 from .gaps import FEWER, TOO_MANY, link_gaps
 from .network import doors, is_apart, port_steps, wants_datagrams
 from .regions import Region, State, changes, is_below
-from .rules import has_broker, has_unix_sockets, has_warden, is_nesting, is_protecting, narrowed
+from .rules import has_broker, has_unix_sockets, has_warden, is_nesting, is_protecting, is_swayed, narrowed
 
 CLONE_NEWNS, CLONE_NEWIPC, CLONE_NEWUSER, CLONE_NEWNET = 0x00020000, 0x08000000, 0x10000000, 0x40000000
 
@@ -162,8 +162,8 @@ def injections(policy: Policy, disk: Disk, gaps: list[Gap]) -> list[Step]:
     steps = []
     for injection in policy.injections:
         source, target = disk[injection.source], disk[injection.target]
-        if policy.is_resolved and (source.links or target.links):
-            why = "a link has come on the way since the run around this one began"
+        if is_swayed(injection, policy, disk):
+            why = "there is a link on the way that the command itself may replace"
             gaps.append(Gap(f"{source.path} shown at {target.path}", why, Need.REQUIRED, injection.origin))
             continue
         if Kind.MISSING in (source.kind, target.kind) or (source.kind is Kind.DIRECTORY) != (

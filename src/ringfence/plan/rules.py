@@ -13,6 +13,7 @@ from ..model import (
     Disk,
     Enactor,
     Host,
+    Injection,
     Kind,
     Need,
     Place,
@@ -88,14 +89,27 @@ def swayed(policy: Policy, disk: Disk) -> tuple[Rule, ...]:
     """Grants whose path runs through a symbolic link that a command may replace: it would choose what is granted at the
     next run. The repository of a linked worktree is another workspace's to write, so no link counts there at all; nor
     on the way to what a person approved, who saw another path; nor where all of them were followed before."""
-    given = [rule for rule in policy.rules if rule.verdict is Verdict.ALLOW]
-    linked = [rule for rule in given if links_to(rule, disk)]
+    linked = [rule for rule in policy.rules if rule.verdict is Verdict.ALLOW and links_to(rule, disk)]
     if not linked or policy.is_resolved:
         return tuple(linked)
-    roots = {disk[rule.path].path for rule in given if is_allow_write(rule) and not links_to(rule, disk)}
+    roots = _roots(policy, disk)
     return tuple(
         rule for rule in linked if rule.why in (REPOSITORY, GRANTED) or is_any_below(links_to(rule, disk), roots)
     )
+
+
+def _roots(policy: Policy, disk: Disk) -> set[str]:
+    """Where a command may replace links."""
+    given = (rule for rule in policy.rules if is_allow_write(rule) and not links_to(rule, disk))
+    return {disk[rule.path].path for rule in given}
+
+
+def is_swayed(one: Injection, policy: Policy, disk: Disk) -> bool:
+    """Whether a command could turn what is shown, or where. What is built in is ours, at places of the system."""
+    links = disk[one.source].links + disk[one.target].links
+    if not links or policy.is_resolved:
+        return bool(links)
+    return one.origin != BUILT_IN and is_any_below(links, _roots(policy, disk))
 
 
 def links_to(rule: Rule, disk: Disk) -> tuple[str, ...]:
