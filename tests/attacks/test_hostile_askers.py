@@ -153,6 +153,27 @@ def test_what_is_swapped_for_a_link_while_it_is_looked_at_is_not_given(outer: Ou
     assert (secret / "f").read_text() == "of-the-outer\n"
 
 
+# What a pattern of the outer run begins with is a link by the time that the first one asks.
+TURNED = """
+os.rmdir("d")
+os.symlink({secret!r}, "d")
+policy = Policy("/", (*everything, *(Rule(access, ALLOW, {secret!r} + "/f", ME) for access in Access)))
+ask(policy, "cat {secret}/f; echo changed >> {secret}/f")
+"""
+
+
+@pytest.mark.parametrize("option", ["--allow-read", "--allow-write"])
+def test_where_a_pattern_of_the_outer_run_begins_is_not_what_became_of_it(outer: Outer, option: str) -> None:
+    secret = outer.home / "x"
+    (outer.workspace / "d").mkdir()
+
+    said = attack(outer, TURNED.format(secret=str(secret)), option, f"{outer.workspace}/d/*")
+
+    assert "answer" in said, said
+    assert "of-the-outer" not in said
+    assert (secret / "f").read_text() == "of-the-outer\n"
+
+
 @pytest.mark.parametrize(
     "given",
     [
