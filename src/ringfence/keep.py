@@ -94,11 +94,11 @@ class Prepared:
     def _plan(self) -> None:
         request = self.request
         self.policy = self.policy if request.given else with_repository(self.policy, request.home)
-        begun_at = Disk({})
+        patterned = Disk({})
         if [rule for rule in self.policy.rules if rule.glob]:
             from .matches import with_matches
 
-            self.policy, begun_at = with_matches(self.policy, self.held, request.ids)
+            self.policy, patterned = with_matches(self.policy, self.held, request.ids)
         if self.policy.network != Network() or self.policy.asking:
             self._plan_network()
         if request.siblings and plan.has_siblings(self.policy, enforce.probe(request.ids)):
@@ -109,8 +109,8 @@ class Prepared:
             self.policy = plan.with_shelf(self.policy, shelf)
         begun, mounts = time.time_ns(), enforce.mounts()
         few, crowds = self._fold(mounts)
-        known = {crowd.directory: crowd.place for crowd in crowds}
-        known = msgspec.structs.replace(begun_at, places=known | begun_at.places)
+        places = {crowd.directory: crowd.place for crowd in crowds} | patterned.places
+        known = msgspec.structs.replace(patterned, places=places)
         denied = plan.denied_paths(few)
         disk = enforce.survey(plan.named_paths(few) + plan.cache_paths(shelf), self.held, known, request.ids, denied)
         if {self.policy.workspace, disk[self.policy.workspace].path} != {request.workspace}:
@@ -236,7 +236,7 @@ class Prepared:
                 return self.disk[path].path if path in self.disk.places else enforce.canonical(path)
 
             carried = plan.without_swayed(self.policy, self.disk)
-            self._judged = policy.canonical_policy(plan.as_layered(carried, self.walls.layered), resolve)
+            self._judged = policy.canonical_policy(plan.as_layered(carried, self.walls.layered), resolve, True)
         return self._judged
 
     def is_fresh(self, found: Policy, seen: os.stat_result | None = None) -> bool:

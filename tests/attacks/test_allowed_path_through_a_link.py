@@ -130,11 +130,11 @@ attempt("write", lambda: write(OUTSIDE + "/planted"))
 """
 
 
-@pytest.mark.parametrize("place, look", [(keep, "load_policy"), (enforce, "survey")])
+@pytest.mark.parametrize(("place", "look"), [(keep, "load_policy"), (enforce, "survey")])
 def test_nor_does_what_stands_in_place_of_the_workspace(
     field: Field, monkeypatch: pytest.MonkeyPatch, place: ModuleType, look: str
 ) -> None:
-    """A run that may write above it is still there: the workspace is asked for by its own path, and a link when somebody
+    """A run that may write above it is still there: the workspace is asked for by its path, and a link when somebody
     looks."""
     ground = field.ground()
     above = ground.workspace

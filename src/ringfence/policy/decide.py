@@ -222,10 +222,11 @@ def _real_pattern(rule: Rule, resolve: Callable[[str], str]) -> Rule:
     return msgspec.structs.replace(rule, path=f"{escape(real).rstrip('/')}/{rest}", through=rule.through or fixed)
 
 
-def canonical_policy(policy: Policy, resolve: Callable[[str], str]) -> Policy:
-    """The policy with every path as `resolve` gives it. A denied link stays denied beside its target."""
+def canonical_policy(policy: Policy, resolve: Callable[[str], str], has_real_patterns: bool = False) -> Policy:
+    """The policy with every path as `resolve` gives it. A denied link stays denied beside its target. Patterns that are
+    real already are not looked at again: where they begin there may be a link by now."""
     rules: list[Rule] = []
-    for rule in with_real_patterns(policy, resolve).rules:
+    for rule in (policy if has_real_patterns else with_real_patterns(policy, resolve)).rules:
         path = rule.path if rule.glob else resolve(rule.path)
         rules.append(rule if path == rule.path else msgspec.structs.replace(rule, path=path))
         if (path != rule.path or (rule.glob and rule.through)) and rule.verdict is not Verdict.ALLOW:
