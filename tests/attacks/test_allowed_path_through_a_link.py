@@ -11,6 +11,7 @@ import pytest
 from tests.attacks.conftest import Field, Ground
 
 from ringfence import Flags, RingfenceError, enforce, keep, matches
+from ringfence.enforce import walker
 from ringfence.job import make_request
 
 PROGRAM = """
@@ -89,7 +90,7 @@ def test_where_a_pattern_begins_is_looked_at_once(field: Field, monkeypatch: pyt
     (ground.workspace / "other").mkdir()
     ground.own()
     before = (ground.home / ".ssh/id_ed25519").read_bytes()
-    walk: Callable[..., Any] = matches.walk
+    walk: Callable[..., Any] = walker.walk
 
     def exchanging(*given: object) -> object:
         found = walk(*given)

@@ -92,3 +92,21 @@ def test_more_than_the_warden_takes_is_left_to_the_gaps() -> None:
     assert patterns.lower(Policy("/w", many), Disk({})) == ([], Judged.NOTHING)
     assert patterns.lower(Policy("/w", (deep,)), Disk({})) == ([], Judged.NOTHING)
     assert os.fsdecode(patterns.lower(Policy("/w", many[:1]), Disk({}))[0][0].strings[1]) == "*0"
+
+
+def test_what_an_allowing_pattern_has_matched_takes_no_room() -> None:
+    """It passes that itself, beside a pattern that denies; but for what a link leads to, by the name that has."""
+    allow, deny = (Rule(Access.READ, verdict, path, BUILT_IN, glob=True) for verdict, path in PATTERNS)
+    found = [
+        Rule(Access.READ, Verdict.ALLOW, f"/there/{number}", BUILT_IN, pattern=allow.path) for number in range(2000)
+    ]
+    places = {rule.path: Place(rule.path, rule.path, Kind.FILE) for rule in found}
+    places["/there/7"] = Place("/there/7", "/elsewhere", Kind.FILE, links=("/there/7",))
+
+    steps, judged = patterns.lower(Policy("/ws", (allow, deny, *found)), Disk(places))
+
+    assert judged
+    assert [step.strings for step in steps[:3]] == [(b"**", b"*.pem"), (b"there", b"*"), (b"elsewhere",)]
+
+
+PATTERNS = ((Verdict.ALLOW, "/there/*"), (Verdict.DENY, "/**/*.pem"))

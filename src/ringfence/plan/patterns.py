@@ -35,7 +35,11 @@ def lower(policy: Policy, disk: Disk) -> tuple[list[Step], Judged]:
     steps = [_step(rule) for rule in denied]
     if reads:
         allowed = [rule for rule in policy.rules if rule.access is Access.READ and rule.verdict is Verdict.ALLOW]
-        steps += [_step(_real(rule, disk)) for rule in allowed]
+        spoken = {
+            rule.path for rule in allowed if rule.glob
+        }  # each passes itself what it has matched, which may be much
+        apart = [rule for rule in allowed if rule.pattern not in spoken or disk[rule.path].path != rule.path]
+        steps += [_step(_real(rule, disk)) for rule in apart]
         steps += [_made(f"{path} is the run's own", READ, PASSES, 0, _parts(path, False)) for path in PRIVATE]
     if not _fits(steps):
         return [], Judged.NOTHING
