@@ -15,21 +15,9 @@ import msgspec
 from ..model import Disk, Kind, Mount, Place, PlanError
 from .folding import folds
 from .holding import hold
-from .links import GONE, followed
+from .links import followed, real_path
 
 _ABSENT = (PermissionError, NotADirectoryError, FileNotFoundError)
-_LOOKS = 100  # at what somebody changes meanwhile
-
-
-def _real(path: str) -> str:
-    """As realpath(), which fails when a link is gone between its two looks at it; then it is looked at again."""
-    for _ in range(_LOOKS):
-        try:
-            return os.path.realpath(path)
-        except OSError as error:
-            if error.errno not in GONE:
-                raise
-    return os.path.realpath(path)
 
 
 def canonical(path: str) -> str:
@@ -37,10 +25,10 @@ def canonical(path: str) -> str:
     try:
         fd = os.open(path, os.O_PATH | os.O_CLOEXEC)
     except OSError:
-        return _real(path)
+        return real_path(path)
     try:
         real = os.readlink(f"/proc/self/fd/{fd}")  # three calls, where realpath() asks about every name on the way
-        return real if os.fstat(fd).st_nlink else _real(path)
+        return real if os.fstat(fd).st_nlink else real_path(path)
     finally:
         os.close(fd)
 
@@ -88,7 +76,7 @@ def _missing(path: str, closed: bool, real: str = "") -> Place:
     """A path that leads to nothing; `real` is where its text leads, if that is known: to itself, and no link is on it,
     for the kernel has met no loop."""
     try:
-        there = real or _real(path)
+        there = real or real_path(path)
         links = _links_to(path, there) if real != path else ()
     except OSError as error:  # it leads where not even a link can be read: into another process
         raise _unseen(path, error) from None
@@ -105,7 +93,7 @@ def _by_its_text(path: str) -> tuple[str, bool]:
     """Where a path leads that the kernel does not find, "" if nobody can say; and whether something is there all the
     same: a link to `missing/../x` is a link to `x` for the judge, and will be one when somebody makes the name."""
     try:
-        real = _real(path)
+        real = real_path(path)
     except OSError:  # `_missing` says it
         return "", False
     return real, real != path and os.path.exists(real)

@@ -4,6 +4,18 @@ import errno
 import os
 
 GONE = (errno.ENOENT, errno.ENOTDIR, errno.EINVAL)  # what a link is not that was one a moment ago
+_LOOKS = 100  # at what somebody changes meanwhile
+
+
+def real_path(path: str) -> str:
+    """As realpath(), which fails when a link is gone between its two looks at it; then it is looked at again."""
+    for _ in range(_LOOKS):
+        try:
+            return os.path.realpath(path)
+        except OSError as error:
+            if error.errno not in GONE:
+                raise
+    return os.path.realpath(path)
 
 
 def links_on(path: str) -> tuple[str, ...]:

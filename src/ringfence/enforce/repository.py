@@ -7,6 +7,8 @@ workspace, where no command could have written it, and all of it belongs to the 
 import os
 import stat
 
+from .links import real_path
+
 NOWHERE = "/nonexistent"
 _MOST = 1 << 16
 MOST_MODULES = 64
@@ -18,8 +20,8 @@ def linked_worktree(workspace: str) -> tuple[str, str] | None:
     own = _pointed_at(workspace)
     if not own:
         return None
-    common = os.path.realpath(os.path.join(own, _first_line(f"{own}/commondir") or NOWHERE))
-    back = os.path.realpath(os.path.join(own, _first_line(f"{own}/gitdir") or NOWHERE))
+    common = real_path(os.path.join(own, _first_line(f"{own}/commondir") or NOWHERE))
+    back = real_path(os.path.join(own, _first_line(f"{own}/gitdir") or NOWHERE))
     inside = workspace.rstrip("/") + "/"
     if (
         back != f"{workspace}/.git"
@@ -37,7 +39,7 @@ def project_of(workspace: str, own: str, common: str) -> str:
     """
     lent = _first_line(f"{common}/objects/info/alternates")
     project = lent.removesuffix("/objects")
-    if lent == project or not project.startswith("/") or os.path.realpath(project) != project:
+    if lent == project or not project.startswith("/") or real_path(project) != project:
         return ""
     known = _first_line(f"{project}/worktrees/{os.path.basename(own)}/gitdir")
     return project if known == f"{workspace}/.git" and _is_theirs(workspace, project) else ""
@@ -52,7 +54,7 @@ def submodule(workspace: str) -> str:
     if not own or "/.git/modules/" not in own or (own + "/").startswith(workspace.rstrip("/") + "/"):
         return ""
     tree = _work_tree(f"{own}/config")
-    if not tree or os.path.realpath(os.path.join(own, tree)) != workspace or os.path.lexists(f"{own}/commondir"):
+    if not tree or real_path(os.path.join(own, tree)) != workspace or os.path.lexists(f"{own}/commondir"):
         return ""
     return own if _is_theirs(workspace, own) else ""
 
@@ -89,7 +91,7 @@ def programs(workspace: str, git: str, home: str) -> list[str]:
     directory of hooks, included files, and what links among the hooks lead to."""
     found = []
     for path in (f"{git}/config", f"{home}/.gitconfig", f"{home}/.config/git/config"):
-        for key, value in _settings(os.path.realpath(path)):
+        for key, value in _settings(real_path(path)):
             if key in ("core.hookspath", "include.path", "includeif *.path"):
                 base = workspace if key == "core.hookspath" else os.path.dirname(path)
                 found.append(os.path.join(base, f"{home}{value[1:]}" if value.startswith("~/") else value))
@@ -105,7 +107,7 @@ def _linked_hooks(directory: str) -> list[str]:
     try:
         with os.scandir(directory) as entries:
             links = [entry.path for entry in entries if entry.is_symlink()]
-        return [os.path.join(os.path.realpath(directory), os.readlink(link)) for link in links]
+        return [os.path.join(real_path(directory), os.readlink(link)) for link in links]
     except OSError:
         return []
 
@@ -148,7 +150,7 @@ def _pointed_at(workspace: str) -> str:
     pointer = _first_line(f"{workspace}/.git")
     if not pointer.startswith("gitdir: "):
         return ""
-    return os.path.realpath(os.path.join(workspace, pointer.removeprefix("gitdir: ")))
+    return real_path(os.path.join(workspace, pointer.removeprefix("gitdir: ")))
 
 
 def _is_theirs(workspace: str, *paths: str) -> bool:
