@@ -229,7 +229,7 @@ def test_a_plant_runs_a_program_until_it_is_moved_out_of_the_way(
     (workspace.parent / "pwned").unlink()
 
     found = scan(str(workspace), begun, 5)
-    moved = quarantine(str(workspace), found)
+    moved = quarantine(found)
     use(where)
 
     assert any(path.startswith(str(where)) for path in found)
@@ -431,7 +431,7 @@ def test_a_rebase_that_was_left_without_commands_is_not(workspace: Path) -> None
 def test_and_it_can_be_moved_out_of_the_way(workspace: Path) -> None:
     since = time.time_ns() - 20_000_000
     rebasing(workspace, f"exec touch {workspace.parent}/pwned\n")
-    quarantine(str(workspace), scan(workspace=str(workspace), since=since, seconds=5))
+    quarantine(scan(workspace=str(workspace), since=since, seconds=5))
     subprocess.run(["git", "rebase", "--continue"], cwd=workspace, env=GIT, capture_output=True, timeout=60)
 
     assert not (workspace.parent / "pwned").exists()
@@ -492,7 +492,7 @@ def test_picks_with_a_strategy_of_git_itself_are_not(workspace: Path) -> None:
 def test_and_those_can_be_moved_out_of_the_way_too(workspace: Path) -> None:
     since = time.time_ns() - 20_000_000
     picking(workspace, workspace, "[options]\n\tstrategy = x/../evil\n")
-    quarantine(str(workspace), scan(workspace=str(workspace), since=since, seconds=5))
+    quarantine(scan(workspace=str(workspace), since=since, seconds=5))
     go_on(workspace)
 
     assert not (workspace.parent / "pwned").exists()
@@ -521,7 +521,7 @@ def test_a_link_into_a_git_directory_is_reported_and_moved(workspace: Path, plan
     assert (workspace.parent / "pwned").exists(), "the plant must be able to harm"
 
     found = scan(str(workspace), begun, 5)
-    moved = quarantine(str(workspace), found)
+    moved = quarantine(found)
 
     assert (found, len(moved)) == ((str(link),), 1)
     assert not (workspace / "docs").exists()
@@ -560,7 +560,7 @@ def test_nothing_outside_is_renamed_through_a_link(workspace: Path, tmp_path: Pa
     (tmp_path / "victim" / ".git").mkdir(parents=True)
     (workspace / "link").symlink_to(tmp_path / "victim")
 
-    assert quarantine(str(workspace), (f"{workspace}/link/.git",)) == ()
+    assert quarantine((f"{workspace}/link/.git",)) == ()
     assert (tmp_path / "victim" / ".git").exists()
 
 
@@ -602,3 +602,12 @@ def test_one_that_was_started_reports_it_too(tmp_path: Path) -> None:
 
     assert f"{tmp_path}/a/b/.git" in outcome.planted, outcome
     assert same is outcome
+
+
+def test_nor_is_anything_moved_behind_a_link_above_the_workspace(tmp_path: Path) -> None:
+    """Another run may write there: it has put a link to somebody's repositories where the workspace was."""
+    (tmp_path / "theirs" / "ws" / "nested" / ".git").mkdir(parents=True)
+    (tmp_path / "above").symlink_to("theirs")
+
+    assert quarantine((f"{tmp_path}/above/ws/nested/.git",)) == ()
+    assert (tmp_path / "theirs/ws/nested/.git").is_dir()

@@ -79,7 +79,7 @@ def searched(
         outcome = msgspec.structs.replace(outcome, gaps=(*outcome.gaps, _unfinished(len(left), moves)))
     if not found:
         return outcome
-    moved = quarantine(workspace, found) if moves else ()
+    moved = quarantine(found) if moves else ()
     return msgspec.structs.replace(outcome, planted=outcome.planted + found, quarantined=moved)
 
 
@@ -117,7 +117,7 @@ def scan(
     return tuple(found)
 
 
-def quarantine(workspace: str, paths: tuple[str, ...]) -> tuple[str, ...]:
+def quarantine(paths: tuple[str, ...]) -> tuple[str, ...]:
     """Rename what was found so that git no longer takes it for a repository; the new names."""
     renamed = []
     for path in paths:
@@ -125,7 +125,7 @@ def quarantine(workspace: str, paths: tuple[str, ...]) -> tuple[str, ...]:
         where, name = os.path.split(path) if is_whole else (path, "HEAD")
         new = f"{name}{SUFFIX}-{os.urandom(4).hex()}"
         try:
-            fd = _directory(workspace, where)
+            fd = _directory(where)
         except OSError:  # gone, or closed to us: it stays among what is told, and not among what was moved
             continue
         try:
@@ -138,11 +138,12 @@ def quarantine(workspace: str, paths: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(renamed)
 
 
-def _directory(workspace: str, path: str) -> int:
-    """A directory in the workspace, opened name by name: a link on the way is refused."""
-    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-    fd = os.open(workspace, flags)
-    for name in [name for name in os.path.relpath(path, workspace).split("/") if name not in ("", ".")]:
+def _directory(path: str) -> int:
+    """A directory, opened name by name: a link on the way is refused, also above the workspace, where another run may
+    write."""
+    flags = getattr(os, "O_PATH", 0) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+    fd = os.open("/", flags)
+    for name in filter(None, path.split("/")):
         above = fd
         try:
             fd = os.open(name, flags, dir_fd=above)
