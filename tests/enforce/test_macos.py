@@ -1,6 +1,7 @@
 """Launching as on a Mac, tried here with a stand-in for sandbox-exec: it holds nothing, and takes the same words."""
 
 import contextlib
+import os
 import sys
 from pathlib import Path
 
@@ -149,3 +150,22 @@ def test_links_are_seen_on_the_way(tmp_path: Path) -> None:
 
     assert (found.path, found.kind) == (str(tmp_path / "real" / "new"), Kind.MISSING)
     assert found.links == (str(tmp_path / "link"),)
+
+
+def test_what_is_turned_while_somebody_looks_leads_nowhere_without_a_link(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "secret").mkdir()
+    (tmp_path / "data").symlink_to("secret")
+    look = os.path.realpath
+
+    def exchanging(path: str) -> str:
+        found = look(path)
+        (tmp_path / "data").unlink()
+        (tmp_path / "data").mkdir()
+        return found
+
+    monkeypatch.setattr(os.path, "realpath", exchanging)
+    found = macos.look(str(tmp_path / "data"))
+
+    assert found.path == str(tmp_path / "data") or found.links

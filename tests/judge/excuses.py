@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from tests.judge.accesses import BORDER, CHANGING, FOLLOWING, METADATA, MOVING, OPENING, Answer, Question
 
-from ringfence.enforce.links import links_on
+from ringfence.enforce.links import followed
 from ringfence.model import Access, Verdict
 from ringfence.plan.regions import is_below
 from ringfence.plan.rules import PRIVATE, is_protecting
@@ -51,7 +51,7 @@ def without_effect(oracle: "Oracle", _question: Question, _access: Access, place
 def host_link(oracle: "Oracle", _question: Question, _access: Access, place: str) -> bool:
     """`Private directories` in docs/policy.md: they do not have the host's links. What a link denies is denied where it
     leads, and its name is the run's own."""
-    return oracle.is_own(place) and any(link == place or is_below(place, link) for link in links_on(place))
+    return oracle.is_own(place) and any(link == place or is_below(place, link) for link in followed(place)[0])
 
 
 @excuse(UNHELD)
@@ -161,7 +161,7 @@ def way_not_shown(oracle: "Oracle", question: Question, answer: Answer) -> bool:
     if not oracle.viewed or answer not in ("ENOENT", "EACCES", "absent"):
         return False
     paths = [path if question.access in FOLLOWING else os.path.dirname(path) for path in question[1:] if path]
-    links = [link for path in paths for link in links_on(path)]
+    links = [link for path in paths for link in followed(path)[0]]
     links += [place for link in links for place in (os.path.dirname(link), *left_again(link))]
     return not all(map(oracle.shows, links))
 

@@ -14,7 +14,7 @@ from tests.judge.excuses import OVER_HELD, UNHELD, Excuse
 from tests.judge.trees import World
 
 from ringfence import plan, policy
-from ringfence.enforce.links import links_on
+from ringfence.enforce.links import followed
 from ringfence.keep import Prepared
 from ringfence.model import BUILT_IN, Access, Decision, Step, StepKind, Verdict
 from ringfence.plan import allowlist, bubblewrap, crowds, table, view
@@ -76,7 +76,7 @@ class Oracle:
         }
         uncreated = [what.removeprefix("not to be created: ") for what in self.gaps if what.startswith("not to be cr")]
         through = [what.removesuffix(" kept through its link") for what in self.gaps if what.endswith("its link")]
-        self.loose = {link for path in through for link in links_on(path)}
+        self.loose = {link for path in through for link in followed(path)[0]}
         self.uncreated = {path for listed in uncreated for path in listed.split(", ")}
         self.kept = {made.walls.watched[row] for row, verdict in enumerate(verdicts(made)) if verdict == crowds.KEEP}
         if not self.viewed:

@@ -18,11 +18,6 @@ def real_path(path: str) -> str:
     return os.path.realpath(path)
 
 
-def links_on(path: str) -> tuple[str, ...]:
-    """Where the symbolic links on a path stand."""
-    return followed(path)[0]
-
-
 def followed(path: str) -> tuple[tuple[str, ...], str]:
     """Where the symbolic links on a path stand, each followed as it comes; and where that leads."""
     found: list[str] = []

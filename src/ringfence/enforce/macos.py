@@ -33,7 +33,7 @@ from ..model import (
     TimedOut,
 )
 from .flows import Sink
-from .links import links_on
+from .links import followed
 from .unsupported import Supervisor
 
 PROGRAM = "/usr/bin/sandbox-exec"
@@ -55,8 +55,7 @@ def probe(ids: tuple[int, int] | None = None) -> Host:
 
 def look(path: str) -> Place:
     """What stands at a path. Seatbelt judges names, so nothing is held open."""
-    real = os.path.realpath(path)
-    found_links = links_on(path)
+    found_links, real = followed(path)  # by one look: who could turn a link meanwhile would have one of two see none
     try:
         found = os.stat(real)
     except OSError:
