@@ -35,9 +35,8 @@ def lower(policy: Policy, disk: Disk) -> tuple[list[Step], Judged]:
     steps = [_step(rule) for rule in denied]
     if reads:
         allowed = [rule for rule in policy.rules if rule.access is Access.READ and rule.verdict is Verdict.ALLOW]
-        spoken = {
-            rule.path for rule in allowed if rule.glob
-        }  # each passes itself what it has matched, which may be much
+        # What an allowing pattern has matched may be much, and is passed by the pattern itself.
+        spoken = {rule.path for rule in allowed if rule.glob}
         apart = [rule for rule in allowed if rule.pattern not in spoken or disk[rule.path].path != rule.path]
         steps += [_step(_real(rule, disk)) for rule in apart]
         steps += [_made(f"{path} is the run's own", READ, PASSES, 0, _parts(path, False)) for path in PRIVATE]
