@@ -74,6 +74,8 @@ class Oracle:
         self.there = {
             os.path.join(above, one) for top in tops for above, dirs, files in os.walk(top) for one in (*dirs, *files)
         }
+        # A link that goes and may not come back led somewhere when it was tried.
+        self.links = {path: os.readlink(path) for path in self.there if os.path.islink(path)}
         uncreated = [what.removeprefix("not to be created: ") for what in self.gaps if what.startswith("not to be cr")]
         through = [what.removesuffix(" kept through its link") for what in self.gaps if what.endswith("its link")]
         self.loose = {link for path in through for link in followed(path)[0]}
@@ -176,11 +178,12 @@ class Oracle:
         while rest:
             one = rest.pop()
             there = os.path.normpath(os.path.join(here, one))
-            if one != ".." and os.path.islink(there) and not (self.viewed and self.is_private(here)):
+            led = there in self.links or os.path.islink(there)
+            if one != ".." and led and not (self.viewed and self.is_private(here)):
                 followed += 1
                 if followed > FOLLOWED:
                     return os.path.realpath(path)  # a circle, which leads nowhere
-                target = os.readlink(there)
+                target = self.links.get(there) or os.readlink(there)
                 here = "/" if target.startswith("/") else here
                 rest += target.split("/")[::-1]
             else:
