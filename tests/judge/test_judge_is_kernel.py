@@ -222,6 +222,9 @@ FOUND = {
     "a pattern that begins with a link to a link": World(
         (*LINKED, Node("out/a", "link", "ws/a")), (("denyRead", "out/a/[Ae]*"), ("allowRead", "out/a/A")), ()
     ),
+    "a link to what is denied in one of many that are hidden": World(
+        (Node("ws/A/a/A", "link", "ws/.e"), Node("ws/a", "link", "ws/A/a/A")), (("denyRead", "ws/**/a"),), (), least=1
+    ),
     "a link that goes and may not come back": World(
         (Node("ws/a", "link", "out/a"), Node("out/a", "directory")), (("denyWrite", "ws/[a-c]/?"),), ()
     ),

@@ -13,7 +13,7 @@ import msgspec
 from ..model import BUILT_IN, Access, Crowd, Disk, Gap, Host, Kind, Need, Place, Policy, Rule, Step, StepKind, Verdict
 from . import view
 from .regions import Region, State, between, changes
-from .rules import has_broker
+from .rules import has_broker, links_to
 
 DENY, KEEP = 1, 4  # format.h
 LEAST = 16  # names of one directory: with fewer there is nothing to save
@@ -118,8 +118,9 @@ def _above(paths: Iterable[str]) -> set[str]:
 
 def parted(policy: Policy, crowds: Iterable[Crowd], disk: Disk) -> tuple[Policy, tuple[Crowd, ...]]:
     """The policy with those rules of the crowds again that are not alone after all: another rule's path leads there, or
-    below, by a link or by another mount."""
+    below, by a link or by another mount, or there is a link on its way."""
     led = {disk[rule.path].path for rule in policy.rules if not rule.glob and disk[rule.path].path != rule.path}
+    led.update(link for rule in policy.rules for link in links_to(rule, disk))
     spoken = led | _above(led)
     spoken.update(rule.path for rule in policy.rules)
     inside = {path.rpartition("/")[0] for path in spoken}
