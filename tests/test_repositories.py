@@ -49,6 +49,70 @@ def test_a_linked_worktree_can_commit_and_cannot_touch_what_runs_code(workspace:
         assert (git / "worktrees" / "tree" / "commondir").read_text() == "../..\n"
 
 
+def is_judged() -> bool:
+    """Whether somebody judges new names: without a view that takes a look at the command's calls."""
+    host = enforce.probe()
+    return plan.has_view(host) or host.traces
+
+
+def test_in_a_linked_worktree_refs_are_deleted_commits_rebased_and_worktrees_added(workspace: Path) -> None:
+    main, tree = linked(workspace.parent)
+    commits = (
+        f"echo 1 > f && git add f && {COMMIT} && git checkout -qb side HEAD~1 && echo 2 > g && git add g && {COMMIT}"
+    )
+    outcome = run(
+        tree,
+        f"""{commits} && {" ".join(GIT)} rebase -q tree && git status --short --branch --untracked-files=no &&
+        git checkout -q tree && git branch -qD side && git worktree add -qb third third &&
+        cd third && echo 3 > h && git add h && {COMMIT} &&
+        cd .. && git worktree remove third && git pack-refs --all && git show-ref --heads | cut -d' ' -f2""",
+    )
+    if not is_judged():
+        return  # then the directory that all worktrees share stays closed
+    master = subprocess.run(["git", "branch", "--show-current"], cwd=main, capture_output=True, check=True).stdout
+    heads = sorted([master.decode().strip(), "third", "tree"])
+
+    assert (outcome.stdout or b"").decode().splitlines() == ["## side", *(f"refs/heads/{name}" for name in heads)], (
+        outcome
+    )
+    assert not (main / ".git/worktrees/third").exists()
+
+
+@pytest.mark.parametrize(
+    "attack",
+    [
+        "echo evil >> config; echo evil > commondir; echo x > config.worktree; echo x > HEAD.lock; mkdir rebase-merge",
+        "mv config packed-refs; mv packed-refs.new config; ln packed-refs.new commondir; ln config packed-refs",
+        "mv hooks pooks; mv worktrees/beside worktrees/b; rm config index; chmod 777 config",
+        "perl -e 'rename q(worktrees), q(wo); rename q(objects), q(ob); rename q(worktrees/tree), q(worktrees/t)'",
+        "echo evil > worktrees/beside/commondir; echo x > worktrees/beside/config.worktree; echo x > info/attributes",
+    ],
+)
+def test_what_is_anothers_in_the_repository_of_a_linked_worktree_stays(workspace: Path, attack: str) -> None:
+    main, tree = linked(workspace.parent)
+    subprocess.run([*GIT, "worktree", "add", "-q", "../beside"], cwd=main, check=True, capture_output=True)
+    git = main / ".git"
+    before = contents(git)
+    run(tree, f"cd {git} && echo evil > packed-refs.new; {attack}; rm -f {git}/packed-refs.new")
+
+    assert contents(git) == before
+
+
+def test_a_worktree_beside_a_linked_one_that_leads_elsewhere_now_is_reported(workspace: Path) -> None:
+    """One that the command has added itself, or somebody else during the run, is not held."""
+    main, tree = linked(workspace.parent)
+    evil = main / ".git/worktrees/evil"
+    made = run(tree, f"git worktree add -q fine; mkdir {evil} && echo {tree}/evil > {evil}/commondir && echo done")
+    if is_judged():
+        assert (made.stdout, made.planted) == (b"done\n", (str(evil),)), made
+
+
+def contents(git: Path) -> dict[str, object]:
+    """All that there is in a git directory, but for objects, refs, and their logs."""
+    paths = [path for path in git.rglob("*") if path.relative_to(git).parts[0] not in ("objects", "refs", "logs")]
+    return {str(path): (path.lstat().st_mode, path.is_file() and path.read_bytes()) for path in paths}
+
+
 @pytest.mark.parametrize("name", ["refs", "objects", "logs"])
 def test_a_link_planted_in_the_repository_of_a_worktree_leads_nowhere(workspace: Path, name: str) -> None:
     main, tree = linked(workspace.parent)
@@ -143,6 +207,39 @@ def test_a_worktree_is_added_and_the_others_stay_as_they_are(workspace: Path) ->
     assert tree.exists()
 
 
+def test_submodules_of_a_linked_worktree_can_commit_and_cannot_touch_what_runs_code(workspace: Path) -> None:
+    """Their git directories lie in that of the worktree, and git enters them whenever it looks at the worktree."""
+    top, _ = superproject(workspace.parent)
+    tree = workspace.parent / "tree"
+    for where, words in ((top, ["worktree", "add", "-q", str(tree)]), (tree, ["submodule", "-q", "update", "--init"])):
+        subprocess.run([*GIT, "-c", "protocol.file.allow=always", *words], cwd=where, check=True, capture_output=True)
+    git = top / ".git/worktrees/tree/modules/lib/sub"
+    before = (git / "config").read_text()
+    evil = f"""echo evil >> {git}/config; echo evil > {git}/hooks/post-commit; echo evil > {git}/commondir
+        echo evil > {git}/config.worktree"""
+    outcome = run(tree, f"cd lib/sub && echo x > file && git add file && {COMMIT} && echo done; {evil}")
+    run(top, evil)  # and from the worktree beside it
+
+    assert outcome.stdout == b"done\n", outcome
+    if is_judged():
+        assert (git / "config").read_text() == before
+        assert not any(os.path.lexists(git / name) for name in ("hooks/post-commit", "commondir", "config.worktree"))
+
+
+@pytest.mark.parametrize("where", ["", "lib/sub"])
+def test_a_worktree_of_a_submodule_stays_as_it_is(workspace: Path, where: str) -> None:
+    top, sub = superproject(workspace.parent)
+    tree = workspace.parent / "tree"
+    subprocess.run([*GIT, "worktree", "add", "-q", str(tree)], cwd=sub, check=True, capture_output=True)
+    git = top / ".git/modules/lib/sub/worktrees/tree"
+    run(top / where, f"echo evil > {git}/commondir; echo evil > {git}/config.worktree; echo evil > {git}/gitdir")
+
+    if is_judged():
+        assert (git / "commondir").read_text() == "../..\n"
+        assert not (git / "config.worktree").exists()
+        assert (git / "gitdir").read_text() == f"{tree}/.git\n"
+
+
 def test_a_submodule_that_only_says_so_itself_is_not_believed(tmp_path: Path) -> None:
     top, sub = superproject(tmp_path)
     (tmp_path / "hostile").mkdir()
@@ -150,4 +247,4 @@ def test_a_submodule_that_only_says_so_itself_is_not_believed(tmp_path: Path) ->
 
     assert enforce.submodule(str(sub)) == f"{top}/.git/modules/lib/sub"
     assert [enforce.submodule(str(path)) for path in (tmp_path / "hostile", top, tmp_path)] == ["", "", ""]
-    assert enforce.modules(str(top)) == [f"{top}/.git/modules/lib/sub"]
+    assert enforce.modules(f"{top}/.git") == [f"{top}/.git/modules/lib/sub"]

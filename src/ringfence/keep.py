@@ -93,7 +93,7 @@ class Prepared:
 
     def _plan(self) -> None:
         request = self.request
-        self.policy = self.policy if request.given else with_repository(self.policy, request.home)
+        self.policy = self.policy if request.given else with_repository(self.policy, request.home, request.ids)
         patterned = Disk({})
         if [rule for rule in self.policy.rules if rule.glob]:
             from .matches import with_matches
@@ -360,7 +360,7 @@ def give_up_overlays() -> None:
     _has_overlays = False
 
 
-def with_repository(found: Policy, home: str) -> Policy:
+def with_repository(found: Policy, home: str, ids: tuple[int, int] | None) -> Policy:
     """The policy for the repository as it is: of a worktree or a submodule it lies elsewhere."""
     workspace = found.workspace
     worktree = enforce.linked_worktree(workspace)
@@ -368,13 +368,15 @@ def with_repository(found: Policy, home: str) -> Policy:
     project = enforce.project_of(workspace, *worktree) if worktree and plan.is_session(worktree[0]) else ""
     git = project or (worktree[1] if worktree else own or f"{workspace}/.git")
     found = plan.with_git_programs(found, enforce.programs(workspace, git, home))
+    git = worktree[0] if worktree else own or git
+    modules = enforce.modules(git)
+    found = plan.with_git_insides(found, git, enforce.worktrees(git, *(modules or ())), modules)
     if worktree and plan.is_session(worktree[0]):
         return plan.with_session(found, *worktree, project)
     if worktree:
-        return plan.with_repository(found, *worktree)
-    if own:
-        return plan.with_submodule(found, own)
-    return plan.with_git_insides(found, enforce.worktrees(workspace), enforce.modules(workspace))
+        beside = enforce.worktrees(worktree[1]) if plan.has_broker(found, enforce.probe(ids)) else None
+        return plan.with_repository(found, *worktree, beside)
+    return plan.with_submodule(found, own) if own else found
 
 
 _prepared: dict[Request, Prepared] = {}

@@ -64,7 +64,7 @@ def put(
     **more: bool,
 ) -> bool:
     """Ask for a command; False where there can be no run beside the one we are in."""
-    wanted = with_repository(load_policy(request), request.home)
+    wanted = with_repository(load_policy(request), request.home, request.ids)
     if wanted.enforcement is Enforcement.OFF:
         return False
     asked = Asked(

@@ -245,7 +245,7 @@ def test_the_hosts_own_tmp_is_given_when_somebody_asks_for_it_by_name() -> None:
 def test_a_link_in_the_repository_of_a_worktree_grants_nothing_and_refuses(namespaces: bool) -> None:
     # Another workspace's command writes there: it must not choose what this one may write.
     common, secret = "/home/u/main/.git", "/home/u/secret"
-    policy = with_repository(POLICY, f"{common}/worktrees/ws", common)
+    policy = with_repository(POLICY, f"{common}/worktrees/ws", common, None)
     host = Host.linux(7, namespaces)
     disk = disk_for(policy, host)
     planted = Place(f"{common}/refs", secret, Kind.DIRECTORY, 1, 7, links=(f"{common}/refs",))

@@ -14,7 +14,7 @@ WORKSPACE, COMMON = f"{HOME}/worktrees/a", f"{HOME}/git/a"
 OWN = f"{COMMON}/worktrees/ringfence@a"
 BASE = merge(WORKSPACE, (built_in(WORKSPACE),))
 SESSION = with_session(BASE, OWN, COMMON, PROJECT)
-ORDINARY = with_repository(BASE, f"{PROJECT}/worktrees/a", PROJECT)
+ORDINARY = with_repository(BASE, f"{PROJECT}/worktrees/a", PROJECT, None)
 
 ROWS = {  # what stands there: may it be read, may it be written
     f"{WORKSPACE}/f": (True, True),

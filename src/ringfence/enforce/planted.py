@@ -114,7 +114,27 @@ def scan(
     found = [path for path in repositories if _runs_code(path, since, held)]
     if top is None or top.has_git:
         found += _with_commands(held if os.path.isdir(held) else _elsewhere(workspace), since)
+        found += _beside(workspace, since)
     return tuple(found)
+
+
+def _beside(workspace: str, since: int) -> list[str]:
+    """The other worktrees of a linked worktree's repository that lead git elsewhere now: the command may add some, and
+    one that somebody else adds while it runs is not held."""
+    linked = linked_worktree(workspace)
+    others = [path for path in worktrees(linked[1]) or () if path != linked[0]] if linked else []
+    return [path for path in others if _leads_away(path, since) or _is_changed(path, since)]
+
+
+def _leads_away(path: str, since: int) -> bool:
+    common = _common(path)
+    return common not in (b"", b"../..") and _is_new(f"{path}/commondir", since)
+
+
+def _common(path: str) -> bytes | None:
+    """Where a git directory says that hooks and configuration are; None where that cannot be read."""
+    text = _whole(f"{path}/commondir")
+    return None if text is None else text.rstrip(b"\r\n")
 
 
 def quarantine(paths: tuple[str, ...]) -> tuple[str, ...]:
@@ -154,8 +174,8 @@ def _directory(path: str) -> int:
 
 def _own(workspace: str) -> list[str]:
     """The git directories inside the workspace's own: those of its submodules and worktrees."""
-    own = (f"{workspace}/.git/worktrees/{name}" for name in worktrees(workspace) or ())
-    return [*(modules(workspace) or ()), *own]
+    git = f"{workspace}/.git"
+    return [*(modules(git) or ()), *(worktrees(git) or ())]
 
 
 def _read(path: str) -> Listing:
@@ -225,8 +245,8 @@ def _runs_code(path: str, since: int, held: str) -> bool:
         return changed.st_ctime_ns >= since
     if not path.startswith(f"{held}/") and (_is_new(f"{path}/HEAD", since) or _is_new(f"{path}/commondir", since)):
         since = 0  # it may have become a repository just now, by another name
-    common = _whole(f"{path}/commondir")
-    if common is None or common.rstrip(b"\r\n") not in (b"", b"../.."):
+    common = _common(path)
+    if common not in (b"", b"../.."):
         return _is_new(f"{path}/commondir", since)
     above = os.path.dirname(os.path.dirname(path))
     return _is_changed(path, since) or (bool(common) and above != held and _is_changed(above, since))

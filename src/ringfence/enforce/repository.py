@@ -59,22 +59,25 @@ def submodule(workspace: str) -> str:
     return own if _is_theirs(workspace, own) else ""
 
 
-def worktrees(workspace: str) -> list[str] | None:
-    """The names under which the repository of a workspace keeps its linked worktrees; None where nobody can look: a
+def worktrees(*gits: str) -> list[str] | None:
+    """Where the repositories with these git directories keep their linked worktrees; None where nobody can look: a
     command that closed the directory could open it again."""
-    try:
-        return sorted(os.listdir(f"{workspace}/.git/worktrees"))
-    except _ABSENT:
-        return []
-    except OSError:
-        return None
+    found = []
+    for git in gits:
+        try:
+            found += [f"{git}/worktrees/{name}" for name in sorted(os.listdir(f"{git}/worktrees"))]
+        except _ABSENT:
+            pass
+        except OSError:
+            return None
+    return found
 
 
-def modules(workspace: str) -> list[str] | None:
-    """The git directories of the submodules of a workspace, below its own `.git/modules`; None when they are too many,
+def modules(git: str) -> list[str] | None:
+    """The git directories of the submodules of a repository, below `modules` in its own; None when they are too many,
     or where nobody can look."""
     found: list[str] = []
-    waiting = [f"{workspace}/.git/modules"]
+    waiting = [f"{git}/modules"]
     try:
         while waiting and len(found) <= MOST_MODULES:
             for path in _directories(waiting.pop()):

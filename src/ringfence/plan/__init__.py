@@ -48,6 +48,7 @@ from .own import given_variables as given_variables
 from .regions import Region as Region
 from .rules import absent_names as absent_names
 from .rules import denied_paths as denied_paths
+from .rules import has_broker as has_broker
 from .rules import has_own_network as has_own_network
 from .rules import has_view as has_view
 from .rules import is_session as is_session

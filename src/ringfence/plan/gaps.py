@@ -6,7 +6,7 @@ from ..model import BUILT_IN, Access, Disk, Gap, Host, Kind, Need, Origin, Polic
 from .aliases import upwards
 from .crowds import Homed
 from .regions import Region, State, changes
-from .rules import has_own_network, has_view, is_allow_write, is_any_below, is_asking, links_to, swayed
+from .rules import REPOSITORY, has_own_network, has_view, is_allow_write, is_any_below, is_asking, links_to, swayed
 from .view import is_creatable
 
 
@@ -96,6 +96,17 @@ def glob_gaps(policy: Policy, disk: Disk, held: bool = False, able: bool = False
 
 def _unsearched(disk: Disk) -> str:
     return ", ".join(disk.unsearched[:3]) + (", …" if len(disk.unsearched) > 3 else "") + ", and what comes after"
+
+
+def worktree_gaps(policy: Policy) -> list[Gap]:
+    """In a linked worktree whose repository is open to new worktrees."""
+    if not any(rule.glob and rule.why == REPOSITORY for rule in policy.rules):
+        return []
+    what = "worktrees that somebody else adds to this repository during the run kept as they are"
+    why = (
+        "the command may add some itself, and they are not told apart; those that lead elsewhere are told after the run"
+    )
+    return [Gap(what, why, Need.WANTED, BUILT_IN)]
 
 
 def folding_gaps(found: list[Region], disk: Disk, many: Homed) -> list[Gap]:

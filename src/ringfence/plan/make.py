@@ -29,7 +29,7 @@ from ..model import (
 )
 from . import allowlist, caches, crowds, landlock, limits, patterns, table, view
 from .aliases import upwards
-from .gaps import asking_gaps, closed_gaps, folding_gaps, glob_gaps, grant_gaps, kernel_gaps, name_gaps
+from .gaps import asking_gaps, closed_gaps, folding_gaps, glob_gaps, grant_gaps, kernel_gaps, name_gaps, worktree_gaps
 from .means import is_root_hidden, with_view, without_view
 from .network import SIBLINGS, is_asked, network_gaps, wants_datagrams
 from .own import own_steps
@@ -209,6 +209,7 @@ def make_walls(
     gaps += (
         folding_gaps(found, disk, many)
         + glob_gaps(policy, disk, held, able)
+        + worktree_gaps(policy)
         + name_gaps(policy, disk)
         + closed_gaps(policy, disk)
         + crowds.gaps(many)

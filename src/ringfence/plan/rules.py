@@ -30,6 +30,8 @@ PRIVATE = ("/tmp", "/var/tmp", view.SHM)
 # What makes git run programs, in the directory of a worktree and of a submodule.
 _WORKTREE = ("commondir", "config.worktree", "gitdir")
 _MODULE = ("config", "config.worktree", "hooks", "commondir", "info/attributes", "objects/info/alternates")
+# What all worktrees of a repository share is none of these: objects, refs, logs, packed-refs (and its lock), worktrees.
+_APART = ("[!loprw]*", "l[!o]*", "o[!b]*", "p[!a]*", "r[!e]*", "re[!f]*", "w[!o]*")
 REPOSITORY = "the repository of this worktree"
 SYSTEM = ("/etc/", "/var/lib/", "/sys/")
 DEVICES = frozenset((*(f"{view.DEV}/{name}" for name in view.NODES), view.SHM, "/dev/ptmx", "/dev/pts"))
@@ -227,14 +229,22 @@ def _of_repository(access: Access, verdict: Verdict, path: str) -> Rule:
     return Rule(access, verdict, path, BUILT_IN, need=Need.WANTED, why=REPOSITORY)
 
 
-def with_repository(policy: Policy, own: str, common: str) -> Policy:
-    """In a linked worktree: its repository, as far as a commit needs it. Hooks and configuration stay as they are."""
-    written = (own, *(f"{common}/{name}" for name in ("objects", "refs", "logs")))
-    kept = (
-        *(f"{own}/{name}" for name in ("commondir", "gitdir", "config.worktree")),
-        f"{common}/objects/info/alternates",
-    )
-    return _with_git_directory(policy, common, written, kept)
+def with_repository(policy: Policy, own: str, common: str, beside: list[str] | None) -> Policy:
+    """In a linked worktree: its repository, as far as commits need it. Hooks and configuration stay as they are.
+
+    To delete a ref, as a rebase does, git makes a lock beside what it shares; to add a worktree, a directory. So where
+    somebody judges each new name the shared directory is open, but for all that is another's in it: `beside` are the
+    worktrees that it has. Otherwise (None) it stays closed.
+    """
+    kept = (*(f"{own}/{name}" for name in _WORKTREE), f"{common}/objects/info/alternates")
+    if beside is None or not frozenset("*?[{").isdisjoint(common):  # a pattern would say something else
+        written = (own, *(f"{common}/{name}" for name in ("objects", "refs", "logs")))
+        return _with_git_directory(policy, common, written, kept)
+    others = (path for path in beside if path != own)
+    found = _with_git_directory(policy, common, (common,), (*kept, *others))
+    apart = [_of_repository(Access.WRITE, Verdict.DENY, f"{common}/{name}") for name in _APART]
+    added = tuple(msgspec.structs.replace(rule, glob=True) for rule in apart)
+    return msgspec.structs.replace(found, rules=found.rules + added)
 
 
 def is_session(own: str) -> bool:
@@ -263,19 +273,18 @@ def _with_git_directory(policy: Policy, read: str, written: tuple[str, ...], kep
     return msgspec.structs.replace(policy, rules=policy.rules + added)
 
 
-def with_git_insides(policy: Policy, worktrees: list[str] | None, modules: list[str] | None) -> Policy:
-    """What the linked worktrees of a repository say of themselves stays as it is, and new ones may be added. In the
-    submodules, when there are any, commits can be made: they are protected one by one, and not all of them whole. What
-    could not be looked at (None) is protected whole."""
-    git = git_path(policy)
-    kept = [f"{git}/worktrees"] if worktrees is None else []
-    kept += [f"{git}/worktrees/{name}/{file}" for name in worktrees or () for file in _WORKTREE]
+def with_git_insides(policy: Policy, git: str, worktrees: list[str] | None, modules: list[str] | None) -> Policy:
+    """What the linked worktrees of a repository and of its submodules say of themselves stays as it is, and new ones
+    may be added. In the submodules, when there are any, commits can be made: they are protected one by one, and not all
+    of them whole; those of another worktree are. What could not be looked at (None) is protected whole. `git` is the
+    git directory of the workspace, wherever that is."""
+    named = f"{git_path(policy)}/modules"
+    kept = [f"{git}/modules"] if modules is None else []
+    kept += [f"{path}/worktrees" for path in (git, *(modules or ()))] if worktrees is None else []
+    kept += [f"{path}/{file}" for path in worktrees or () for file in (*_WORKTREE, "modules")]
     kept += [f"{module}/{file}" for module in modules or () for file in _MODULE]
-    if not kept:
-        return policy
-    named = f"{git}/modules"
     whole = next((rule for rule in policy.rules if rule.path == named and rule.origin == BUILT_IN), None)
-    if whole is None:  # path rules are switched off
+    if not kept or whole is None:  # nothing is there, or path rules are switched off
         return policy
     rules = tuple(rule for rule in policy.rules if rule is not whole or not modules)
     added = tuple(msgspec.structs.replace(whole, path=path, why="git runs what it names") for path in kept)
