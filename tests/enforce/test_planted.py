@@ -528,6 +528,51 @@ def test_a_link_into_a_git_directory_is_reported_and_moved(workspace: Path, plan
     assert scan(str(workspace), time.time_ns() + 10_000_000, 5) == (), "one that was there before"
 
 
+@pytest.mark.parametrize(
+    "name", ["logs", "logs/HEAD", "logs/refs/heads/deep/er", "packed-refs", "index", "COMMIT_EDITMSG", "objects/pack"]
+)
+def test_a_link_in_the_git_directory_is_reported_and_moved(workspace: Path, name: str) -> None:
+    """git follows it when it writes: what it leads to may be anybody's."""
+    begun = time.time_ns() - 10_000_000
+    target, link = workspace.parent / "theirs", workspace / ".git" / name
+    if name in ("logs", "objects/pack"):
+        target.mkdir()
+        link.rename(workspace / ".git/aside") if link.exists() else None
+    link.parent.mkdir(parents=True, exist_ok=True)
+    link.unlink(missing_ok=True)
+    link.symlink_to(target)
+
+    found = scan(str(workspace), begun, 5)
+    work(workspace)
+    harmed = target.exists() and (target.is_file() or any(target.iterdir()))
+    moved = quarantine(found)
+
+    assert (found, harmed, len(moved)) == ((str(link),), True, 1)
+    assert not link.is_symlink()
+
+
+def test_links_in_the_git_directory_that_were_there_before_are_not_reported(workspace: Path) -> None:
+    """Some tools share what is in several repositories so."""
+    (workspace / ".git/objects").rename(workspace.parent / "objects")
+    (workspace / ".git/objects").symlink_to(workspace.parent / "objects")
+    begun = (workspace / ".git/objects").lstat().st_ctime_ns + 1
+    work(workspace)
+
+    assert scan(str(workspace), begun, 5) == ()
+
+
+def work(where: Path) -> None:
+    """What a person does in a repository, every day."""
+    who = ["-c", "user.name=n", "-c", "user.email=e@example.org"]
+    (where / "some").write_text("thing\n")
+    git(where, "add", "some")
+    git(where, *who, "commit", "-q", "-m", "x")
+    git(where, *who, "checkout", "-q", "-b", "deep/er")
+    git(where, *who, "commit", "-q", "--allow-empty", "-m", "y")
+    git(where, "repack", "-q", "-a")
+    git(where, "pack-refs", "--all")
+
+
 def test_ordinary_repositories_are_not_reported(workspace: Path) -> None:
     begun = time.time_ns() - 10_000_000
     where = nested(workspace)

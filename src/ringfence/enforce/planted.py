@@ -3,7 +3,8 @@
 The names at the top of the workspace are held by the kernel; a repository deeper in it is the command's own to make. It
 is reported when something was changed in it during the run that git would execute: a configuration beyond the ordinary,
 a hook, a pointer to another git directory. So is, at the top too, a rebase or a sequence of picks that was left with
-programs to run; and a new link that leads into a git directory, where nobody looks for another repository. What was
+programs to run; a new link in the git directory, through which git would write; and one that leads into a git
+directory, where nobody looks for another repository. What was
 changed is told by its time of change, which no command can set; but a directory takes its files along as old as they
 are, so one whose HEAD is new is looked at whole, and one with a HEAD also when half of a repository is missing.
 A look around near the top first, in bounded time of the processor (a busy machine hides nothing) and a bounded wait for
@@ -15,7 +16,7 @@ import re
 import stat
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import msgspec
 
@@ -39,6 +40,8 @@ _RUNS = {
         rb"(?im)^(?!\s*(?:strategy = " + _STRATEGY + rb"|strategy-option = [\w=%-]+)\s*$).*strategy",
     ),
 }
+# Where in a git directory links are looked for, how many directories of it also when the time is over.
+_WITHIN, _STORED, _LEAST = ("logs", "refs", "objects", "worktrees", "modules"), ("pack", "info"), 16
 _SHARING = frozenset(("HEAD", "commondir"))  # it has the rest elsewhere
 # What git writes by itself into a new repository, a clone, a branch; keys that name no program and no file.
 _ORDINARY = {
@@ -113,17 +116,48 @@ def scan(
     repositories = _repositories(workspace, top, listings, (until, latest), [] if left is None else left)
     found = [path for path in repositories if _runs_code(path, since, held)]
     if top is None or top.has_git:
-        found += _with_commands(held if os.path.isdir(held) else _elsewhere(workspace), since)
-        found += _beside(workspace, since)
+        linked = linked_worktree(workspace)
+        own = held if os.path.isdir(held) else linked[0] if linked else submodule(workspace) or NOWHERE
+        found += _with_commands(own, since)
+        found += _beside(*linked, since) if linked else []
+        gits = dict.fromkeys((own, linked[1] if linked else own))
+        found += _links(gits, since, listings, (until, latest), [] if left is None else left)
     return tuple(found)
 
 
-def _beside(workspace: str, since: int) -> list[str]:
+def _beside(own: str, common: str, since: int) -> list[str]:
     """The other worktrees of a linked worktree's repository that lead git elsewhere now: the command may add some, and
     one that somebody else adds while it runs is not held."""
-    linked = linked_worktree(workspace)
-    others = [path for path in worktrees(linked[1]) or () if path != linked[0]] if linked else []
+    others = [path for path in worktrees(common) or () if path != own]
     return [path for path in others if _leads_away(path, since) or _is_changed(path, since)]
+
+
+def _links(
+    gits: Iterable[str], since: int, listings: Listings, until: tuple[float, float], left: list[str]
+) -> Iterator[str]:
+    """New links in a git directory: git makes none, and writes through one, wherever it leads: reflogs, what was
+    written for a commit, packed refs, the index."""
+    queue, count = deque(gits), 0
+    tops = frozenset(queue)
+    while queue and (count < _LEAST or (time.thread_time() < until[0] and time.monotonic() < until[1])):
+        path, count = queue.popleft(), count + 1
+        try:
+            found = listings.of(path, _read_git)
+        except OSError:
+            continue
+        within = _WITHIN if path in tops else _STORED if path.endswith("/objects") else found.below
+        queue.extend(f"{path}/{name}" for name in within if name in found.below)
+        links = [f"{path}/{name}" for name in found.links]
+        yield from (link for link in links if (facts := _facts(link)) is not None and facts.st_ctime_ns >= since)
+    left += queue
+
+
+def _read_git(path: str) -> Listing:
+    with os.scandir(path) as listing:
+        entries = list(listing)
+    below = tuple(entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
+    links = tuple(entry.name for entry in entries if entry.is_symlink())
+    return Listing(below, False, False, links, len(entries))
 
 
 def _leads_away(path: str, since: int) -> bool:
@@ -266,12 +300,6 @@ def _is_changed(path: str, since: int) -> bool:
         return was_opened and os.path.islink(f"{path}/hooks")
     mine = [name for name in hooks if not name.endswith(".sample")]
     return any(was_opened or _is_new(f"{path}/hooks/{name}", since) for name in mine)
-
-
-def _elsewhere(workspace: str) -> str:
-    """The git directory of a linked worktree or a submodule."""
-    linked = linked_worktree(workspace)
-    return linked[0] if linked else submodule(workspace) or NOWHERE
 
 
 def _with_commands(path: str, since: int) -> list[str]:
