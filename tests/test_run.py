@@ -24,6 +24,7 @@ from ringfence.audit.wanted import Wanted
 from ringfence.enforce import bubblewrap, enactor, linux, process, standby
 from ringfence.model.event import Ran
 from ringfence.run import make_request
+from ringfence.where import find_program
 
 AS_ROOT = os.geteuid() == 0
 STANDS_BY = pytest.mark.parametrize("workspace", ["view", "landlock"], indirect=True)  # nothing waits behind bubblewrap
@@ -193,6 +194,11 @@ def test_a_missing_program_and_a_signal_are_told_by_a_standby_too(workspace: Pat
     assert missing.exit_code == 127
     assert killed.ending == ringfence.Signalled(signal.SIGKILL)
     assert slow.ending == ringfence.TimedOut(0.3)
+
+
+def test_a_program_that_is_nowhere_is_looked_for_in_nobodys_home() -> None:
+    """/nonexistent is that of `nobody`: where it exists it is closed, and the answer would be 126."""
+    assert find_program("no-such", "/usr/bin", "/") == "/proc/nowhere/no-such"
 
 
 def waiting(workspace: Path) -> standby.Standby:

@@ -53,4 +53,4 @@ def find_program(name: str, path: str, cwd: str) -> str:
         candidate = os.path.join(cwd, directory, name)
         if os.access(candidate, os.X_OK) and not os.path.isdir(candidate):
             return candidate
-    return f"{NOWHERE}/{name}"  # exec says that it is not there
+    return f"/proc/nowhere/{name}"  # exec says that it is not there; /nonexistent may be somebody's home, and closed
