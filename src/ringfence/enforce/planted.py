@@ -41,7 +41,7 @@ _RUNS = {
     ),
 }
 # Where in a git directory links are looked for, how many directories of it also when the time is over.
-_WITHIN, _STORED, _LEAST = ("logs", "refs", "objects", "worktrees", "modules"), ("pack", "info"), 16
+_WITHIN, _STORED, _LEAST = ("logs", "objects", "worktrees", "modules"), ("pack",), 12
 _SHARING = frozenset(("HEAD", "commondir"))  # it has the rest elsewhere
 # What git writes by itself into a new repository, a clone, a branch; keys that name no program and no file.
 _ORDINARY = {
@@ -116,8 +116,9 @@ def scan(
     repositories = _repositories(workspace, top, listings, (until, latest), [] if left is None else left)
     found = [path for path in repositories if _runs_code(path, since, held)]
     if top is None or top.has_git:
-        linked = linked_worktree(workspace)
-        own = held if os.path.isdir(held) else linked[0] if linked else submodule(workspace) or NOWHERE
+        is_own = os.path.isdir(held)
+        linked = None if is_own else linked_worktree(workspace)
+        own = held if is_own else linked[0] if linked else submodule(workspace) or NOWHERE
         found += _with_commands(own, since)
         found += _beside(*linked, since) if linked else []
         gits = dict.fromkeys((own, linked[1] if linked else own))
