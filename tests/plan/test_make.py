@@ -258,6 +258,22 @@ def test_a_link_in_the_repository_of_a_worktree_grants_nothing_and_refuses(names
     assert f"{common}/refs writable" in {gap.what for gap in plan.gaps if gap.need is Need.REQUIRED}
 
 
+def test_a_link_in_what_is_itself_granted_by_a_link_grants_nothing_and_refuses() -> None:
+    # Nobody inside turns the first; where it leads, the command may turn the second.
+    given, inner, flag = "/srv/pointer", "/srv/pointer/current", Origin("--allow-write")
+    policy = Policy(WS, (*RULES, *(rule("write", "allow", path, origin=flag) for path in (given, inner))))
+    disk = disk_for(policy, Host.linux())
+    led = Place(given, "/srv/real", Kind.DIRECTORY, 1, 6, links=(given,))
+    turned = Place(inner, "/home/u/secret", Kind.DIRECTORY, 1, 7, links=(given, "/srv/real/current"))
+    disk = Disk({**disk.places, given: led, inner: turned}, disk.children)
+
+    plan = make_plan(policy, TRUE, Host.linux(), disk)
+
+    assert "/srv/real writable (--allow-write)" in texts(plan, StepKind.MOUNT)
+    assert not [step.text for step in plan.steps if "/home/u/secret" in step.text]
+    assert f"{inner} writable" in {gap.what for gap in plan.gaps if gap.need is Need.REQUIRED}
+
+
 def test_a_protected_name_that_does_not_exist_yet_is_the_wardens_or_a_gap() -> None:
     gaps = [gap.what for gap in planned(Host.linux()).gaps]
 

@@ -101,9 +101,10 @@ def swayed(policy: Policy, disk: Disk) -> tuple[Rule, ...]:
 
 
 def _roots(policy: Policy, disk: Disk) -> set[str]:
-    """Where a command may replace links."""
-    given = (rule for rule in policy.rules if is_allow_write(rule) and not links_to(rule, disk))
-    return {disk[rule.path].path for rule in given}
+    """Where a command may replace links; also what is granted by a link that it may not."""
+    given = [(disk[rule.path].path, links_to(rule, disk)) for rule in policy.rules if is_allow_write(rule)]
+    roots = {path for path, links in given if not links}
+    return {path for path, links in given if not is_any_below(links, roots)}
 
 
 def is_swayed(one: Injection, policy: Policy, disk: Disk) -> bool:
