@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from ringfence.judging import follow, follower, leaks
-from ringfence.model import Access, Decision, Verdict
+from ringfence.judging import bounds_of, follow, follower, leaks
+from ringfence.model import Access, Decision, Origin, Policy, Rule, Verdict
 
 
 def allowed(_access: Access, _path: str) -> Decision:
@@ -59,6 +59,28 @@ def test_many_paths_are_followed_as_one_is(odd: Path, refused: bool, monkeypatch
     paths = [f"{odd}/{'/'.join(names)}" for size in (1, 2, 3) for names in itertools.product(NAMES, repeat=size)]
     random.shuffle(paths)  # what is remembered of one must not change another
     paths += ["/", "", "/proc", "/proc/self/exe", "/usr", "/nonexistent/a/b", *paths[:50]]
-    look = follower()
+    look = follower({})
 
     assert {path: look(path) for path in paths} == {path: follow(path) for path in paths}
+
+
+@pytest.mark.parametrize("granted", ["ws/data", "ws/data/*", "outer/data"])
+def test_a_link_that_a_command_may_turn_grants_nothing(tmp_path: Path, granted: str) -> None:
+    """As no run is granted it: the agent's own tools would follow it to wherever an earlier command had it lead."""
+    root, secret = tmp_path / "ws", tmp_path / "secret"
+    for path in (root, secret):
+        path.mkdir()
+    (tmp_path / "outer").symlink_to("ws")  # whose link this is, no command turns
+    allow, flag = Verdict.ALLOW, Origin("policy.toml", 2)
+    rules = [Rule(access, allow, str(root), flag) for access in Access]
+    rules += [Rule(access, allow, f"{tmp_path}/{granted}", flag, glob="*" in granted) for access in Access]
+
+    def answers() -> set[Verdict]:
+        bounds = bounds_of(str(root), Policy(str(root), tuple(rules)))
+        return {
+            bounds.decide(access, bounds.resolve(f"{root}/data/key")).verdict for access in (Access.READ, Access.WRITE)
+        }
+
+    assert answers() == {allow}
+    (root / "data").symlink_to(secret)
+    assert answers() == {Verdict.DENY}

@@ -26,7 +26,7 @@ NO_LINK = (errno.EINVAL, errno.ENOTDIR, errno.EACCES, errno.ENAMETOOLONG)
 def bounds_of(root: str, found: Policy | None = None, start: str = "", home: str = "", held: bool = False) -> Bounds:
     """The bounds of a worktree: under a policy, or by the rule of the worktree alone."""
     root = follow(root)
-    judged = plain_policy(root) if found is None else policy.canonical_policy(found, follower())
+    judged = plain_policy(root) if found is None else _canonical(found)
 
     def decide(access: Access, path: str) -> Decision:
         return policy.decide(judged, access, path)
@@ -46,6 +46,26 @@ def bounds_of(root: str, found: Policy | None = None, start: str = "", home: str
         reads_free=found is None,
         held=held and found is not None and found.enforcement is Enforcement.REQUIRED,
     )
+
+
+def _canonical(found: Policy) -> Policy:
+    """The policy with its links followed, and without what a run would not be granted by it: who follows a link that
+    the command may turn would let the command choose."""
+    seen = dict[str, str]()
+    resolve = follower(seen)
+    found = policy.with_real_patterns(found, resolve)
+    granted = [rule for rule in found.rules if rule.verdict is Verdict.ALLOW]
+    named = {rule.path for rule in granted if not rule.glob} | {rule.through for rule in granted if rule.through}
+    if any(resolve(path) != path for path in named):
+        from .model import Disk, Kind, Place
+        from .plan.rules import without_swayed
+
+        places = {}
+        for path in named:
+            links: list[str] = []
+            places[path] = Place(path, follow(path, seen, links), Kind.DIRECTORY, links=tuple(links))
+        found = without_swayed(found, Disk(places))
+    return policy.canonical_policy(found, resolve, True)
 
 
 def bounds_for_agent(cwd: str, workspace: str, environ: Mapping[str, str], exact: bool = True) -> Bounds:
@@ -79,9 +99,10 @@ def plain_policy(root: str) -> Policy:
     )
 
 
-def follow(path: str, seen: dict[str, str] | None = None) -> str:
+def follow(path: str, seen: dict[str, str] | None = None, links: list[str] | None = None) -> str:
     """An absolute path with its links followed as far as it exists. Below /proc nothing is: there the links are ours,
-    and not those of the process that will use them. `seen` remembers what each name is, for many paths at once."""
+    and not those of the process that will use them. `seen` remembers what each name is, for many paths at once; `links`
+    is given the links that were met."""
     if len(path) > LONGEST:
         return "/.."  # as below; the kernel takes none of this length either
     seen = {} if seen is None else seen
@@ -106,6 +127,8 @@ def follow(path: str, seen: dict[str, str] | None = None) -> str:
             here = there
             continue
         count += 1
+        if links is not None:
+            links.append(there)
         if count > MOST_LINKS:
             return "/.."  # not a canonical path, so nothing is allowed on it
         if target.startswith("/"):
@@ -114,10 +137,9 @@ def follow(path: str, seen: dict[str, str] | None = None) -> str:
     return here or "/"
 
 
-def follower() -> Callable[[str], str]:
+def follower(seen: dict[str, str]) -> Callable[[str], str]:
     """`follow` for the hundreds of paths of a policy: they have few directories between them, and most are not there,
     which can be asked at half the price of failing to read a link."""
-    seen = dict[str, str]()
     # The call is a newer one: a system may not have it, and a filter refuse it.
     asks = os.access in os.supports_follow_symlinks & os.supports_effective_ids and _is_there("/")
 
