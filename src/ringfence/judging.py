@@ -57,14 +57,15 @@ def _canonical(found: Policy) -> Policy:
     granted = [rule for rule in found.rules if rule.verdict is Verdict.ALLOW]
     named = {rule.path for rule in granted if not rule.glob} | {rule.through for rule in granted if rule.through}
     if any(resolve(path) != path for path in named):
+        from .enforce import mounts
         from .model import Disk, Kind, Place
-        from .plan.rules import without_swayed
+        from .plan import with_all_names, without_swayed
 
         places = {}
         for path in named:
             links: list[str] = []
             places[path] = Place(path, follow(path, seen, links), Kind.DIRECTORY, links=tuple(links))
-        found = without_swayed(found, Disk(places))
+        found = without_swayed(found, with_all_names(found, Disk(places), mounts()))
     return policy.canonical_policy(found, resolve, True)
 
 

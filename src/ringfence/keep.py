@@ -116,6 +116,7 @@ class Prepared:
         if {self.policy.workspace, disk[self.policy.workspace].path} != {request.workspace}:
             hint = "end what puts links there, and start the run again"
             raise PlanError(request.workspace, "leads elsewhere than a moment ago", hint)
+        disk = plan.with_all_names(few, disk, mounts)
         self.host = enforce.probe(request.ids)
         if not _has_overlays:
             self.host = msgspec.structs.replace(self.host, overlays=False)

@@ -4,8 +4,9 @@ import hypothesis
 import hypothesis.strategies as st
 import pytest
 
-from ringfence.model import BUILT_IN, Access, Mount, Policy, Rule, Verdict
-from ringfence.plan.aliases import Table, with_aliases
+from ringfence.model import BUILT_IN, Access, Disk, Kind, Mount, Origin, Place, Policy, Rule, Verdict
+from ringfence.plan.aliases import Table, with_aliases, with_all_names
+from ringfence.plan.rules import swayed
 
 ROOT = Mount("/", "8:1", "/")
 PROC = Mount("/proc", "0:5", "/")
@@ -88,3 +89,19 @@ def test_the_index_finds_what_looking_at_every_mount_finds(path: str, others: li
 
     assert set(found) == naively(path, mounts)
     assert len(found) == len(set(found))
+
+
+def test_a_link_that_the_command_may_turn_by_another_path_grants_nothing() -> None:
+    """Of `/home/u/ws`, which shows at `/mnt/ws` too: who names a path there may have named the command's own link."""
+    flag = Origin("--allow-read")
+    named = Rule(Access.READ, Verdict.ALLOW, "/mnt/ws/data", flag)
+    policy = Policy("/home/u/ws", (Rule(Access.WRITE, Verdict.ALLOW, "/home/u/ws", BUILT_IN), named))
+    disk = Disk(
+        {
+            "/home/u/ws": Place("/home/u/ws", "/home/u/ws", Kind.DIRECTORY),
+            "/mnt/ws/data": Place("/mnt/ws/data", "/home/u/.ssh", Kind.DIRECTORY, links=("/mnt/ws/data",)),
+        }
+    )
+
+    assert swayed(policy, with_all_names(policy, disk, (ROOT, PROC))) == ()
+    assert swayed(policy, with_all_names(policy, disk, (ROOT, Mount("/mnt/ws", "8:1", "/home/u/ws")))) == (named,)

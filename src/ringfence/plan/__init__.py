@@ -3,6 +3,7 @@
 from .aliases import mounted as mounted
 from .aliases import shown_twice as shown_twice
 from .aliases import with_aliases as with_aliases
+from .aliases import with_all_names as with_all_names
 from .aliases import with_one_way as with_one_way
 from .aliases import without_sockets as without_sockets
 from .caches import PLACES as PLACES

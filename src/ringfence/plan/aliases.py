@@ -94,6 +94,23 @@ def with_aliases(policy: Policy, canonical: dict[str, str], mounts: tuple[Mount,
     return msgspec.structs.replace(policy, rules=policy.rules + tuple(added)) if added else policy
 
 
+def with_all_names(policy: Policy, disk: Disk, mounts: tuple[Mount, ...]) -> Disk:
+    """The disk with every link on the way to what is granted by all its paths: by any of them a command may turn it."""
+    devices = [mount.device for mount in mounts]
+    granted = {path for rule in policy.rules if rule.verdict is Verdict.ALLOW for path in (rule.path, rule.through)}
+    granted |= {path for injection in policy.injections for path in (injection.source, injection.target)}
+    linked = [path for path in granted if path in disk.places and disk[path].links]
+    if not linked or len(set(devices)) == len(devices):
+        return disk
+    table = Table(mounts)
+    places = dict(disk.places)
+    for path in linked:
+        links = places[path].links
+        others = tuple(other for link in links for other in table.elsewhere(link))
+        places[path] = msgspec.structs.replace(places[path], links=links + others)
+    return msgspec.structs.replace(disk, places=places)
+
+
 def with_one_way(policy: Policy, canonical: dict[str, str], mounts: tuple[Mount, ...]) -> Policy:
     """Without a view: what may be written, and shows elsewhere too, is written by its own path alone. Landlock knows it
     wherever it shows, and the warden judges names by the path they are used by."""
