@@ -269,7 +269,7 @@ def test_nobody_takes_a_mask_off_a_copy(place: Place, resumed: list[int]) -> Non
     assert not taken_off(place, place.hidden)
     assert resumed
     keep.forget_all()
-    assert taken_off(place, place.hidden)  # of a view that was made for it alone
+    assert not taken_off(place, place.hidden)  # nor off a view that was made for it alone
     assert len(resumed) == 1
 
 

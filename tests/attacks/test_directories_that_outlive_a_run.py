@@ -32,6 +32,10 @@ for flags in (os.O_RDONLY, os.O_PATH):
 """
 BY_A_STREAM = "socket.socket(fileno=os.dup(0)),"
 BY_DATAGRAMS = "socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM), 'mine'"
+TO_WHO_COMES = (
+    "None,; door = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET); door.bind('mine'); door.listen()"
+    "; link, _ = door.accept()"
+)
 BY_A_PATH = "socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET),; link.connect('mine')"
 
 # Several runs of one process: from the third on each has a copy of a view that was made before.
@@ -142,6 +146,20 @@ def by_a_path(ground: Path, words: list[str]) -> set[str]:
             return shown(link, ground)
 
 
+def to_who_comes(ground: Path, words: list[str]) -> set[str]:
+    """As a run whose policy names the socket of another's workspace."""
+    environ = Outer(ground, "view").environ
+    with (
+        socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as link,
+        subprocess.Popen([*words, giving(TO_WHO_COMES)], cwd=ground, env=environ, stdin=subprocess.DEVNULL) as process,
+    ):
+        until = time.monotonic() + 30
+        while link.connect_ex(str(ground / "mine")) and time.monotonic() < until:
+            time.sleep(0.05)
+        assert process.wait(30) == 0
+        return shown(link, ground)
+
+
 def giving(link: str) -> str:
     return GIVING.replace("LINK", link)
 
@@ -167,12 +185,12 @@ def plain_user() -> list[str]:
 Way = Callable[[Path, list[str]], set[str]]
 
 
-@pytest.mark.parametrize("way", [by_a_stream, by_datagrams, by_a_path])
+@pytest.mark.parametrize("way", [by_a_stream, by_datagrams, by_a_path, to_who_comes])
 def test_bare_a_directory_shows_everything(ground: Path, way: Way) -> None:
     assert way(ground, ["/usr/bin/python3", "-I", "-c"]) == EVERYTHING
 
 
-@pytest.mark.parametrize("way", [by_a_stream, by_datagrams, by_a_path])
+@pytest.mark.parametrize("way", [by_a_stream, by_datagrams, by_a_path, to_who_comes])
 def test_a_directory_of_a_run_that_has_ended_shows_what_the_run_saw(ground: Path, way: Way) -> None:
     nested = ground.parent / "nested.json"
     nested.write_text('{"allowNestedSandbox": true}')

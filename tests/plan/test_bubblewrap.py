@@ -47,7 +47,7 @@ def test_everything_that_was_mounted_is_looked_at() -> None:
 
 def test_what_comes_after_the_view_is_the_same() -> None:
     def after(plan: Plan) -> list[str]:
-        return [step.describe() for step in plan.steps if step.kind > StepKind.PROC]
+        return [step.describe() for step in plan.steps if step.kind > StepKind.LOCK]
 
     assert after(planned(HOST)) == after(planned(OWN))
 

@@ -72,21 +72,22 @@ def with_view(
     elif host.fresh_proc:
         text = "a /proc that shows this run and nobody else" + ", read-only" * read_only
         head.append(Step(StepKind.PROC, text, (int(read_only),)))
-    if command.lends or not is_apart(policy, host):
-        head += _locked(host, gaps)
+    head += _locked(policy, host, command, gaps)
     if not host.fresh_proc:
         why = "their names show in /proc; signals, memory and files do not"
         gaps.append(Gap("other processes invisible", why, Need.WANTED, BUILT_IN))
     return head, grants + devices(disk, handled, SHM_PRIVATE), gaps
 
 
-def _locked(host: Host, gaps: list[Gap]) -> list[Step]:
-    """Mounts that stay together when the run has ended, for whoever was handed a directory of it."""
+def _locked(policy: Policy, host: Host, command: Command, gaps: list[Gap]) -> list[Step]:
+    """Mounts that stay together when the run has ended, for whoever was handed a directory of it. In every run: the
+    policy of another may let that one reach a socket that this one has made."""
     if host.namespaces:
         text = "the mounts are one, and stay so for who holds a directory of the run when it has ended"
         return [Step(StepKind.LOCK, text, (host.uid, host.uid, host.gid, host.gid))]
-    why = "descriptors pass through unix sockets, and when the run has ended its mounts are gone"
-    gaps.append(Gap("what was hidden kept from who was handed a directory of the run", why, Need.WANTED, BUILT_IN))
+    if command.lends or not is_apart(policy, host):
+        why = "descriptors pass through unix sockets, and when the run has ended its mounts are gone"
+        gaps.append(Gap("what was hidden kept from who was handed a directory of the run", why, Need.WANTED, BUILT_IN))
     return []
 
 
