@@ -41,15 +41,18 @@ def standing(workspace: str, environ: Mapping[str, str]) -> Standing:
 
 
 def _grants(directory: str) -> list[Grant]:
-    """All in the store, read again when it has changed."""
+    """All in the store, read again when it has changed, or might have within the same tick of the clock of files."""
     stamp = tuple(_identity(f"{directory}/{APPROVALS}{end}") for end in ("", "-wal"))
     known = _known.get(directory)
     if known is not None and known[0] == stamp:
         return known[1]
     from .airlock import Store
+    from .policy.load import is_settled
 
+    is_kept = is_settled(max((found[3] for found in stamp if found), default=0))
     found = Store(directory).grants()
-    _known[directory] = stamp, found
+    if is_kept:
+        _known[directory] = stamp, found
     return found
 
 

@@ -33,6 +33,7 @@ from ringfence.model import (
 )
 from ringfence.model.grant import Answer, Grant, Operation
 from ringfence.plan.rules import swayed
+from ringfence.policy import load
 from ringfence.policy.grants import choices, grants_layer, refusal, rule_text, target_of
 from ringfence.policy.trust import approvals_of
 from ringfence.run import make_request
@@ -80,6 +81,28 @@ def test_a_yes_reaches_the_next_run_the_judge_and_the_guard_and_is_taken_back(ho
     store().remove([grant.id])
     assert said(workspace, "cat", f"{home}/data/f") == (1, "")
     assert verdict(workspace, "read", home / "data" / "f")[0] is Verdict.DENY
+
+
+def test_a_yes_that_is_taken_back_within_a_tick_of_the_clock_of_files_is_not_used(
+    home: Path, workspace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    grant = add(home / "data", workspace)
+    coarse = os.lstat(store().path)  # as the file looks to a clock that goes in steps, until the next one
+    monkeypatch.setattr(approvals, "_identity", lambda path: (1, 1, coarse.st_mtime_ns, coarse.st_ctime_ns))
+    monkeypatch.setitem(load.__globals__, "_file_clock", lambda: coarse.st_ctime_ns)
+    assert approvals.standing(str(workspace), os.environ).grants == (grant,)
+    store().remove([grant.id])
+    assert approvals.standing(str(workspace), os.environ).grants == ()
+
+
+def test_what_was_approved_a_while_ago_is_read_once(
+    home: Path, workspace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    grant = add(home / "data", workspace)
+    time.sleep(0.1)
+    assert approvals.standing(str(workspace), os.environ).grants == (grant,)
+    monkeypatch.setattr(Store, "grants", lambda store: pytest.fail("read again"))
+    assert approvals.standing(str(workspace), os.environ).grants == (grant,)
 
 
 def test_a_write_and_a_host(home: Path, workspace: Path) -> None:

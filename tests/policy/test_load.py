@@ -441,6 +441,20 @@ def test_a_policy_from_files_that_just_changed_is_not_remembered(world: World, m
     assert world.load() is not world.load()
 
 
+def test_nor_is_one_that_was_read_slowly(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    read, now = load.__globals__["_load"], [os.stat(world.user("{}")).st_ctime_ns]
+    monkeypatch.setitem(load.__globals__, "_file_clock", lambda: now[0])
+
+    def slowly(*what: object) -> object:
+        now[0] += 10**9
+        return read(*what)
+
+    monkeypatch.setitem(load.__globals__, "_load", slowly)
+
+    assert world.load() is not world.load(), "changed after it was read, within the tick, it would look the same"
+    assert world.load() is world.load()
+
+
 @pytest.mark.parametrize(
     "name",
     [

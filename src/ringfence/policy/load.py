@@ -103,8 +103,9 @@ def load(
     homes = _homes(sources)
     watched = _watched(sources, flags, homes)
     stamp = _stamp(workspace, watched)
+    is_kept = stamp is not None and is_settled(max((found[3] for found in stamp[1] if found), default=0))
     policy = _load(sources, flags, standing, homes)
-    if stamp is not None and _is_settled(stamp[1]):
+    if stamp is not None and is_kept:
         if len(_memory) >= _REMEMBERED:
             _memory.clear()
         absent = tuple(os.fsencode(path) for path, then in zip(watched, stamp[1], strict=True) if then is None)
@@ -243,10 +244,10 @@ def _is_masked(path: str) -> bool:
     return "RINGFENCE" in os.environ and os.lstat(path).st_mode & 0o7777 == 0
 
 
-def _is_settled(stamp: tuple[_Identity, ...]) -> bool:
-    """Whether another change would show. By the time of change: any change sets it, and nobody else does."""
-    newest = max((identity[3] for identity in stamp if identity), default=0)
-    return _file_clock() - newest > _SETTLED
+def is_settled(changed: int) -> bool:
+    """Whether a change from now on would show, for who asks before it reads. By the time of change: any change sets
+    it, and nobody else does."""
+    return _file_clock() - changed > _SETTLED
 
 
 def _file_clock() -> int:
