@@ -109,7 +109,7 @@ class Entry:
         if outcome.denials or outcome.signed:
             events += [Denied(**common, denial=shortened(denial)) for denial in outcome.denials]  # type: ignore[arg-type]
             events += [Signed(**common, what=outcome.signed)] if outcome.signed else []  # type: ignore[arg-type]
-        is_held = not (missing or outcome.planted or outcome.in_force[0].startswith("nothing"))
+        is_held = not (missing or outcome.planted or outcome.is_unheld)
         escaped = () if is_held else escapes(outcome)
         return [*events, Escaped(**common, what=escaped)] if escaped else events  # type: ignore[arg-type]
 
@@ -169,7 +169,7 @@ def escapes(outcome: Outcome) -> tuple[str, ...]:
     if isinstance(outcome.ending, Refused):
         return ()
     found = _missing(outcome.gaps)[1]
-    if outcome.in_force[0].startswith("nothing"):
+    if outcome.is_unheld:
         found = ("nothing was enforced", *found)
     if outcome.planted:
         found += tuple(f"appeared during the run, and runs code later: {path}" for path in outcome.planted)

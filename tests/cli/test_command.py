@@ -273,6 +273,25 @@ def test_a_projects_policy_widens_nothing_until_it_is_trusted_and_again_when_it_
     assert not reads()
 
 
+def test_where_nothing_is_enforced_that_is_said(place: Place) -> None:
+    (place.home / ".config" / "ringfence").mkdir(parents=True)
+    by_flag = place.mark("--enforcement", "off")
+    (place.home / ".config" / "ringfence" / "policy.toml").write_text('enforcement = "off"')
+    by_file = place.mark()
+
+    assert place.has_run
+    assert [by_flag.stderr, by_file.stderr] == ["ringfence: not enforced: anything: enforcement is off\n"] * 2
+
+
+@pytest.mark.parametrize("how", ["off", "required"])
+def test_two_words_about_enforcement_that_are_not_the_same_are_refused(place: Place, how: str) -> None:
+    done = place.mark("--best-effort", "--enforcement", how)
+
+    assert (done.returncode, place.has_run) == (2, False)
+    assert f"--best-effort: is not --enforcement {how}" in done.stderr
+    assert place.mark("--best-effort", "--enforcement", "best-effort").returncode == 0
+
+
 def test_required_refuses_what_best_effort_runs_with_the_gap_said(place: Place) -> None:
     policy = place.home / "p.json"
     policy.write_text('{"filesystem": {"inject": [{"source": "/etc/hostname", "target": "./nowhere"}]}}')

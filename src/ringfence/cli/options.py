@@ -146,6 +146,8 @@ def flags_of(values: Values) -> Flags:
             enforcement = Enforcement(word)
         except ValueError:
             raise UsageError("--enforcement", f"does not know {word!r}", "one of: required, best-effort, off") from None
+        if "--best-effort" in values and enforcement is not Enforcement.BEST_EFFORT:
+            raise UsageError("--best-effort", f"is not --enforcement {word}", "choose one of them")
     return Flags(
         cwd=os.getcwd(),
         allow_read=tuple(values.get("--allow-read", ())),

@@ -160,6 +160,8 @@ def tell(outcome: Outcome, told: tuple[str, ...] = ()) -> None:
         return
     for sentence in outcome.ignored:
         say(f"ringfence: {sentence}")
+    if outcome.is_unheld:
+        say("ringfence: not enforced: anything: enforcement is off")
     for gap in outcome.gaps:
         if gap.need is Need.REQUIRED:  # it ran all the same, so somebody asked for a best effort
             say(f"ringfence: not enforced: {gap.what}: {gap.why} ({gap.origin})")

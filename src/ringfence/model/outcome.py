@@ -2,7 +2,7 @@
 
 import msgspec
 
-from .plan import Gap
+from .plan import UNHELD, Gap
 from .policy import shown_amount
 
 
@@ -154,6 +154,11 @@ class Outcome(msgspec.Struct, frozen=True):
     def is_truncated(self) -> bool:
         """Whether there was more output than its limit; what is here is the beginning."""
         return isinstance(self.ending, Exceeded) and self.ending.limit == "output"
+
+    @property
+    def is_unheld(self) -> bool:
+        """Whether nothing held it: enforcement was off."""
+        return self.in_force[:1] == (UNHELD,)
 
     @property
     def ok(self) -> bool:

@@ -86,6 +86,9 @@ class Gap(msgspec.Struct, frozen=True):
         return f"{self.need.value}: {self.what}: {self.why}{out} ({self.origin})"
 
 
+UNHELD = "nothing: enforcement is off"  # the one sentence of what is in force then
+
+
 class Plan(msgspec.Struct, frozen=True):
     """What will be done, in order, and what cannot be."""
 

@@ -27,6 +27,7 @@ from ..model import (
     StepKind,
     Verdict,
 )
+from ..model.plan import UNHELD
 from . import allowlist, caches, crowds, landlock, limits, patterns, table, view
 from .aliases import upwards
 from .gaps import asking_gaps, closed_gaps, folding_gaps, glob_gaps, grant_gaps, kernel_gaps, name_gaps, worktree_gaps
@@ -81,7 +82,7 @@ class Walls(msgspec.Struct, frozen=True):
         return [watched[row] for row in rows]
 
 
-NO_WALLS = Walls((), (), (), ("nothing: enforcement is off",))
+NO_WALLS = Walls((), (), (), (UNHELD,))
 
 
 def named_paths(policy: Policy) -> list[str]:
