@@ -30,6 +30,7 @@ from ringfence.cli import (
     trust,
     why,
 )
+from ringfence.cli import usage as usage
 from ringfence.cli.options import OUTPUT, Option, parse
 from ringfence.model import UsageError
 from ringfence.plan.environment import ALLOWED
@@ -120,7 +121,9 @@ def test_the_man_page_names_every_variable_that_passes() -> None:
 def test_the_man_page_has_every_exit_code_that_the_help_has() -> None:
     page = section(text_of("man/ringfence.1"), "EXIT STATUS")
 
-    assert set(re.findall(r"^\.B (\d+)$", page, re.MULTILINE)) == {"2", "123", "124", "125", "126", "127"}
+    codes = set(re.findall(r"^\.B (\d+)$", page, re.MULTILINE))
+    assert codes == set(re.findall(r"(?<!\+)\b\d+\b", usage().partition("exit codes:")[2].replace("128+n", "")))
+    assert codes == {"1", "2", "123", "124", "125", "126", "127"}
 
 
 # ---- Examples ----

@@ -304,6 +304,9 @@ def test_required_refuses_what_best_effort_runs_with_the_gap_said(place: Place) 
     assert (tried.returncode, place.has_run) == (0, True)
     assert "nowhere" in tried.stderr
 
+    plan = ("plan", *AS_ROOT, "--policy", str(policy))
+    assert [place.call(*plan, *more, "--", "true").returncode for more in ((), ("--best-effort",))] == [125, 0]
+
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_a_signal_to_ringfence_reaches_the_command(place: Place, number: signal.Signals) -> None:

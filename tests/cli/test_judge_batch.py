@@ -34,7 +34,7 @@ HOSTILE = (
     call("(" * 50_000),
     call("$(" * 5_000),
     call("eval " * 5_000),
-    call("ls", root="/nonexistent"),
+    call("ls", root="/dev/null/nowhere"),
     call("ls", root="\0"),
     call("ls", cwd=5),
     '{"tool": "bash", "input": {"command": "ls"}, "input": {"command": "touch /etc/x"}}',
@@ -55,3 +55,29 @@ def test_each_line_is_answered_and_none_by_a_mistaken_yes(options: list[str], tm
     assert (len(answers), done.stderr) == (len(lines) + 1, b"")
     assert "allow" not in answers[:-1]
     assert answers[-1] == "allow"
+
+
+FAULTY = """
+import sys
+from ringfence.cli import judge
+
+def fail(call, bounds):
+    if call.input == {"command": "fail"}:
+        raise MemoryError
+    return say(call, bounds)
+
+say, judge.judge = judge.judge, fail
+sys.exit(judge.main(["--jsonl", "--root", "."]))
+"""
+
+
+@pytest.mark.parametrize(
+    ("lines", "code"),
+    [([call("ls")], 0), ([call("ls"), "no"], 2), ([call("fail"), "no", call("ls")], 125)],
+    ids=["judged", "no call", "not judged"],
+)
+def test_the_exit_code_is_that_of_the_worst_line(lines: list[str], code: int, tmp_path: Path) -> None:
+    text = "".join(f"{line}\n" for line in lines)
+    done = subprocess.run([sys.executable, "-c", FAULTY], input=text, cwd=tmp_path, capture_output=True, text=True)
+
+    assert (done.returncode, done.stderr, done.stdout.count("\n")) == (code, "", len(lines))

@@ -43,7 +43,7 @@ def usage() -> str:
     lines += [f"  {verb:9} {about}" for verb, about in VERBS.items()]
     lines += ["", "examples: ringfence run -- npm test; ringfence plan -- make; ringfence VERB --help"]
     codes = "the command's own, 128+n for a signal, 124 timeout, 123 another limit, 125 refused by us, 126/127, 2 usage"
-    lines += ["", f"exit codes: {codes}"]
+    lines += ["", f"exit codes: {codes};", "            1 for a no, where VERB --help says so"]
     return "\n".join(lines)
 
 

@@ -41,7 +41,9 @@ def main(words: list[str]) -> int:
     verb = names.pop(0) if names else ""
     if "--help" in values:
         usage = "grant OPERATION TARGET | list | show ID | revoke ID... | export | import FILE | watch [options]"
-        print(render_help(f"approvals {usage}", "Says yes to one thing more, and takes it back.", TABLE, EXAMPLES))
+        about = "Says yes to one thing more, and takes it back.\n"
+        about += "The exit code is 1 when nothing was granted, or something was not imported."
+        print(render_help(f"approvals {usage}", about, TABLE, EXAMPLES))
         return 0
     acts = {"grant": _grant, "list": _list, "show": _show, "revoke": _revoke, "export": _export, "import": _import}
     acts["watch"] = _watch

@@ -12,7 +12,8 @@ def main(words: list[str]) -> int:
     """Say it; the exit code is 0 when everything can be enforced."""
     values, rest = parse(words, OUTPUT)
     if "--help" in values:
-        print(render_help("doctor [options]", "Says what this machine can enforce.", OUTPUT, EXAMPLES))
+        about = "Says what this machine can enforce. The exit code is 0 when that is everything, and 1 otherwise."
+        print(render_help("doctor [options]", about, OUTPUT, EXAMPLES))
         return 0
     if rest:
         raise UsageError(rest[0], "is one word too many", hint="ringfence doctor --help")

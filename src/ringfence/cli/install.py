@@ -23,10 +23,11 @@ EXAMPLES = {
     "uninstall": ("ringfence uninstall claude", "ringfence uninstall codex --project ."),
     "status": ("ringfence status", "ringfence status --json"),
 }
+CODES = "The exit code is 1 when a hook is installed and does not deny."
 ABOUT = {
-    "install": "Puts ringfence's hook into an agent's settings, and proves that it denies.",
+    "install": f"Puts ringfence's hook into an agent's settings, and proves that it denies.\n{CODES}",
     "uninstall": "Takes ringfence's hook out of an agent's settings again.",
-    "status": "Says which agents have ringfence's hook, and whether it denies.",
+    "status": f"Says which agents have ringfence's hook, and whether it denies.\n{CODES}",
 }
 
 

@@ -23,6 +23,8 @@ EXAMPLES = (
     "ringfence judge --root . write notes/today.md",
     "ringfence judge --jsonl < calls.jsonl",
 )
+ABOUT = """Says what is to become of a tool call, and why. The exit code is 0 for allow, and 1 for ask and for deny.
+With --jsonl it is 0 when every line was judged, 2 when one was no call, and 125 when one could not be judged."""
 
 
 class Line(msgspec.Struct):
@@ -67,13 +69,13 @@ def by_policy(values: Values, cwd: str) -> Bounds:
 
 
 def main(words: list[str]) -> int:
-    """Judge; the exit code is 0 for allow, 1 for ask and for deny. A batch ends with 0 when every line was a call."""
+    """Judge; the exit code is as `--help` says."""
     values, rest = parse(words, TABLE)
     values, tail = parse(rest[2:], TABLE, values)  # the two as they are: a line may begin with a dash
     rest = rest[:2] + tail
     if "--help" in values:
         usage = "judge [options] TOOL COMMAND|PATH"
-        print(render_help(usage, "Says what is to become of a tool call, and why.", TABLE, EXAMPLES))
+        print(render_help(usage, ABOUT, TABLE, EXAMPLES))
         return 0
     judges = Judges(values)
     if "--jsonl" in values:
@@ -109,7 +111,7 @@ def batch(judges: Judges) -> int:
             made = judge(ToolCall(asked.tool, asked.input), judges(asked.root, asked.cwd))
             out.write(encode(document(made)) + b"\n")
         except (msgspec.MsgspecError, UsageError, UnicodeError) as error:
-            code = 2
+            code = max(code, 2)
             out.write(encode({"verdict": "deny", "reasons": [f"this is no call: {error}"], "input": {}}) + b"\n")
         except Exception as error:  # noqa: BLE001  # a call that could not be judged is denied, and the rest goes on
             code = 125

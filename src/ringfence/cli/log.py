@@ -39,7 +39,8 @@ def main(words: list[str]) -> int:
     """Show, verify or export. The exit code of `verify` is 0 when the log is whole, and 1 when it is not."""
     values, rest = parse_around(words, TABLE)
     if "--help" in values:
-        about = "Shows the audit log: one event for each run, denial, grant, escape and change of policy."
+        about = "Shows the audit log: one event for each run, denial, grant, escape and change of policy.\n"
+        about += "The exit code of `verify` is 0 when the log is whole, and 1 otherwise."
         print(render_help("log [verify | export ocsf|otel] [options]", about, TABLE, EXAMPLES))
         return 0
     directory = audit_of(environment())

@@ -35,7 +35,8 @@ def main(words: list[str]) -> int:
     values, tail = parse(rest[2:], TABLE, values)
     rest = rest[:2] + tail
     if "--help" in values:
-        about = "Says why a path may be used or a host be reached, or not. Without a port, 443."
+        about = "Says why a path may be used or a host be reached, or not. Without a port, 443.\n"
+        about += "The exit code is 0 when it is allowed, and 1 otherwise; with --jsonl 0 when every line was answered."
         print(render_help("why read|write|run PATH | connect HOST[:PORT] [options]", about, TABLE, EXAMPLES))
         return 0
     many = "--jsonl" in values
