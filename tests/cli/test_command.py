@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -192,6 +193,15 @@ def test_plan_shows_every_step_and_every_gap_and_runs_nothing(place: Place) -> N
     assert f"{place.workspace} writable" in done.stdout
     assert "gap wanted" in done.stdout
     assert not place.has_run
+
+
+@pytest.mark.needs_userns
+def test_plan_is_for_the_streams_that_it_has_itself(place: Place) -> None:
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        plans = [place.call("plan", *AS_ROOT, "--", "true", stdin=given) for given in (theirs, subprocess.DEVNULL)]
+
+    assert [" lock " in plan.stdout for plan in plans] == [True, False]
 
 
 DOCUMENTS = [
