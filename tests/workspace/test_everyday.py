@@ -94,6 +94,32 @@ def test_stash_branches_and_tags(repo: Path, backend: str) -> None:
     assert is_sound(repo)
 
 
+def test_notes_and_refs_of_other_kinds_are_kept_and_come_back(repo: Path, backend: str) -> None:
+    git(repo, "-c", "user.name=P", "-c", "user.email=p@example.org", "notes", "add", "-m", "the project's", "HEAD")
+    one = started(repo)
+    said = shell(
+        one,
+        f"""
+        git notes show; echo w > w; git add w; {AS_ME} commit -qm work; {AS_ME} notes add -m "the session's"
+        git update-ref refs/original/refs/heads/x HEAD; git update-ref refs/one HEAD; git pack-refs --all
+        git update-ref refs/patches/p HEAD; git update-ref refs/remotes/origin/fetched HEAD
+        """,
+    )
+    assert said == "the project's\n"
+    one.end()
+    kept = git(repo, "for-each-ref", "--format=%(refname)", "refs/ringfence/x").removesuffix("\n").splitlines()
+    names = ["notes/commits", "one", "original/refs/heads/x", "patches/p"]
+    assert kept == [f"refs/ringfence/x/{name}" for name in names]
+    assert git(repo, "notes", "list").count("\n") == 0, "the project's own are as they were"
+    assert git(repo, "gc", "-q", "--prune=now") == ""
+
+    again = session(repo, flags=Flags(enforcement=Enforcement.BEST_EFFORT)).resume()
+    assert shell(again, "git notes show; git notes show HEAD~1") == "the session's\nthe project's\n"
+    again.end()
+    assert git(repo, "for-each-ref", "--format=%(refname)", "refs/ringfence/x").splitlines() == kept
+    assert is_sound(repo)
+
+
 @pytest.mark.parametrize("scheme", ["", "file://"])
 def test_fetch_and_rebase_from_a_path(repo: Path, remote: Path, backend: str, scheme: str) -> None:
     git(repo, "remote", "set-url", "origin", f"{scheme}{remote}")
@@ -272,7 +298,7 @@ def test_a_broken_store_of_objects_stays_where_it_is(repo: Path) -> None:
     assert is_sound(repo)
 
 
-@pytest.mark.parametrize("kind", ["fifo", "link", "ref to nothing", "odd refs", "endless stash"])
+@pytest.mark.parametrize("kind", ["fifo", "link", "refs elsewhere", "ref to nothing", "odd refs", "endless stash"])
 def test_hostile_contents_of_its_repository(repo: Path, tmp_path: Path, kind: str) -> None:
     one = started(repo)
     top = Path(one.record.git)
@@ -281,6 +307,8 @@ def test_hostile_contents_of_its_repository(repo: Path, tmp_path: Path, kind: st
         os.mkfifo(top / "objects" / "pack" / "pack-1.idx")
     elif kind == "link":
         (top / "objects" / "pack" / "pack-1.pack").symlink_to("/etc/passwd")
+    elif kind == "refs elsewhere":
+        (top / "refs" / "more").symlink_to(Path(one.path, "more"))
     elif kind == "ref to nothing":
         (top / "refs" / "heads" / "nothing").write_text("1" * 40 + "\n")
     elif kind == "odd refs":
@@ -290,8 +318,8 @@ def test_hostile_contents_of_its_repository(repo: Path, tmp_path: Path, kind: st
     else:
         (top / "logs" / "refs").mkdir(exist_ok=True)
         (top / "logs" / "refs" / "stash").write_text("nonsense\n" * 1000)
-    if kind in ("fifo", "link"):
-        refused(Fault.UNSAFE, one.end)
+    if kind in ("fifo", "link", "refs elsewhere"):
+        refused(Fault.UNSAVED if kind == "refs elsewhere" else Fault.UNSAFE, one.end)
         assert Path(one.path, "p").exists()
     else:
         one.end()

@@ -73,7 +73,7 @@ def _beyond(ledger: Ledger, wanted: list[str]) -> bytes:
 
 
 def others(ledger: Ledger, session: Session, head: str) -> refs.Refs:
-    """What a session has besides its HEAD: branches and tags of its own, and its stash, entry by entry."""
+    """What a session has besides its HEAD: other refs of its own, and its stash, entry by entry."""
     home = paths.open_directory(f"git/{session.name}", ledger.home)
     try:
         kept = refs.changed(refs.read(home), private.given_refs(ledger, session))

@@ -98,7 +98,7 @@ def _give_refs(ledger: Ledger, session: Session, home: int, commit: str) -> None
     os.symlink(refs.PACKED, "packed-refs", dir_fd=home)
     kept = kept_refs(ledger, session)
     stash = [value for name, value in sorted(kept.items()) if name.startswith(f"{refs.STASH}/")]
-    loose = {name: value for name, value in kept.items() if name.startswith(refs.KEPT)}
+    loose = {name: value for name, value in kept.items() if refs.is_kept(name)}
     loose[f"refs/heads/{session.branch}"] = commit
     for name, text in (*loose.items(), *((name, f"ref: {target}") for name, target in symbolic.items())):
         _write(home, name, f"{text}\n")
@@ -127,7 +127,7 @@ def kept_place(session: Session) -> str:
 
 
 def kept_refs(ledger: Ledger, session: Session) -> refs.Refs:
-    """The branches, tags and stash entries that an earlier end kept, by the name they have in the session."""
+    """The refs and stash entries that an earlier end kept, by the name they have in the session."""
     place = kept_place(session)
     rows = _rows(ledger, "--format=%(objectname) %(refname)", place)
     return {f"refs/{name.removeprefix(place)}": value for value, name in rows}

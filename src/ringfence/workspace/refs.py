@@ -7,12 +7,13 @@ and what git would not take for a ref is none.
 import os
 import re
 
+from ..model import WorkspaceError
 from . import paths
 
 Refs = dict[str, str]  # full name → object
 
-GIVEN = ("refs/heads/", "refs/tags/", "refs/remotes/")  # of the project's, but for the branches of sessions
-KEPT = ("refs/heads/", "refs/tags/")
+GIVEN = ("refs/heads/", "refs/tags/", "refs/remotes/", "refs/notes/")  # of the project's, but for sessions' branches
+UNKEPT = ("refs/remotes/", "refs/stash/", "refs/ringfence/")  # fetched again; kept entry by entry; the project's own
 APART = "refs/heads/ringfence/"
 STASH = "refs/stash"
 PACKED = "packed/packed-refs"
@@ -56,8 +57,13 @@ def refreshed(now: Refs, given: Refs, new: Refs) -> Refs:
 
 
 def changed(now: Refs, given: Refs) -> Refs:
-    """The branches and tags of a session that the project does not have so."""
-    return {name: value for name, value in now.items() if name.startswith(KEPT) and given.get(name) != value}
+    """The branches, tags, notes and other refs of a session that the project does not have so."""
+    return {name: value for name, value in now.items() if is_kept(name) and given.get(name) != value}
+
+
+def is_kept(ref: str) -> bool:
+    """Whether a ref of a session is kept under its own name when the session ends."""
+    return not f"{ref}/".startswith(UNKEPT)
 
 
 def parse_stash(log: bytes) -> list[str]:
@@ -67,19 +73,22 @@ def parse_stash(log: bytes) -> list[str]:
 
 
 def read(repository: int) -> Refs:
-    """The branches and tags that a session's repository has: in files of their own, and then in the packed one."""
-    found = parse(_content(repository, PACKED))
-    for top in KEPT:
-        if not paths.exists_beneath(repository, top.rstrip("/")):
-            continue
-        fd = paths.open_directory(top.rstrip("/"), repository)
-        try:
-            for entry, _ in paths.walk(fd):
-                value = read_one(repository, top + entry.path) if entry.is_regular else ""
-                if value:
-                    found[top + entry.path] = value
-        finally:
-            os.close(fd)
+    """The refs to be kept that a session's repository has: in files of their own, and then in the packed one."""
+    found = {name: value for name, value in parse(_content(repository, PACKED)).items() if is_kept(name)}
+    if not paths.exists_beneath(repository, "refs"):
+        return found
+    fd = paths.open_directory("refs", repository)
+    try:
+        for entry, _ in paths.walk(fd, frozenset(("remotes", "stash", "ringfence"))):
+            name = f"refs/{entry.path}"
+            is_odd = entry.is_link or (f"{name}/" in GIVEN and not entry.is_directory)
+            if is_odd and "/" not in entry.path and is_kept(name):  # git would go there, and we do not
+                raise WorkspaceError(name, "is a link, or not a directory")
+            value = read_one(repository, name) if entry.is_regular and is_kept(name) else ""
+            if value:
+                found[name] = value
+    finally:
+        os.close(fd)
     return found
 
 
