@@ -127,6 +127,19 @@ def test_whoever_is_busy_for_a_while_where_a_plan_looks_is_waited_for(workspace:
     assert outcome.ok, outcome
 
 
+@pytest.mark.parametrize("workspace", ["view"], indirect=True)
+def test_a_directory_to_start_in_that_is_hidden_is_not_waited_for(workspace: Path) -> None:
+    hidden, looks = workspace / "hidden" / "below", list[object]()
+    hidden.mkdir(parents=True)
+    flags = ringfence.Flags(deny_read=(str(hidden.parent),))
+
+    outcome = run(workspace, "true", flags=flags, cwd=str(hidden), on_start=looks.append)
+
+    assert (outcome.exit_code, len(looks)) == (125, 1)
+    assert str(hidden) in str(outcome.ending)
+    assert [denial.origin for denial in outcome.denials] == ["--deny-read"]
+
+
 def test_input_that_was_read_for_a_look_in_vain_is_there_for_the_next(workspace: Path) -> None:
     """A file that the view does not show is fed through a pipe, and the first launches are refused."""
     outside, looks = workspace.parent / "outside", list[object]()

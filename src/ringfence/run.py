@@ -37,6 +37,7 @@ from .model import (
     Observe,
     Outcome,
     Plan,
+    Refused,
     Screen,
     Stream,
     Unenforceable,
@@ -141,10 +142,10 @@ def carried_out(
                 rewind(job)
                 job = looked_over(job)
             try:
-                outcome = _attempt(job, on_output, timeout, on_start, record, on_denial, (begun, quarantine))
+                outcome, is_stale = _attempt(job, on_output, timeout, on_start, record, on_denial, (begun, quarantine))
             except Unlooked:
                 continue  # and once only
-            if not was_swapped(job, outcome.ending):
+            if not is_stale:
                 break
             record.begin().tried(outcome.ending)
         return record.keep(outcome)
@@ -166,7 +167,8 @@ def _attempt(
     record: Record,
     on_denial: Callable[[Denial], None] | None,
     search: tuple[int, bool],
-) -> Outcome:
+) -> tuple[Outcome, bool]:
+    """What became of it, and whether it is to be tried again."""
     handed = None if on_output is None else lambda number, data: on_output(STREAM_NAMES[number], data)
     with launch(job) as living:
         if on_start:
@@ -177,7 +179,8 @@ def _attempt(
         record.begin()
         ended = living.launch.wait(living.timeout(timeout), job.data or b"", handed, living.output())
         outcome = living.outcome(*ended)
-    return record.searched(outcome, *search, *living.known())  # nobody is left who could plant something
+        is_stale = living.is_stale(outcome.ending)
+    return record.searched(outcome, *search, *living.known()), is_stale  # nobody is left who could plant something
 
 
 class Living:
@@ -250,10 +253,16 @@ class Living:
 
     def is_stale(self, ending: Ending) -> bool:
         """Whether the disk was not as these walls have it; then nobody else is put behind them."""
-        was = was_swapped(self._job, ending)
+        was = was_swapped(self._job, ending) and not self._hides_start(ending)
         if was and not has_other_streams(self._job, ending):
             forget(self._made)
         return was
+
+    def _hides_start(self, ending: Ending) -> bool:
+        """Whether it could not start in its directory because that is hidden from it: then it is the next time too."""
+        if not isinstance(ending, Refused) or ending.kind != "directory":
+            return False
+        return policy.decide(self._made.judged(), Access.READ, self._made.request.cwd).verdict is not Verdict.ALLOW
 
     def tell(self, on_denial: Callable[[Denial], None]) -> None:
         """Tell of what the warden sees refused as it comes, from a thread of its own; with Explain.OUTPUT."""
