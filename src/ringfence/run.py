@@ -52,8 +52,9 @@ if TYPE_CHECKING:
 
 
 def plan_for(request: Request, argv: Sequence[str], environ: Mapping[str, str]) -> Plan:
-    """The whole plan, to be looked at."""
+    """The whole plan, to be looked at: for the streams that we have."""
     check_words(argv)
+    request = make_job(argv, request, environ, False, None).request
     return Own(prepare(request), argv, environ, ()).whole()[0]
 
 

@@ -1,10 +1,16 @@
 """G4: the repository's configuration, which nobody inside may write, names hooks and further configuration in the
 workspace; a hook is often a link to a script there."""
 
+import errno
 import os
 import subprocess
+from pathlib import Path
 
+import pytest
 from tests.attacks.conftest import Field, Ground, with_git
+
+from ringfence.enforce import repository
+from ringfence.model import PlanError
 
 PROGRAM = """
 EVIL = "#!/bin/sh\\n: > ../outside/ran\\n"
@@ -84,3 +90,71 @@ def test_a_hook_of_husky_s_is_what_git_runs(field: Field) -> None:
     subprocess.run([*command, "-m", "x"], cwd=ground.workspace, check=True, env={"PATH": os.defpath, "HOME": "/"})
 
     assert (ground.workspace / "ran").exists()
+
+
+BRANCHES = "".join(f'[branch "b{number}"]\n\tmerge = refs/heads/b{number}\n' for number in range(3000))
+SPELLINGS = {
+    "plain": "[core]\n\thooksPath = .hk\n",
+    "with a comment": "[core]\n\thooksPath = .hk # ours\n",
+    "with the other one": "[core]\n\thooksPath = .hk;ours\n",
+    "on two lines": "[core]\n\thooksPath = .h\\\nk\n",
+    "in part quoted": '[core]\n\thooksPath = ."h"k # "\n',
+    "on its section's line": "[core] HooksPath=.hk\n",
+    "behind a comment": "[core] # a = \\\nhooksPath = .hk\n",
+    "behind a key without a value": "[core]\nbare\n; b = \\\nhooksPath = .hk\n",
+    "behind a quoted value that goes on": '[a]\nb = "c # \\\n[core]"\n[core]\nhooksPath = .hk\n',
+    "far behind": f"{BRANCHES}[core]\n\thooksPath = .hk\n",
+    "behind a mark": "\ufeff[core]\n\thooksPath = .hk\n",
+    "as on Windows": "[core]\r\n\thooksPath = .hk\r\n",
+    "included": "[include]\n\tpath = ../outside/more\n",
+}
+
+
+@pytest.mark.parametrize("spelling", SPELLINGS.values(), ids=SPELLINGS)
+def test_hooks_are_found_however_the_configuration_spells_them(tmp_path: Path, spelling: str) -> None:
+    workspace, home = tmp_path / "ws", tmp_path / "home"
+    (workspace / ".git").mkdir(parents=True)
+    home.mkdir()
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "outside" / "more").write_text("[include]\n\tpath = further # and there\n")
+    (tmp_path / "outside" / "further").write_text("[core]\n\thooksPath = .hk\n")
+    text = spelling.replace("../outside", f"{tmp_path}/outside")
+    (workspace / ".git" / "config").write_bytes(text.encode())
+    told = subprocess.run(
+        ["git", "config", "--includes", "-f", workspace / ".git/config", "core.hooksPath"],
+        capture_output=True, check=True,
+    )  # fmt: skip
+
+    assert told.stdout == b".hk\n", "git itself reads it so"
+    assert repository.programs(str(workspace), f"{workspace}/.git", str(home)) == [f"{workspace}/.hk"]
+
+
+def test_a_comment_behind_the_name_of_the_hooks_does_not_open_them(field: Field) -> None:
+    def commented(ground: Ground) -> list[str]:
+        prepare(ground)
+        config = ground.workspace / ".git/config"
+        config.write_text(config.read_text().replace("hooksPath = .husky/_", "hooksPath = .husky/_ # husky"))
+        return []
+
+    field.repels(PROGRAM, commented)
+
+
+def test_a_configuration_that_cannot_be_read_for_want_of_means_is_no_missing_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def none_left(*_: object) -> int:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    monkeypatch.setattr(os, "open", none_left)
+    with pytest.raises(OSError, match="Too many open files"):
+        repository.programs(str(tmp_path), f"{tmp_path}/.git", str(tmp_path))
+
+
+def test_too_much_configuration_is_refused(tmp_path: Path) -> None:
+    home = str(tmp_path)
+    (tmp_path / ".gitconfig").write_text("[include]\n" + "".join(f"path = {number}\n" for number in range(100)))
+    with pytest.raises(PlanError, match="more than 64 files"):
+        repository.programs(f"{tmp_path}/ws", f"{tmp_path}/ws/.git", home)
+    (tmp_path / ".gitconfig").write_text("\n" * (5 << 20))
+    with pytest.raises(PlanError, match="larger than 4 MiB"):
+        repository.programs(f"{tmp_path}/ws", f"{tmp_path}/ws/.git", home)

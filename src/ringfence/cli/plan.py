@@ -4,7 +4,6 @@ import os
 
 import msgspec
 
-from ..job import make_job
 from ..model import Enforcement
 from ..run import make_request, plan_for
 from .options import ASK, LIMITS, OUTPUT, POLICY, WORKSPACE, flags_of, one, parse, printable, render_help
@@ -21,8 +20,7 @@ def main(words: list[str]) -> int:
         print(render_help("plan [options] -- COMMAND [ARGUMENT...]", ABOUT, TABLE, EXAMPLES))
         return 0
     request = make_request(one(values, "--workspace"), os.getcwd(), flags_of(values), "--as-root" in values)
-    request = make_job(argv, request, None, False, None).request  # as `run` does, with the streams that are ours
-    plan = plan_for(msgspec.structs.replace(request, siblings=True), argv, os.environ)
+    plan = plan_for(msgspec.structs.replace(request, siblings=True), argv, os.environ)  # as `run` does
     if "--json" in values:
         from .render import plan_document
 

@@ -4,14 +4,19 @@ The workspace only says so in a file, which may be hostile. It is believed when 
 workspace, where no command could have written it, and all of it belongs to the workspace's owner.
 """
 
+import errno
 import os
 import stat
 
+from ..model import PlanError
 from .links import real_path
 
 NOWHERE = "/nonexistent"
 _MOST = 1 << 16
+_MOST_SETTINGS = 1 << 22
+_ESCAPED = {"n": "\n", "t": "\t", "b": "\b"}
 MOST_MODULES = 64
+MOST_INCLUDED = 64
 _ABSENT = (FileNotFoundError, NotADirectoryError)
 
 
@@ -93,11 +98,17 @@ def programs(workspace: str, git: str, home: str) -> list[str]:
     """What in the workspace git runs, or takes for configuration, because the repository or the user says so: the
     directory of hooks, included files, and what links among the hooks lead to."""
     found = []
-    for path in (f"{git}/config", f"{home}/.gitconfig", f"{home}/.config/git/config"):
+    files = [f"{git}/config", f"{git}/config.worktree", "/etc/gitconfig"]
+    files += [f"{home}/.gitconfig", f"{home}/.config/git/config"]
+    for path in files:  # it grows
         for key, value in _settings(real_path(path)):
             if key in ("core.hookspath", "include.path", "includeif *.path"):
                 base = workspace if key == "core.hookspath" else os.path.dirname(path)
                 found.append(os.path.join(base, f"{home}{value[1:]}" if value.startswith("~/") else value))
+                if key != "core.hookspath" and found[-1] not in files:
+                    files.append(found[-1])
+        if len(files) > MOST_INCLUDED:
+            raise PlanError(path, f"git's configuration is in more than {MOST_INCLUDED} files", "include fewer")
     found += _linked_hooks(f"{git}/hooks")
     if all(os.path.lexists(f"{workspace}/{name}") for name in ("HEAD", "objects", "refs")):  # itself a bare repository
         found += [f"{workspace}/{name}" for name in ("config", "hooks", "config.worktree", "commondir", "modules")]
@@ -111,23 +122,59 @@ def _linked_hooks(directory: str) -> list[str]:
         with os.scandir(directory) as entries:
             links = [entry.path for entry in entries if entry.is_symlink()]
         return [os.path.join(real_path(directory), os.readlink(link)) for link in links]
-    except OSError:
+    except OSError as error:
+        _check_means(error)
         return []
 
 
+def _check_means(error: OSError) -> None:
+    """Of a file that could not be opened for want of means nothing is known, and it is no missing one."""
+    if error.errno in (errno.EMFILE, errno.ENFILE, errno.ENOMEM):
+        raise error
+
+
 def _settings(path: str) -> list[tuple[str, str]]:
-    """The settings of a configuration in the form in which git writes them, each by its section and key."""
+    """The settings of a configuration of git's, each by its section and key."""
     section, found = "", []
-    for line in os.fsdecode(content(path)).splitlines():
-        text = line.strip()
+    data = content(path, _MOST_SETTINGS + 1)
+    if len(data) > _MOST_SETTINGS:
+        raise PlanError(path, f"git's configuration is larger than {_MOST_SETTINGS >> 20} MiB", "make it smaller")
+    lines = iter(os.fsdecode(data.removeprefix(b"\xef\xbb\xbf")).replace("\r\n", "\n").split("\n"))
+    for line in lines:
+        text = line.lstrip()
         if text.startswith("["):
             name, _, text = text[1:].partition("]")
             section, has_name, _ = name.strip().lower().partition(" ")
             section += " *" if has_name else ""
-        key, equals, value = text.partition("=")
-        if equals:
-            found.append((f"{section}.{key.strip().lower()}", value.strip().strip('"')))
+        key, equals, rest = text.partition("=")
+        if not equals or "#" in key or ";" in key:
+            continue
+        pieces, is_quoted, is_open = list[str](), False, True
+        while is_open:  # on the next line, as it is
+            piece, is_quoted, is_open = _piece(rest if pieces else rest.lstrip(), is_quoted)
+            pieces.append(piece)
+            rest = next(lines, "") if is_open else rest
+        value = "".join(pieces)
+        found.append((f"{section}.{key.strip().lower()}", value if rest.endswith('"') else value.rstrip()))
     return found
+
+
+def _piece(text: str, is_quoted: bool) -> tuple[str, bool, bool]:
+    """A value as git reads it, without quotes, wherever they are, and comments; whether it is within quotes at the end,
+    and goes on."""
+    found, is_escaped = "", False
+    for char in text:
+        if is_escaped:
+            found, is_escaped = found + _ESCAPED.get(char, char), False
+        elif char == "\\":
+            is_escaped = True
+        elif char == '"':
+            is_quoted = not is_quoted
+        elif char in "#;" and not is_quoted:
+            return found.rstrip(), False, False
+        else:
+            found += char
+    return found, is_quoted, is_escaped
 
 
 def _directories(path: str) -> list[str]:
@@ -172,13 +219,15 @@ def _first_line(path: str) -> str:
     return os.fsdecode(text.partition(b"\n")[0]) if b"\0" not in text else ""
 
 
-def content(path: str) -> bytes:
+def content(path: str, most: int = _MOST) -> bytes:
     """The beginning of a regular file that is no link, or nothing."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError:
+    except OSError as error:
+        _check_means(error)
         return b""
     try:
-        return os.read(fd, _MOST) if stat.S_ISREG(os.fstat(fd).st_mode) else b""
+        facts = os.fstat(fd)
+        return os.read(fd, min(facts.st_size, most)) if stat.S_ISREG(facts.st_mode) else b""
     finally:
         os.close(fd)
