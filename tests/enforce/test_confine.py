@@ -8,8 +8,8 @@ from pathlib import Path
 import hypothesis
 import pytest
 from hypothesis import strategies as st
+from tests.plan.simulator import simulate
 
-from ringfence.plan.bpf import simulate
 from ringfence.plan.row import Answer
 from ringfence.plan.syscalls import AUDIT_ARCH
 

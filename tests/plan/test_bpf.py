@@ -5,6 +5,7 @@ import struct
 import hypothesis
 import pytest
 from hypothesis import strategies as st
+from tests.plan.simulator import simulate
 
 from ringfence.plan.bpf import (
     ARCH,
@@ -21,7 +22,6 @@ from ringfence.plan.bpf import (
     Return,
     argument,
     assemble,
-    simulate,
 )
 
 RETURN_ZERO = (0x06, 0, 0, 0)

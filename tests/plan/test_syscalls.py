@@ -11,9 +11,9 @@ from pathlib import Path
 import hypothesis
 import pytest
 from hypothesis import strategies as st
+from tests.plan.simulator import simulate
 
 from ringfence.plan import ready
-from ringfence.plan.bpf import simulate
 from ringfence.plan.filters import filter_for
 from ringfence.plan.numbers import ARCHITECTURES, numbers
 from ringfence.plan.row import Answer, OneOf, Row

@@ -1,9 +1,8 @@
-"""Classic BPF as seccomp takes it: an assembler with labels, and a simulator.
+"""Classic BPF as seccomp takes it: an assembler with labels.
 
 Pure, and without an opinion about system calls. The assembler knows only the few instructions whose result the kernel
 can foresee (seccomp_is_const_allow in kernel/seccomp.c), so that calls allowed whatever their arguments never run the
-program at all. The simulator checks a program as the kernel does at installation (bpf_check_classic and
-seccomp_check_filter) and then runs it, so that a filter is tested for any architecture on any machine.
+program at all. What it made is checked as the kernel does at installation (bpf_check_classic and seccomp_check_filter).
 """
 
 import enum
@@ -29,7 +28,6 @@ GO_TO = 0x05  # BPF_JMP | BPF_JA
 RETURN = 0x06  # BPF_RET | BPF_K
 
 _INSTRUCTION = struct.Struct("<HBBI")  # struct sock_filter: code, jt, jf, k
-_DATA = struct.Struct("<IIQ6Q")
 
 
 class Malformed(ValueError):
@@ -103,7 +101,7 @@ def assemble(items: Sequence[Item]) -> bytes:
             break
         far = more
     program = b"".join(_encode(item, index, places[index], labels, far) for index, item in enumerate(items))
-    _check(program)
+    check(program)
     return program
 
 
@@ -178,7 +176,7 @@ def _encode_jump(jump: Jump, place: int, labels: dict[str, int], true_far: bool,
 
 
 @functools.lru_cache(maxsize=16)
-def _check(program: bytes) -> tuple[tuple[int, int, int, int], ...]:
+def check(program: bytes) -> tuple[tuple[int, int, int, int], ...]:
     """The instructions, if the kernel would take them. Instructions we never write are refused too."""
     if len(program) % _INSTRUCTION.size:
         raise Malformed(f"{len(program)} bytes are no whole number of instructions")
@@ -206,34 +204,3 @@ def _wrong(code: int, true: int, false: int, value: int, left: int) -> str:
 
 
 _COMPARES = frozenset(int(compare) for compare in Compare)
-
-
-def simulate(program: bytes, nr: int, arch: int, args: Sequence[int] = (), instruction_pointer: int = 0) -> int:
-    """What the kernel would answer to this call: the 32 bits that the program returns."""
-    instructions = _check(program)
-    values = [value & 0xFFFFFFFFFFFFFFFF for value in (*args, 0, 0, 0, 0, 0, 0)[:6]]
-    data = _DATA.pack(nr & WORD, arch & WORD, instruction_pointer & 0xFFFFFFFFFFFFFFFF, *values)
-    accumulator = place = 0
-    while True:
-        code, true, false, value = instructions[place]
-        place += 1
-        if code == RETURN:
-            return value
-        if code == LOAD_WORD:
-            accumulator = int.from_bytes(data[value : value + 4], "little")
-        elif code == AND_VALUE:
-            accumulator &= value
-        elif code == GO_TO:
-            place += value
-        else:
-            place += true if _holds(code, accumulator, value) else false
-
-
-def _holds(code: int, accumulator: int, value: int) -> bool:
-    if code == Compare.EQUAL:
-        return accumulator == value
-    if code == Compare.GREATER:
-        return accumulator > value
-    if code == Compare.AT_LEAST:
-        return accumulator >= value
-    return bool(accumulator & value)
