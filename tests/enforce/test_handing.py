@@ -42,43 +42,37 @@ make("main")
 print(sorted(map(str, seen)))
 """
 
-# A child makes files, and is bound by its parent meanwhile: how often that was lost.
-BINDS = """
+# A child makes files until its parent has done something meanwhile.
+MEANWHILE = """
 import os, signal, time
-where = sorted(os.sched_getaffinity(0))
+everywhere, count = os.sched_getaffinity(0), 0
 child = os.fork()
 while not child:
-    os.close(os.open("bound", os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o644))
-    os.unlink("bound")
+    os.close(os.open("made", os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o644))
+    os.unlink("made")
 time.sleep(0.3)
-lost = 0
+{}
+os.kill(child, signal.SIGKILL)
+os.wait()
+print(count)
+"""
+
+# It binds the child: how often that was lost.
+BINDS = MEANWHILE.format("""
+where = sorted(everywhere)
 for turn in range(300):
     chosen = {where[turn % len(where)]}
     os.sched_setaffinity(child, chosen)
     for _ in range(20):
-        lost += os.sched_getaffinity(child) != chosen
-os.kill(child, signal.SIGKILL)
-os.wait()
-print(lost)
-"""
+        count += os.sched_getaffinity(child) != chosen
+""")
 
-# A child makes files, and its parent asks where it may run: how often it was told less.
-ASKS = """
-import os, signal, time
-everywhere = os.sched_getaffinity(0)
-child = os.fork()
-while not child:
-    os.close(os.open("asked", os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o644))
-    os.unlink("asked")
-time.sleep(0.3)
-narrow = 0
+# It asks where the child may run: how often it was told less.
+ASKS = MEANWHILE.format("""
 for _ in range(300):
     time.sleep(0.001)
-    narrow += os.sched_getaffinity(child) != everywhere
-os.kill(child, signal.SIGKILL)
-os.wait()
-print(narrow)
-"""
+    count += os.sched_getaffinity(child) != everywhere
+""")
 
 # Somebody outside says where it runs, so that it cannot be kept: how often the warden wakes when nobody asks any more.
 NARROW = """
