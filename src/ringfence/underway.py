@@ -189,7 +189,7 @@ def sweep(directory: str, tell: Callable[[Sequence[Left]], None]) -> None:
     try:
         names = [name for name in os.listdir(directory) if name.startswith("running-")]
     except OSError:
-        return
+        return  # there is none yet; or it is closed, and then the log beside it is too, which is said
     own = {held.path for held in _held.values()}
     for name in names:
         path = f"{directory}/{name}"
