@@ -250,6 +250,18 @@ def test_an_event_that_is_no_question_passes_in_silence(root: Path) -> None:
     assert hook("claude", payload("claude-after", root)) == (0, {}, "")
 
 
+@pytest.mark.parametrize("agent", AGENTS)
+@pytest.mark.parametrize("event", ["ToolUse", "onToolCall", "PRETOOLUSE", "x"])
+def test_an_event_that_nobody_knows_lets_no_call_pass(agent: str, event: str, root: Path) -> None:
+    """It passed, unless it began as a question does."""
+    asked = payload(agent, root) | {"hook_event_name": event}
+
+    code, out, _ = hook_door.answer([agent, *AS_ROOT], json.dumps(asked).encode(), dict(os.environ), str(PROGRAM))
+
+    assert denies(code, json.loads(out or b"{}"))
+    assert event in out.decode()
+
+
 @pytest.mark.parametrize(
     ("variable", "line", "denied"),
     [

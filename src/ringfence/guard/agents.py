@@ -7,12 +7,12 @@ standard output, exit code 2 or not. Cursor and our extensions obey JSON alone.
 """
 
 import posixpath
-import re
 
 import msgspec
 
 from ..model import Verdict
 from .judge import SHELLS, Judgement, ToolCall
+from .patterns import lazy
 
 AGENTS = ("claude", "codex", "gemini", "copilot", "cursor", "opencode", "pi")
 CAN_ASK = frozenset(("claude", "copilot", "cursor"))
@@ -60,6 +60,9 @@ EVENTS = {
     "opencode": ("tool.execute.before",),
     "pi": ("tool_call",),
 }
+# What only a call has; and how the events are called that tell of one which was made, or which the agent asks about.
+_OF_A_CALL = ("tool_name", "tool_input", "toolName", "toolArgs", "command")
+_TOLD_AFTERWARDS = lazy(r"(?i)(?:post|after|permission)")
 
 
 def read(agent: str, payload: object) -> Asked | None:
@@ -75,7 +78,7 @@ def read(agent: str, payload: object) -> Asked | None:
     if not isinstance(event, str) or not event:
         raise Payload("the payload does not say which event it is")
     if event not in EVENTS[agent]:
-        if name is not None and re.match(r"(?i)\W*(?:pre|before)", event):
+        if any(key in payload for key in _OF_A_CALL) and not _TOLD_AFTERWARDS.match(event):
             raise Payload(f"the event {event!r} is not one of those that are judged")
         return None
     if event == "beforeShellExecution":

@@ -5,6 +5,8 @@ and never guessed. tree-sitter-bash goes on after an error and reads `3<>f`, `ca
 wrongly, so it serves as the oracle of the tests, and not here.
 """
 
+import itertools
+
 from .patterns import lazy
 from .syntax import (
     AndOr,
@@ -411,4 +413,5 @@ def _skip_blank(reader: Reader) -> None:
 
 def _prefix(words: list[Word | Assignment]) -> bool:
     """Whether all words but the last only stand before a builtin: `command export A=b`."""
-    return all(isinstance(word, Word) and word.raw in ("command", "builtin") for word in words[:-1])
+    before = itertools.islice(words, len(words) - 1)  # and no copy of them, for each word anew
+    return all(isinstance(word, Word) and word.raw in ("command", "builtin") for word in before)
