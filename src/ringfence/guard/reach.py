@@ -11,7 +11,6 @@ from collections.abc import Callable
 
 from ..model import Access, Verdict
 from .bounds import Bounds
-from .expand import Expander, fixed
 from .patterns import lazy
 from .shell import parse
 from .state import MISSING, MOST_PLACES, Field, Shell, merged
@@ -26,20 +25,17 @@ from .syntax import (
     For,
     Function,
     If,
-    Literal,
     Node,
-    Piece,
     Pipeline,
     Redirect,
     Sequence,
     Simple,
-    Substitution,
     Test,
     Variable,
     While,
     Word,
 )
-from .variables import Counting, concern, handed_on
+from .variables import Values, concern, handed_on
 from .words import Unreadable
 
 MOST_STEPS = 1500  # a line that takes more is a program, and is asked about
@@ -50,7 +46,6 @@ _BASHS_OWN = lazy(
     r"(?:E?UID|PPID|S?RANDOM|SECONDS|LINENO|HISTCMD|EPOCH\w+|GROUPS|FUNCNAME|DIRSTACK|MAPFILE|COPROC\w*|OPT\w+|COMP_\w+|BASH\w*|SHELLOPTS|_"
     r"|PIPESTATUS|REPLY|PWD|OLDPWD|SHLVL|HOSTNAME|HOSTTYPE|MACHTYPE|OSTYPE|COLUMNS|LINES)\Z"
 )
-_TRIMS = lazy(r"(%%?|##?)(\*?)([A-Za-z0-9_./=,:@-]+)(\*?)\Z")
 _ELEMENT = lazy(r"\[([^\]]*)\]\+?=")
 _SETTLES = ("places", "variables", "numbers", "functions", "exported", "positional", "odd_words")
 _COMPARES = frozenset(("-eq", "-ne", "-lt", "-le", "-gt", "-ge"))
@@ -60,7 +55,7 @@ class TooLong(Exception):
     """The line was walked for long enough."""
 
 
-class Walk(Counting):
+class Walk(Values):
     """One walk, and what it found."""
 
     def __init__(self, bounds: Bounds) -> None:
@@ -248,78 +243,6 @@ class Walk(Counting):
         shell.assign(node.name, None)
         return shell, shell
 
-    # --- words ---------------------------------------------------------------------------------------------------
-
-    def expander(self, shell: Shell) -> Expander:
-        return Expander(
-            shell, self.bounds.home, lambda piece: self.piece(piece, shell), lambda pattern: self.match(pattern, shell)
-        )
-
-    def match(self, pattern: str, shell: Shell) -> list[str] | None:
-        """The names that a pattern has in every place the shell may stand in, unless the line may have made others."""
-        if pattern.startswith("/") or ".." in pattern:  # it reads where it looks
-            self.searches(fixed(pattern), pattern, shell)
-        if self.odd_names or self.loose or self.interrupted:
-            return None
-        if pattern.startswith("/"):
-            return self.bounds.match(pattern, "/")
-        names: list[str] = []
-        for place in shell.places:
-            found = self.bounds.match(pattern, self.stand(place))
-            if found is None:
-                return None
-            names += found
-        return names if shell.places else None
-
-    def piece(self, piece: Piece, shell: Shell) -> str | None:
-        """The value of a piece, after running what it runs."""
-        if isinstance(piece, Literal):
-            return piece.text
-        if isinstance(piece, Substitution):
-            if piece.process:
-                self.beside(piece.script, shell)
-                return "/dev/fd/63"
-            self.aside(piece.script, shell)
-            return self.printed(piece.script, shell)
-        if isinstance(piece, Arithmetic):
-            self.arithmetic(piece.text, piece.inner, shell)
-            return None
-        return self.variable(piece, shell)
-
-    def printed(self, script: Sequence, shell: Shell) -> str | None:
-        """What a substitution prints, where that is plain: `$(pwd)`."""
-        if len(script.items) == 1 and isinstance(script.items[0][0], Simple) and "pwd" not in shell.functions:
-            command = script.items[0][0]
-            words = [word.raw for word in command.words if isinstance(word, Word)]
-            if words == ["pwd"] and not command.redirects and len(shell.places) == 1:
-                return next(iter(shell.places))
-        return None
-
-    def variable(self, piece: Variable, shell: Shell) -> str | None:
-        name, rest = piece.name, piece.rest
-        counts = re.match(r"(\[.*\])?:(?![-=+?])", rest) or re.match(r"[!#]?\[", rest)
-        for inner in () if counts else piece.inner:
-            self.piece(inner, shell)
-        if rest:
-            if rest.startswith("!") or "@P" in rest:
-                self.doubt(f"${{{rest}}} takes its name or its commands from a value")
-            if re.match(r"(\[.*\])?:?=", rest):
-                concern(self, name, None, shell)
-                shell.assign(name, None)
-            if counts:
-                self.arithmetic(rest, piece.inner, shell)
-            return trimmed(self.variable(Variable(name, piece.quoted), shell), rest)
-        if name.isdigit() and name != "0" and shell.positional is not None:
-            index = int(name) - 1
-            if index >= len(shell.positional):
-                return ""
-            return shell.positional[index].text if shell.positional[index].known else None
-        if name in shell.variables:
-            return shell.variables[name]
-        if name == "PWD" and len(shell.places) == 1:
-            return next(iter(shell.places))
-        return None
-
     # --- simple commands -----------------------------------------------------------------------------------------
 
     def simple(self, node: Simple, shell: Shell) -> tuple[Shell, Shell]:
@@ -430,22 +353,6 @@ class Walk(Counting):
             real = self.bounds.resolve(posixpath.join(self.stand(place), field.text))
             if real != "/dev/null" and self.bounds.decide(Access.WRITE, real).verdict is not Verdict.ALLOW:
                 self.opened_outside = field.shown
-
-
-def trimmed(value: str | None, rest: str) -> str | None:
-    """A value without an ending or a beginning that is written out, with a star at one end of it or none."""
-    found = _TRIMS.match(rest)
-    if value is None or found is None:
-        return None
-    how, (before, text, after) = found[1], found.groups()[1:]
-    if not before and not after:
-        return value.removesuffix(text) if how[0] == "%" else value.removeprefix(text)
-    if bool(before) == (how[0] == "%") or bool(before) == bool(after):
-        return None  # the star stands at the inner end, or at both
-    at = value.rfind(text) if how in ("%", "##") else value.find(text)
-    if at < 0:
-        return value
-    return value[:at] if how[0] == "%" else value[at + len(text) :]
 
 
 def is_number(word: Word) -> bool:

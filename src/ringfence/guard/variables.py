@@ -1,11 +1,12 @@
-"""Variables that steer programs: to assign one can be to write, to run, or to lead elsewhere. And arithmetic, in which
-names are texts that are counted in turn: a hostile text runs commands."""
+"""Variables that steer programs: to assign one can be to write, to run, or to lead elsewhere. What the pieces of words
+hold. And arithmetic, in which names are texts that are counted in turn: a hostile text runs commands."""
 
 import re
 
+from .expand import Expander, fixed
 from .patterns import lazy
 from .state import Field, Shell
-from .syntax import Piece, Variable
+from .syntax import Arithmetic, Literal, Node, Piece, Sequence, Simple, Substitution, Variable, Word
 from .touches import LONGEST, Touches
 
 # Which program runs, or where it looks, hangs on these.
@@ -106,21 +107,97 @@ def handed_on(walk: Touches, name: str, value: str | None, shell: Shell) -> None
         walk.doubt(f"it hands on {name}, which points out of the worktree")
 
 
-# --- arithmetic --------------------------------------------------------------------------------------------------
+# --- values ------------------------------------------------------------------------------------------------------
 
 _NAMES = lazy(r"[A-Za-z_][A-Za-z0-9_]*")
 # Names that bash fills itself, by a command or a match, with a text of anybody's.
 _FILLED = frozenset(
     "_ REPLY MAPFILE BASH_REMATCH OPTARG BASH_COMMAND BASH_EXECUTION_STRING BASH_ARGV BASH_ARGV0".split()
 )
+_TRIMS = lazy(r"(%%?|##?)(\*?)([A-Za-z0-9_./=,:@-]+)(\*?)\Z")
 _ARGUMENTS = lazy(r"[0-9]+\Z|[@*]\Z")
 
 
-class Counting(Touches):
-    """What is found out about the arithmetic of a line."""
+class Values(Touches):
+    """What is found out about the values of a line: what the pieces of its words hold, and what is counted."""
+
+    def aside(self, node: Node, shell: Shell) -> None:
+        raise NotImplementedError
+
+    def beside(self, node: Node, shell: Shell) -> None:
+        raise NotImplementedError
+
+    def expander(self, shell: Shell) -> Expander:
+        return Expander(
+            shell, self.bounds.home, lambda piece: self.piece(piece, shell), lambda pattern: self.match(pattern, shell)
+        )
+
+    def match(self, pattern: str, shell: Shell) -> list[str] | None:
+        """The names that a pattern has in every place the shell may stand in, unless the line may have made others."""
+        if pattern.startswith("/") or ".." in pattern:  # it reads where it looks
+            self.searches(fixed(pattern), pattern, shell)
+        if self.odd_names or self.loose or self.interrupted:
+            return None
+        if pattern.startswith("/"):
+            return self.bounds.match(pattern, "/")
+        names: list[str] = []
+        for place in shell.places:
+            found = self.bounds.match(pattern, self.stand(place))
+            if found is None:
+                return None
+            names += found
+        return names if shell.places else None
 
     def piece(self, piece: Piece, shell: Shell) -> str | None:
-        raise NotImplementedError
+        """The value of a piece, after running what it runs."""
+        if isinstance(piece, Literal):
+            return piece.text
+        if isinstance(piece, Substitution):
+            if piece.process:
+                self.beside(piece.script, shell)
+                return "/dev/fd/63"
+            self.aside(piece.script, shell)
+            return self.printed(piece.script, shell)
+        if isinstance(piece, Arithmetic):
+            self.arithmetic(piece.text, piece.inner, shell)
+            return None
+        return self.variable(piece, shell)
+
+    def printed(self, script: Sequence, shell: Shell) -> str | None:
+        """What a substitution prints, where that is plain: `$(pwd)`."""
+        if len(script.items) == 1 and isinstance(script.items[0][0], Simple) and "pwd" not in shell.functions:
+            command = script.items[0][0]
+            words = [word.raw for word in command.words if isinstance(word, Word)]
+            if words == ["pwd"] and not command.redirects and len(shell.places) == 1:
+                return next(iter(shell.places))
+        return None
+
+    def variable(self, piece: Variable, shell: Shell) -> str | None:
+        name, rest = piece.name, piece.rest
+        counts = re.match(r"(\[.*\])?:(?![-=+?])", rest) or re.match(r"[!#]?\[", rest)
+        for inner in () if counts else piece.inner:
+            self.piece(inner, shell)
+        if rest:
+            if rest.startswith("!") or "@P" in rest:
+                self.doubt(f"${{{rest}}} takes its name or its commands from a value")
+            if re.match(r"(\[.*\])?:?=", rest):
+                concern(self, name, None, shell)
+                shell.assign(name, None)
+            if counts:
+                self.arithmetic(rest, piece.inner, shell)
+            return trimmed(self.variable(Variable(name, piece.quoted), shell), rest)
+        if name.isdigit() and name != "0" and shell.positional is not None:
+            index = int(name) - 1
+            if index >= len(shell.positional):
+                return ""
+            return shell.positional[index].text if shell.positional[index].known else None
+        if name in shell.variables:
+            return shell.variables[name]
+        if name == "PWD" and len(shell.places) == 1:
+            return next(iter(shell.places))
+        return None
+
+    # --- arithmetic ----------------------------------------------------------------------------------------------
 
     def arithmetic(self, text: str, inner: tuple[Piece, ...], shell: Shell) -> None:
         """An expression, with the pieces that are expanded before it is counted."""
@@ -168,3 +245,19 @@ class Counting(Touches):
 def _is_text(name: str, shell: Shell) -> bool:
     """Whether a name may hold more than a number; one that the line has not touched comes from outside."""
     return (name in shell.variables or name in _FILLED) and not shell.is_number(name)
+
+
+def trimmed(value: str | None, rest: str) -> str | None:
+    """A value without an ending or a beginning that is written out, with a star at one end of it or none."""
+    found = _TRIMS.match(rest)
+    if value is None or found is None:
+        return None
+    how, (before, text, after) = found[1], found.groups()[1:]
+    if not before and not after:
+        return value.removesuffix(text) if how[0] == "%" else value.removeprefix(text)
+    if bool(before) == (how[0] == "%") or bool(before) == bool(after):
+        return None  # the star stands at the inner end, or at both
+    at = value.rfind(text) if how in ("%", "##") else value.find(text)
+    if at < 0:
+        return value
+    return value[:at] if how[0] == "%" else value[at + len(text) :]
