@@ -7,6 +7,7 @@ import pytest
 from ringfence.guard import Bounds, ToolCall, judge
 from ringfence.judging import bounds_of, follow
 from ringfence.model import Access, Origin, Policy, Rule, Verdict
+from ringfence.policy.tables import PROTECTED
 
 
 @pytest.fixture
@@ -504,3 +505,11 @@ def test_a_file_tool_is_asked_about_what_runs_later_as_a_line_is(bounds: Bounds,
     assert verdict(bounds, "write", file_path=path) == "ask"
     assert verdict(bounds, "apply_patch", command=patch) == "ask"
     assert verdict(bounds, "read", file_path=path) == "allow"
+
+
+@pytest.mark.parametrize("name", [name for name, _ in PROTECTED if name != "HEAD"])
+def test_what_the_built_in_policy_protects_is_asked_about_without_a_policy(bounds: Bounds, name: str) -> None:
+    """Of editors and of many agents it was not, as if nobody ran what it says."""
+    assert verdict(bounds, "write", path=name) == "ask"
+    assert verdict(bounds, "bash", command=f"cp a.txt {name}") == "ask"
+    assert verdict(bounds, "bash", command=f"sed -i s/a/b/ sub/{name}") == "ask"

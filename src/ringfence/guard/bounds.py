@@ -40,12 +40,18 @@ class Finding(msgspec.Struct, frozen=True):
     path: str = ""
 
 
-# What agents and shells run, or let others run, outside of any sandbox.
-_AGENTS_OWN = lazy(
+# What agents, editors and shells run, or let others run, outside of any sandbox: what the built-in policy protects in a
+# workspace, and for agents some names of theirs that it lets them write elsewhere.
+_RUN_LATER = lazy(
     r"(?i)/(?:\.ringfence|\.(?:claude|codex|gemini|cursor|pi|opencode)/(?:hooks?|plugins?|extensions|agents|commands|skills"
     r"|tools?|rules|policies)"
     r"|\.(?:claude|gemini)/settings[^/]*\.json|\.(?:codex|cursor)/(?:hooks|mcp)\.json|\.codex/config\.toml|\.mcp\.json"
-    r"|\.github/(?:hooks|copilot|extensions|mcp\.json|lsp\.json|github-app\.yml)|\.envrc|\.?mise\.toml)(?:/|\Z)"
+    r"|\.github/(?:hooks|copilot|extensions|mcp\.json|lsp\.json|github-app\.yml)|\.envrc|\.?mise\.toml"
+    r"|\.(?:vscode|idea|zed|fleet|helix|devcontainer(?:\.json)?|n?vim(?:\.lua|rc)?|g?vimrc|exrc)"
+    r"|\.(?:windsurf|kiro|qwen|factory|augment|openhands|amp|trae|amazonq|roo|kilocode|junie|continue)|\.clinerules/hooks"
+    r"|opencode\.jsonc?|\.?crush\.json|\.aider\.conf\.yml"
+    r"|\.git(?:modules|config)|\.hg/(?:hgrc[^/]*|sharedpath)|\.sl/(?:config|sharedpath)|\.jj/repo/config\.toml|\.ripgreprc"
+    r"|\.bash(?:rc|_(?:profile|login|logout|aliases))|\.profile|\.z(?:shrc|profile|shenv|login|logout))(?:/|\Z)"
     r"|/\.(?:claude|codex|gemini|cursor|pi|opencode)\Z"
 )
 
@@ -54,5 +60,5 @@ def runs_later(path: str) -> str:
     """Why a path that is written is more than a file, or nothing."""
     if "/.git/" in path.lower() + "/":
         return "which is git's own: it says what git will run"
-    hidden = "/." in path or path.endswith("/mise.toml")
-    return "which says what an agent or a shell will run" if hidden and _AGENTS_OWN.search(path) else ""
+    may = "/." in path or path.endswith(("/mise.toml", ".json", ".jsonc"))
+    return "which says what an agent, an editor or a shell will run" if may and _RUN_LATER.search(path) else ""
