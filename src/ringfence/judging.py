@@ -42,6 +42,7 @@ def bounds_of(root: str, found: Policy | None = None, start: str = "", home: str
         match=lambda pattern, directory: names(pattern, directory, root),
         leaks=lambda directory: leaks(directory, decide),
         hides=lambda directory: hides(directory, judged),
+        veils=lambda pattern: veils(pattern, judged),
         repository=lambda directory: repository(directory, root),
         reads_free=found is None,
         held=held and found is not None and found.enforcement is Enforcement.REQUIRED,
@@ -233,6 +234,21 @@ def hides(directory: str, found: Policy) -> bool:
         if rule.access is Access.READ and rule.verdict is not Verdict.ALLOW:
             fixed = re.split(r"[*?\[{\\]", rule.path)[0] if rule.glob else rule.path
             if fixed.startswith(above) or (rule.glob and above.startswith(fixed.rpartition("/")[0] + "/")):
+                return True
+    return False
+
+
+def veils(pattern: str, found: Policy) -> bool:
+    """Whether a pattern may stand for a path that a policy keeps from being read: `/etc/shado?`. Up to where it is
+    plain others have looked."""
+    from fnmatch import fnmatchcase
+
+    wanted = [re.sub(r"\[.+?\]", "?", name) for name in pattern.split("/")]
+    plain = next((at for at, name in enumerate(wanted) if "*" in name or "?" in name), len(wanted))
+    for rule in found.rules:
+        if rule.access is Access.READ and rule.verdict is not Verdict.ALLOW and not rule.glob:
+            names = rule.path.split("/")
+            if plain < len(names) <= len(wanted) and all(map(fnmatchcase, names, wanted)):
                 return True
     return False
 

@@ -26,6 +26,7 @@ class Bounds(msgspec.Struct, frozen=True):
     ]  # the names a pattern has in a directory; None when there are too many
     leaks: Callable[[str], bool]  # whether a link below a directory leads to where nobody may write
     hides: Callable[[str], bool]  # whether something below a directory may not be read
+    veils: Callable[[str], bool]  # whether what a pattern stands for may not be read, by what is wild in it
     repository: Callable[[str], str]  # the git directory that a directory belongs to, or nothing
     reads_free: bool = False  # reading is allowed everywhere, so that what is read need not be known
     held: bool = False  # the line will run inside the sandbox, which holds what it reads and what it starts

@@ -348,6 +348,7 @@ def taking(values: str) -> Callable[[Walk, list[Field], Shell, Word | None], Non
 
 
 def printf(walk: Walk, fields: list[Field], shell: Shell, stdin: Word | None) -> None:
+    says(walk, fields, shell, stdin)
     if fields and fields[0].known and fields[0].text.startswith("-v"):
         names = [Field(fields[0].text[2:])] if fields[0].text != "-v" else fields[1:2]
         taking("")(walk, names, shell, stdin)
@@ -403,6 +404,12 @@ def jobs(walk: Walk, fields: list[Field], shell: Shell, stdin: Word | None) -> N
         walk.doubt("jobs -x runs a command")
 
 
+def says(walk: Walk, fields: list[Field], shell: Shell, stdin: Word | None) -> None:
+    """`echo`: what it prints may be a path for another program."""
+    if walk.feeds and not walk.bounds.reads_free:
+        walk.told("what echo feeds", fields, shell)
+
+
 def nothing(walk: Walk, fields: list[Field], shell: Shell, stdin: Word | None) -> None:
     """A builtin that touches no file and changes nothing that matters here."""
 
@@ -429,6 +436,7 @@ BUILTINS: dict[str, Handler] = {
     "builtin": direct,
     "trap": trap,
     "exit": end,
+    "echo": says,
     "printf": printf,
     "unset": unset,
     "set": settings,
@@ -453,7 +461,7 @@ BUILTINS: dict[str, Handler] = {
     "kill": kill,
     **dict.fromkeys(("alias", "unalias", "enable", "bind", "complete", "compgen", "compopt", "fc", "history"), odd),
     **dict.fromkeys(
-        ": true false echo pwd type times fg bg disown ulimit umask dirs caller suspend logout times help".split(),
+        ": true false pwd type times fg bg disown ulimit umask dirs caller suspend logout times help".split(),
         nothing,
     ),
 }

@@ -170,6 +170,9 @@ def xargs(walk: Walk, call: Call) -> None:
     if found is None:
         return
     apply_options(walk, found)
+    text = walk.expander(call.shell).text(call.stdin) if call.stdin is not None else None
+    if text is not None and not walk.bounds.reads_free:
+        walk.told("xargs", [Field(text)], call.shell)
     command = found.operands or [Field("echo")]
     marks = [value for name, value in found.options if name in ("-I", "--replace", "-i")]
     if marks:

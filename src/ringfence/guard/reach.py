@@ -125,11 +125,13 @@ class Walk(Values):
         self.aside(node, shell)
 
     def pipeline(self, node: Pipeline, shell: Shell) -> tuple[Shell, Shell]:
-        before = self.spread()
+        before, feeds = self.spread(), self.feeds
+        self.feeds += any(hands_on(command) for command in node.commands[1:])
         for command in node.commands:
             self.aside(command, shell)
         for command in node.commands if self.spread() != before else ():  # each runs while the others do
             self.aside(command, shell)
+        self.feeds = feeds
         return shell, shell
 
     def compound(self, node: Compound, shell: Shell) -> tuple[Shell, Shell]:
@@ -353,6 +355,11 @@ class Walk(Values):
             real = self.bounds.resolve(posixpath.join(self.stand(place), field.text))
             if real != "/dev/null" and self.bounds.decide(Access.WRITE, real).verdict is not Verdict.ALLOW:
                 self.opened_outside = field.shown
+
+
+def hands_on(node: Node) -> bool:
+    """Whether a command takes what it reads for arguments."""
+    return isinstance(node, Simple) and any(isinstance(word, Word) and word.raw == "xargs" for word in node.words)
 
 
 def is_number(word: Word) -> bool:

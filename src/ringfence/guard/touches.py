@@ -14,6 +14,7 @@ _WILD = frozenset("*?[")
 LONGEST = 2000  # characters of a word in which somebody looks for more than its beginning
 MOST_PATHS = 128
 _HOME = lazy(r'"?\$(?:HOME\b|\{HOME\})"?')
+_ANOTHERS = lazy(r"~[A-Za-z_]")  # somebody's home, and not the user's own
 _FROM_FILE = lazy(r"(?:\A|[=;])[@<]\Z")
 _ENCODED = frozenset(("--data-urlencode", "--url-query", "--variable"))  # which have a name before the file's
 _LOCAL = lazy(r"(?i)file:(?://[^/]*)?/")
@@ -48,6 +49,7 @@ class Touches:
         self.opened_outside = ""  # a file that may not be written and stands open on some descriptor
         self.descriptor_written = ""
         self.notes: list[str] = []
+        self.feeds = 0  # how many stand around that take what is printed for arguments
         self.looked = 0  # paths that were looked at in words of programs
         self.interrupted = False  # a trap may run at any moment
         self.odd_names = False  # the line makes a name that is several words, or a pattern, where it is not quoted
@@ -73,7 +75,7 @@ class Touches:
         if self.bounds.reads_free:
             return
         if not field.known:
-            if sends or not self.bounds.held:
+            if sends or not self.bounds.held or _ANOTHERS.match(field.shown):
                 self.doubt(f"it reads {field.shown!r}, which is not known")
             self.searches(field.text[: field.text.rfind("/") + 1], field.shown, shell)
             return
@@ -93,6 +95,8 @@ class Touches:
         for index, field in enumerate(fields):
             message = speaks and index and fields[index - 1].text in ("-m", "--message", "-am")
             text = field.text if field.known else _HOME.sub(self.bounds.home, field.raw) if self.bounds.home else ""
+            if not field.known and _ANOTHERS.match(field.raw):
+                self.doubt(f"{name} is told {field.raw!r}, in a home that is not known")
             if field.text.startswith("--files0"):
                 self.doubt(f"{name} reads the files that another one names")
             encoded = index and fields[index - 1].text in _ENCODED and field.text.endswith("@")

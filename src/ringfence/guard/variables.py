@@ -1,6 +1,7 @@
 """Variables that steer programs: to assign one can be to write, to run, or to lead elsewhere. What the pieces of words
 hold. And arithmetic, in which names are texts that are counted in turn: a hostile text runs commands."""
 
+import posixpath
 import re
 
 from .expand import Expander, fixed
@@ -136,6 +137,9 @@ class Values(Touches):
         """The names that a pattern has in every place the shell may stand in, unless the line may have made others."""
         if pattern.startswith("/") or ".." in pattern:  # it reads where it looks
             self.searches(fixed(pattern), pattern, shell)
+            for place in ("/",) if pattern.startswith("/") else () if self.bounds.reads_free else shell.places:
+                if self.bounds.veils(posixpath.normpath(posixpath.join(self.stand(place), pattern))):
+                    self.doubt(f"{pattern!r} may stand for what may not be read")
         if self.odd_names or self.loose or self.interrupted:
             return None
         if pattern.startswith("/"):
@@ -156,7 +160,9 @@ class Values(Touches):
             if piece.process:
                 self.beside(piece.script, shell)
                 return "/dev/fd/63"
+            self.feeds += 1
             self.aside(piece.script, shell)
+            self.feeds -= 1
             return self.printed(piece.script, shell)
         if isinstance(piece, Arithmetic):
             self.arithmetic(piece.text, piece.inner, shell)
