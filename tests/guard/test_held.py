@@ -88,6 +88,11 @@ OWN = [
     "source .venv/bin/activate && pytest -q; deactivate",
     "cd sub && . ../venv/bin/activate && python ../x.py",
     "find . -name '*.txt' -exec ./script.sh {} \\;",
+    "node --test tests/ --test-only",
+    "swift build -c release",
+    "bun index.ts",
+    "bun run src/x.ts a.txt",
+    "psql --version",
 ]
 
 
@@ -142,6 +147,12 @@ def test_it_is_asked_about_where_nothing_is_sure_to_hold_it(line: str, root: Pat
         "PATH=. ./script.sh",
         "LD_PRELOAD=./x.so python x.py",
         "source .venv/bin/activate && evil",
+        "node --test --import ./x.mjs",
+        "node --test --test-reporter=./x.js",
+        "swift build -Xswiftc -load-plugin-executable -Xswiftc x",
+        "echo x > index.ts; bun index.ts",
+        "evil --version x",
+        "cp a.txt sub/evil; sub/evil --version",
     ],
 )
 def test_what_the_line_has_brought_or_tells_it_is_asked_about_all_the_same(line: str, root: Path) -> None:

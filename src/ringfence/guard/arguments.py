@@ -201,7 +201,7 @@ def worked_in(walk: Walk, field: Field, call: Call) -> None:
     call.shell = entered
 
 
-_SCOPED = frozenset("npm npx yarn pnpm turbo nx lerna".split())  # @scope/name is a package to them
+_SCOPED = frozenset("npm npx yarn pnpm bun bunx turbo nx lerna".split())  # @scope/name is a package to them
 # Tools that run the files they are given.
 _EXECUTORS = frozenset(
     "make gmake ninja rake rspec ant gradle mocha jest vitest ava tap phpunit pytest mix sbt lein gulp grunt go "
@@ -328,6 +328,8 @@ def called(walk: Walk, fields: list[Field], shell: Shell) -> str:
             walk.doubt(f"it runs {field.shown!r}, and what that does is not known")
             return ""
     name = _unversioned(name)
+    if name not in ROWS and walk.bounds.held and [one.text for one in fields[1:] if one.known] == ["--version"]:
+        return ""  # whatever it is, the sandbox holds it, and it was told nothing else
     if name not in ROWS:
         walk.doubt(f"what {field.shown!r} does is not known" if name else "it runs a program without a name")
         return ""

@@ -26,7 +26,7 @@ _ASSIGNS = lazy(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)\Z", re.DOTALL)
 
 def after(walk: Walk, call: Call) -> None:
     """What follows the options is a command."""
-    if call.name == "npx":
+    if call.name in ("npx", "bunx"):
         is_here(walk, call, call.operands)
     if call.operands:
         walk.call(call.operands, outside(call.shell), call.stdin)
@@ -353,9 +353,32 @@ _SCRIPTED = frozenset("node ruby perl php lua luajit Rscript julia tclsh ts-node
 _CHECKS = {"node": "--check", "ruby": "-c", "php": "-l"}
 
 
+# Of these, words that only show something, and those that do what the project says.
+_SHOWS = {
+    "gh": lazy(r"(?:pr|issue|run|repo|release|workflow) (?:view|list|status|diff|checks)\b|auth status\Z"),
+    **dict.fromkeys(
+        ("docker", "podman"),
+        lazy(r"(?:ps|images|logs|info|top|port|compose (?:ps|logs|images|ls))(?: |\Z)"),
+    ),
+    "rustup": lazy(r"show\Z|(?:toolchain|target|component) list\b"),
+}
+_DOES = {
+    "swift": lazy(r"(?!.* -X)(?:build|test|run)(?: |\Z)"),
+    "node": lazy(r"--test(?: [^-]\S*| --(?:watch|test-(?:only|name-pattern=\S+|concurrency=\d+)))*\Z"),
+}
+
+
 def interpreter(walk: Walk, call: Call) -> None:
     texts = [field.text for field in call.operands if field.known]
-    if texts and len(texts) == len(call.operands) and set(texts) <= {"-v", "-V", "--version", "version"}:
+    known = bool(texts) and len(texts) == len(call.operands)
+    if known and set(texts) <= {"-v", "-V", "-version", "--version", "version"}:
+        return
+    line = " ".join(texts)
+    opens = any(re.match(r"-w|--w|--config|-H|--host|--context", text) for text in texts)  # a browser, other settings
+    if known and call.name in _SHOWS and _SHOWS[call.name].match(line) and not opens:
+        return
+    if known and call.name in _DOES and walk.bounds.held and _DOES[call.name].match(line):
+        runs_own(walk, call, call.operands)
         return
     checks = texts[:1] == [_CHECKS.get(call.name)] and len(call.operands) == 2
     if checks and len(texts) == 2 and texts[1][:1] not in ("-", ""):

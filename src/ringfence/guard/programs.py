@@ -212,6 +212,8 @@ ROWS: dict[str, str] = {
     "--mutex=n --network-timeout=n --include=n --exclude=n --from=n !npm",
     "pnpm": "~ -C:d --dir=d --store-dir=w --global-dir=w --shell-mode=q -c:q -F:n --filter=n --registry=q "
     "--loglevel=n --reporter=n !npm",
+    "bun": "~ --cwd=d --cache-dir=w --outdir=w --outfile=w -e:q --eval=q -p:q --print=q -r:q --preload=q --require=q "
+    "--import=q -c:q --config=q --registry=q --shell=n --filter=n --loader=n --env-file=r !npm",
     "pytest": "~ --rootdir=r --basetemp=w --junitxml=w --junit-xml=w --log-file=w --html=w --json-report-file=w -k:n "
     "-m:n -c:r "
     "-p:n -o:n -W:n -n:n -r:n --override-ini=n --confcutdir=r --cov=r --cov-config=r --durations=n --maxfail=n "
@@ -225,6 +227,7 @@ ROWS: dict[str, str] = {
     "-overlay:q !go",
     "npx": "^ ~ -y --yes --no --no-install --quiet -q -p:q --package=q -c:q --call=q --registry=q --shell=q -n:q "
     "--userconfig=q --globalconfig=q !after",
+    "bunx": "^ ~ --bun -p:q --package=q !after",
     **dict.fromkeys(("poetry", "pipenv", "hatch", "pdm", "rye"), "~ -C:d --directory=d --project=d !uv"),
     "coverage": "~ --rcfile=r --data-file=w -o:w -d:w -m:n !coverage",
     **dict.fromkeys(

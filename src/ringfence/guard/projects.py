@@ -2,7 +2,7 @@
 
 import re
 
-from .arguments import Call
+from .arguments import Call, is_own, runs_own
 from .others import MODULES, child, is_here, outside
 from .programs import ROWS
 from .reach import Walk
@@ -78,7 +78,7 @@ _MANY = frozenset("workspace workspaces recursive multi m foreach".split())
 
 
 def npm(walk: Walk, call: Call) -> None:
-    """npm, yarn, pnpm and composer."""
+    """npm, yarn, pnpm, bun and composer."""
     words = [field.text for field in call.operands if field.known]
     first = words[0] if words else ""
     if call.has("-g", "--global", "--location") or first in _NPM_OUTSIDE:
@@ -99,8 +99,10 @@ def npm(walk: Walk, call: Call) -> None:
         walk.doubt(f"{call.name} {first} takes a package from a repository that the line names")
     if first == "pkg" and words[1:2] != ["get"]:
         walk.doubt(f"{call.name} pkg changes what the project runs")
-    if call.name in ("yarn", "pnpm"):
+    if call.name in ("yarn", "pnpm", "bun"):
         installed(walk, call)
+    if call.name == "bun":
+        files(walk, call)
 
 
 def _names_its_program(words: list[Field]) -> bool:
@@ -127,6 +129,19 @@ def installed(walk: Walk, call: Call) -> None:
         elif name == "run" or name in _MANY or name.startswith("-") or call.words[index - 1].text == "workspace":
             continue
         return
+
+
+def files(walk: Walk, call: Call) -> None:
+    """bun runs a file by its name alone, and what it reads when it is told nothing."""
+    words = [field for field in call.operands if field.text != "run"]
+    first = words[0] if words else None
+    if not call.words or (first is not None and first.text in ("upgrade", "repl", "-")):
+        walk.doubt("bun runs what it is told, or changes itself")
+    elif first is not None and re.search(r"[./]", first.text):
+        if is_own(walk, first, call.shell):
+            runs_own(walk, call, words)
+        else:
+            walk.doubt(f"bun runs {first.shown!r}, and what that does is not known")
 
 
 _OUTSIDE = {

@@ -152,6 +152,7 @@ _ROWS: dict[str, tuple[str, str, str]] = {
     "pandoc": ("--pdf-engine --pdf-engine-opt --lua-filter --filter -L", "lua server", r".*\.lua\Z"),
     "phpunit": ("", "", r".*(?:auto_(?:prepend|append)_file|extension=)"),
     "playwright": ("--with-deps", "uninstall open codegen run-server launch-server cr ff wk", ""),
+    "bun": ("--trust", "trust", _FETCHED),
     "pnpm": ("--pnpmfile --global-pnpmfile --node-gyp", "", rf"--config\.|{_FETCHED}"),
     "pre-commit": ("", "hazmat install uninstall init-templatedir try-repo clean gc", ""),
     "protoc": ("--plugin", "", ""),
