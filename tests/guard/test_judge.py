@@ -513,3 +513,25 @@ def test_what_the_built_in_policy_protects_is_asked_about_without_a_policy(bound
     assert verdict(bounds, "write", path=name) == "ask"
     assert verdict(bounds, "bash", command=f"cp a.txt {name}") == "ask"
     assert verdict(bounds, "bash", command=f"sed -i s/a/b/ sub/{name}") == "ask"
+
+
+@pytest.mark.parametrize("end", ["\r", "\u2028", "\x0b", "\x85", "\n"])
+def test_a_patch_is_read_by_whoever_ends_lines_elsewhere_too(bounds: Bounds, end: str) -> None:
+    text = f"*** Begin Patch\n*** Add File: ok{end}*** Add File: /etc/x\n+x\n*** End Patch"
+
+    assert verdict(bounds, "apply_patch", command=text) == "deny"
+
+
+@pytest.mark.parametrize("name", ["workdir", "cwd", "dir_path"])
+def test_a_call_that_says_where_its_patch_begins_is_asked_about(bounds: Bounds, name: str) -> None:
+    text = "*** Begin Patch\n*** Add File: ok\n+x\n*** End Patch"
+
+    assert verdict(bounds, "apply_patch", command=text) == "allow"
+    assert verdict(bounds, "apply_patch", command=text, **{name: "/etc"}) == "ask"
+    assert verdict(bounds, "write", file_path="ok", **{name: "/etc"}) == "deny"
+
+
+def test_a_tool_that_deletes_keeps_to_what_is_in_the_worktree(bounds: Bounds, root: Path) -> None:
+    assert [verdict(bounds, "delete", path=path) for path in (".", str(root), "sub/..", "sub")] == ["deny"] * 3 + [
+        "allow"
+    ]

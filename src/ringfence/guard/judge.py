@@ -44,7 +44,9 @@ STEERING = ("shell", "executable", "interpreter", "env", "environment")  # the m
 PATTERNED = frozenset(("glob", "find"))
 LONGEST = 100_000
 # Other words by which a tool may be told a path end so.
-_LIKE_PATH = tuple("path paths file files filename filenames dir directory folder uri destination dest target".split())
+_LIKE_PATH = tuple(
+    "path paths file files filename filenames dir directory folder uri destination dest target cwd".split()
+)
 # A line of a patch that names a file, as a reader takes it that forgives spaces and case.
 _NAMES_FILE = lazy(r"(?is)\s*\*\*\*\s*(?:(?:add|update|delete)\s+file|move\s+to)\s*:[ \t]?(.*)\Z")
 
@@ -253,6 +255,8 @@ def _judged(path: str, bounds: Bounds, access: Access) -> Finding:
     if rule is not None and private and (access is Access.WRITE or not _OUTPUTS.match(real)):
         reason = f"{path!r}: {rule.path} is the host's here; in the sandbox it is another, and no line finds this"
         return Finding(Verdict.ASK, reason, access.value, real)
+    if access is Access.WRITE and real == bounds.root:
+        return Finding(Verdict.DENY, f"{path!r} is the worktree itself", access.value, real)
     later = access is Access.WRITE and (runs_later(real) or runs_later(posixpath.join(bounds.start, path)))
     if later:
         return Finding(Verdict.ASK, f"{path!r}, {later}", access.value, real)
@@ -264,7 +268,14 @@ def patch(call: ToolCall, bounds: Bounds) -> Judgement:
     texts = [value for value in call.input.values() if isinstance(value, str)]
     if not texts or any(isinstance(value, dict | list) for value in call.input.values()):
         return Judgement(Verdict.DENY, ("the call has no patch that is a text",), call.input)
-    named = [found[1] for text in texts for line in text.split("\n") if (found := _NAMES_FILE.match(line))]
+    if placed := [name for name in call.input if name.lower().endswith(_LIKE_PATH) and call.input[name]]:
+        return Judgement(
+            Verdict.ASK, (f"the call itself says by its {placed[0]!r} where the patch begins",), call.input
+        )
+    lines = [
+        line for text in texts for line in (*text.split("\n"), *text.splitlines())
+    ]  # as some end lines elsewhere too
+    named = dict.fromkeys(found[1] for line in lines if (found := _NAMES_FILE.match(line)))
     paths = [path for name in named for path in dict.fromkeys((name, name.strip())) if path]
     if not paths:
         return Judgement(Verdict.ASK, ("which files the patch changes is not known",), call.input)
