@@ -535,3 +535,9 @@ def test_a_tool_that_deletes_keeps_to_what_is_in_the_worktree(bounds: Bounds, ro
     assert [verdict(bounds, "delete", path=path) for path in (".", str(root), "sub/..", "sub")] == ["deny"] * 3 + [
         "allow"
     ]
+
+
+def test_a_copy_with_its_directories_is_judged_where_it_will_stand(bounds: Bounds) -> None:
+    """The directory must be there for cp, and may be made by the same line."""
+    assert verdict(bounds, "bash", command="mkdir sub/d; cp --parents ../../../x/y sub/d") == "deny"
+    assert verdict(bounds, "bash", command="mkdir sub/d; cp --parents ../other/y sub/d") == "allow"

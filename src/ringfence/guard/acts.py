@@ -10,6 +10,7 @@ from collections.abc import Callable
 from .arguments import Call, apply_role
 from .reach import Walk
 from .state import Field
+from .touches import BACK
 
 
 def copy(walk: Walk, call: Call) -> None:
@@ -55,22 +56,26 @@ def copy(walk: Walk, call: Call) -> None:
 def stood_in(walk: Walk, call: Call, sources: list[Field]) -> None:
     """A directory that a shell of this line stands in takes the shell along, and `..` is another one then."""
     for source in sources:
-        for path in walk.absolute(source.text, call.shell, "", follow=False) if source.known else ():
-            real = posixpath.normpath(
-                posixpath.join(walk.bounds.resolve(posixpath.dirname(path)), posixpath.basename(path))
-            )
+        for real in names(walk, source, call) if source.known else ():
             if any((walk.stand(place) + "/").startswith(real.rstrip("/") + "/") for place in walk.seen_places):
                 walk.doubt(f"{call.name} moves {source.shown!r}, in which this line stands")
+
+
+def names(walk: Walk, field: Field, call: Call) -> list[str]:
+    """Where the names themselves stand that a path may mean; if one is a link, it is not followed."""
+    paths = walk.absolute(field.text.rstrip("/") or "/", call.shell, "", follow=False)
+    heads = [(walk.bounds.resolve(posixpath.dirname(path)), posixpath.basename(path)) for path in paths]
+    return [posixpath.normpath(posixpath.join(head, name)) for head, name in heads]
 
 
 def written_in(walk: Walk, target: Field, source: Field, call: Call) -> None:
     """The file that is written when the target turns out to be a directory: a link may stand there already."""
     if not (target.known and source.known):
         return
-    name = posixpath.basename(posixpath.normpath(source.text)) if not call.has("--parents") else source.text
-    if name not in ("", ".", "..", "/") and any(
-        is_directory(walk, path) for path in walk.absolute(target.text, call.shell, "")
-    ):
+    parents = call.has("--parents")  # which wants a directory there, so that the line may make it first
+    name = posixpath.basename(posixpath.normpath(source.text)) if not parents else source.text
+    there = parents or any(is_directory(walk, path) for path in walk.absolute(target.text, call.shell, ""))
+    if there and name not in ("", ".", "..", "/"):
         walk.writes(Field(posixpath.join(target.text, name.lstrip("/")), raw=target.raw), call.shell)
 
 
@@ -88,10 +93,9 @@ def carried(walk: Walk, call: Call, sources: list[Field], target: Field) -> None
         if call.name != "mv" and walk.bounds.is_directory(real) and walk.bounds.leaks(real):
             walk.doubt(f"{call.name} writes below {target.shown!r}, where a link leads elsewhere")
         for source in sources:
-            for place in walk.absolute(source.text, call.shell, "") if source.known else ():
-                known = posixpath.normpath(place)
-                made = known in walk.links or any(link.startswith(known + "/") for link in walk.links)
-                if made or walk.bounds.is_link(known):
+            for place in names(walk, source, call) if source.known else ():
+                made = place in walk.links or any(link.startswith(place + "/") for link in walk.links)
+                if made or walk.bounds.is_link(place):
                     walk.doubt(f"{call.name} carries the link {source.shown!r} to another place")
                 elif walk.bounds.is_directory(walk.bounds.resolve(place)):
                     walk.loose.append(real)
@@ -122,6 +126,11 @@ def linked(walk: Walk, call: Call, source: Field, place: str, symbolic: bool) ->
     """One link, at its place."""
     home = walk.bounds.resolve(posixpath.dirname(place))
     relative = call.has("-r", "--relative") or not symbolic
+    itself = not symbolic and not call.has("-L", "--logical")
+    if itself and any(name in walk.links or walk.bounds.is_link(name) for name in names(walk, source, call)):
+        walk.doubt(f"it makes another name for the link {source.shown!r}, which leads elsewhere from there")
+    if symbolic and BACK.search(source.text):
+        walk.doubt(f"it makes a link to {source.shown!r}, where '..' may lead through a link that this line makes")
     starts = [walk.stand(spot) for spot in call.shell.places] if relative else [home]
     for start in starts or [home]:
         leads = posixpath.join(start, source.text)

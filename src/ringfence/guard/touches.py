@@ -19,7 +19,7 @@ _FROM_FILE = lazy(r"(?:\A|[=;])[@<]\Z")
 _ENCODED = frozenset(("--data-urlencode", "--url-query", "--variable"))  # which have a name before the file's
 _LOCAL = lazy(r"(?i)file:(?://[^/]*)?/")
 _BEHIND = lazy(r"/proc/[^/]+/(?:task/[^/]+/)?(?:root|cwd)/")  # whose links nobody can follow beforehand
-_BACK = lazy(r"(?:^|/)(?!\.\.?(?:/|\Z))[^/]+/(?:.*/)?\.\.(?:/|\Z)")  # `..` after a name
+BACK = lazy(r"(?:^|/)(?!\.\.?(?:/|\Z))[^/]+/(?:.*/)?\.\.(?:/|\Z)")  # `..` after a name
 _RELATIVE = lazy(r"\bsqlite(?:\+\w+)?:///(?!/)")  # so begins an address whose path is none of the root's
 _PARTS = lazy(r"[\s=:,;|@\"'(){}]+")
 # Not the two strokes of an address with a host; those of a path count as one.
@@ -195,7 +195,7 @@ class Touches:
             return []
         else:
             paths = [posixpath.join(self.stand(place), text) for place in shell.places]
-        if self.links and _BACK.search(text):
+        if self.links and BACK.search(text):
             self.doubt(f"{what}: '..' may lead through a link that this line makes")
         if follow:
             return [self.through_links(path) for path in paths]
