@@ -116,6 +116,10 @@ def git(walk: Walk, call: Call) -> None:
         special(walk, found)
     if (name.text in _CHANGES and name.text not in ("init", "clone")) or _changes_too(name.text, words):
         in_repository(walk, found)
+    if name.text in ("clone", "pull", "fetch", "submodule", "remote"):
+        for word in words:  # what nobody has seen, as what curl fetches
+            far = name.text == "clone" and re.match(r"/|[^-/:][^/:]*:", word.text)
+            walk.strewn = word.shown if far or _ADDRESS.match(word.text) or word.text[:3] == "../" else walk.strewn
     if name.text in _LINKS:
         for place in found.shell.places:
             walk.checked_out.append(walk.stand(place)) if name.text != "stash" else None
@@ -189,6 +193,7 @@ def letters(walk: Walk, call: Call, text: str) -> None:
             return
 
 
+_ADDRESS = re.compile(r"[\w+.-]+:/|[^-@/:][^@/:]*@[^/:]+:")  # which `main:main` is not
 _REMOTE = frozenset("clone fetch pull push ls-remote remote archive submodule".split())
 _HELPER = re.compile(r"(?:--\w+=)?[A-Za-z0-9+.-]+::")
 
