@@ -14,6 +14,7 @@ _WILD = frozenset("*?[")
 LONGEST = 2000  # characters of a word in which somebody looks for more than its beginning
 MOST_PATHS = 128
 _HOME = lazy(r'"?\$(?:HOME\b|\{HOME\})"?')
+_DEFAULT = lazy(r"\$\{\w+:?[-=+]([^{}]*)\}")  # what a variable is, if nobody has set it
 _ANOTHERS = lazy(r"~[A-Za-z_]")  # somebody's home, and not the user's own
 _FROM_FILE = lazy(r"(?:\A|[=;])[@<]\Z")
 _ENCODED = frozenset(("--data-urlencode", "--url-query", "--variable"))  # which have a name before the file's
@@ -94,7 +95,8 @@ class Touches:
         speaks = name == "git" and first in ("commit", "merge", "tag", "notes", "stash")  # to others -m is a flag
         for index, field in enumerate(fields):
             message = speaks and index and fields[index - 1].text in ("-m", "--message", "-am")
-            text = field.text if field.known else _HOME.sub(self.bounds.home, field.raw) if self.bounds.home else ""
+            text = field.text if field.known else _DEFAULT.sub(r"\1", field.raw)
+            text = _HOME.sub(self.bounds.home, text) if self.bounds.home and not field.known else text
             if not field.known and _ANOTHERS.match(field.raw):
                 self.doubt(f"{name} is told {field.raw!r}, in a home that is not known")
             if field.text.startswith("--files0"):
