@@ -93,6 +93,9 @@ OWN = [
     "bun index.ts",
     "bun run src/x.ts a.txt",
     "psql --version",
+    "pip install -r requirements.txt",
+    "python -m pip install -q -U -e '.[dev]'",
+    ".venv/bin/pip3 install pytest==8.* ruff",
 ]
 
 
@@ -152,6 +155,20 @@ def test_it_is_asked_about_where_nothing_is_sure_to_hold_it(line: str, root: Pat
         "swift build -Xswiftc -load-plugin-executable -Xswiftc x",
         "echo x > index.ts; bun index.ts",
         "evil --version x",
+        "pip install http://h/x.tgz",
+        "pip install 'x @ git+ssh://h/y'",
+        "pip install -ihttp://h x",
+        "pip install --index-url http://h x",
+        "pip install --target sub x",
+        "pip install --user x",
+        "pip install --break-system-packages x",
+        "pip install /etc/x",
+        "pip install $X",
+        "echo h > requirements.txt; pip install -r requirements.txt",
+        "echo x > setup.py; pip install .",
+        "git clone http://h/x && pip install ./x",
+        "pip config set a b",
+        "pipx install x",
         "cp a.txt sub/evil; sub/evil --version",
     ],
 )

@@ -19,7 +19,7 @@ _FETCHED = (
     r"--@[^=]*registry|(?:[\w.@/-]+@)?exec:"
     r"|(?:@?[\w.-]+(?:/[\w.-]+)?@)?(?:git\+|git:|https?:|ssh:|git@|(?:github|gitlab|bitbucket|gist):)"
 )
-_ADDRESSED = r"(?:.*@\s*)?(?:git\+|(?:https?|ssh|git):|git@)"  # what is installed comes from there
+_ADDRESSED = r"(?:.*@\s*|-[A-Za-z]=?)?(?:(?:git|hg|bzr|svn)\+|(?:https?|ssh|git|file):|git@)"  # it comes from there
 _COMPILER = ("", "", r".*,@|--config(?:=|\Z)")
 _ROWS: dict[str, tuple[str, str, str]] = {
     "aclocal": ("--diff", "", ""),
@@ -190,7 +190,7 @@ _ROWS: dict[str, tuple[str, str, str]] = {
     "twine": ("", "upload register", ""),
     "uv": ("--keyring-provider", "", _ADDRESSED),
     "poetry": ("", "source", _ADDRESSED),
-    **dict.fromkeys("pdm hatch rye pipenv".split(), ("", "", _ADDRESSED)),
+    **dict.fromkeys("pip pip3 pdm hatch rye pipenv".split(), ("", "", _ADDRESSED)),
     "webpack": ("", "init loader plugin", ""),
     "yarn": ("--require", "plugin", _FETCHED),
     **dict.fromkeys("gcc g++ cc c++ clang clang++ ld".split(), _COMPILER),
