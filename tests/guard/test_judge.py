@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from ringfence.guard import Bounds, ToolCall, judge
+from ringfence.guard.installing import element
 from ringfence.judging import bounds_of, follow
 from ringfence.model import Access, Origin, Policy, Rule, Verdict
 from ringfence.policy.tables import PROTECTED
@@ -541,3 +542,12 @@ def test_a_copy_with_its_directories_is_judged_where_it_will_stand(bounds: Bound
     """The directory must be there for cp, and may be made by the same line."""
     assert verdict(bounds, "bash", command="mkdir sub/d; cp --parents ../../../x/y sub/d") == "deny"
     assert verdict(bounds, "bash", command="mkdir sub/d; cp --parents ../other/y sub/d") == "allow"
+
+
+@pytest.mark.parametrize("tool", ["StrReplace", "EditNotebook", "Edit", "MultiEdit"])
+def test_cursors_names_for_what_edits_are_known(bounds: Bounds, tool: str) -> None:
+    text = "*** Begin Patch\n*** Update File: /etc/x\n*** End Patch"
+
+    assert [verdict(bounds, tool, path=path) for path in ("a.txt", "/etc/x")] == ["allow", "deny"]
+    assert verdict(bounds, "ApplyPatch", patch=text) == "deny"
+    assert tool in element("cursor", "/usr/bin/ringfence", False)["matcher"].split("|")  # type: ignore[attr-defined]

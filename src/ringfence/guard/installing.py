@@ -55,6 +55,7 @@ _CODEX_TOOLS = "Bash|apply_patch|view_image"
 _GEMINI_TOOLS = "run_shell_command|write_file|replace|read_file|read_many_files|list_directory|glob|grep_search"
 _GEMINI_TOOLS += "|search_file_content"  # to Gemini the same tool as the last, and its hooks get the name as asked
 _CURSOR_TOOLS = "Shell|Read|Write|Edit|Delete|Grep|Glob|LS"
+_CURSOR_TOOLS += "|StrReplace|ApplyPatch|EditNotebook|MultiEdit"  # as its model is told; hooks mostly get `Write`
 _COPILOT_TOOLS = "^(?:bash|create|edit|view|grep|rg|glob|apply_patch|str_replace_editor|powershell)$"
 
 

@@ -19,7 +19,7 @@ SHELLS = frozenset("bash shell run_shell_command exec_command local_shell run_te
 READS = frozenset("read read_file cat open_file view_image sendfile senduserfile".split())
 WRITES = frozenset(
     "write edit create multiedit notebookedit write_file replace str_replace "
-    "str_replace_editor apply_diff delete".split()
+    "str_replace_editor strreplace editnotebook apply_diff delete".split()
 )
 LISTS = frozenset(
     "view ls list glob grep rg find list_directory grep_search search_file_content search read_many_files".split()
@@ -72,7 +72,7 @@ def judge(call: ToolCall, bounds: Bounds) -> Judgement:
     name = call.tool.lower()
     if name in SHELLS:
         return shell(call, bounds)
-    if name == "apply_patch":
+    if name in ("apply_patch", "applypatch"):
         return patch(call, bounds)
     if name in READS or name in LISTS:
         return file(call, bounds, Access.READ, name in READS)
