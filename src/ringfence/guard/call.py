@@ -407,7 +407,7 @@ def jobs(walk: Walk, fields: list[Field], shell: Shell, stdin: Word | None) -> N
 def says(walk: Walk, fields: list[Field], shell: Shell, stdin: Word | None) -> None:
     """`echo`: what it prints may be a path for another program."""
     if walk.feeds and not walk.bounds.reads_free:
-        walk.told("what echo feeds", fields, shell)
+        walk.told("who reads what it prints", fields, shell)
 
 
 def nothing(walk: Walk, fields: list[Field], shell: Shell, stdin: Word | None) -> None:
