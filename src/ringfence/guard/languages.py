@@ -123,6 +123,31 @@ _FIND_FLAGS = lazy(
 )
 
 
+class Typed:
+    """Of which kinds is surely everything that comes to a place in find's expression: what stands behind `-o`, `!` or
+    before a `-type` is not what that says."""
+
+    def __init__(self) -> None:
+        self.levels = [""]  # by parentheses
+        self.plain = [True]  # whether what is said inside them holds behind them, too
+
+    def take(self, word: str, value: str, negated: bool) -> None:
+        if word == "(":
+            self.levels.append(self.levels[-1])
+            self.plain.append(not negated)
+        elif word == ")" and len(self.levels) > 1:
+            said, holds = self.levels.pop(), self.plain.pop()
+            self.levels[-1] = said if holds else self.levels[-1]
+        elif word in ("-o", "-or", ","):
+            self.levels[-1] = self.levels[-2] if len(self.levels) > 1 else ""
+            self.plain[-1] = False
+        elif word == "-type" and not negated:
+            self.levels[-1] = value
+
+    def kinds(self) -> set[str]:
+        return set(self.levels[-1].split(",")) if self.levels[-1] else {"l"}
+
+
 def find(walk: Walk, call: Call) -> None:
     """find: starting points, then an expression that may remove, write and run."""
     words = list(call.operands)
@@ -139,7 +164,7 @@ def find(walk: Walk, call: Call) -> None:
             starts.append(words.pop(0))
     starts = starts or [Field(".", raw=".")]
     follows = follows or any(word.text in ("-follow", "-L", "-H") for word in words)
-    kinds = {words[index + 1].text for index, word in enumerate(words[:-1]) if word.text == "-type"}
+    typed, before = Typed(), ""
     for start in starts:
         walk.reads(start, call.shell)
         if not start.known and start.may_be_option:
@@ -149,6 +174,8 @@ def find(walk: Walk, call: Call) -> None:
         if not word.known:
             walk.doubt(f"find gets {word.shown!r}, which is not known and may be an expression")
             return
+        typed.take(word.text, words[0].text if words else "", before in ("!", "-not"))
+        before = word.text
         if word.text in _FIND_VALUES or re.fullmatch(r"-newer[aBcm][aBcmt]", word.text):
             if words:
                 words.pop(0)
@@ -163,17 +190,18 @@ def find(walk: Walk, call: Call) -> None:
             if word.text == "-fprintf" and words:
                 words.pop(0)
         elif word.text in ("-exec", "-execdir", "-ok", "-okdir"):
-            _executed(walk, call, word.text, words, starts, follows or not kinds <= {"f", "d"} or not kinds)
+            _executed(walk, call, word.text, words, starts, {"l"} if follows else typed.kinds())
         elif not _FIND_FLAGS.match(word.text):
             walk.doubt(f"what {word.shown!r} does in find is not known")
             return
 
 
 _REMOVES = frozenset(("rm", "rmdir", "unlink", "/bin/rm"))
+_OF_DIRECTORIES = frozenset(("chmod", "chown", "chgrp", "touch", "setfacl"))  # which write nothing that lies in one
 
 
-def _executed(walk: Walk, call: Call, how: str, words: list[Field], starts: list[Field], links: bool) -> None:
-    """A command that find runs for what it found."""
+def _executed(walk: Walk, call: Call, how: str, words: list[Field], starts: list[Field], kinds: set[str]) -> None:
+    """A command that find runs for what it found, which is of these kinds."""
     command: list[Field] = []
     while words:
         word = words.pop(0)
@@ -182,6 +210,7 @@ def _executed(walk: Walk, call: Call, how: str, words: list[Field], starts: list
         command.append(word)
     if not command:
         return
+    links = not kinds <= {"f", "d"} or ("d" in kinds and command[0].text not in _OF_DIRECTORIES)
     shell: Shell = call.shell.copy()
     if how in ("-execdir", "-okdir"):
         if any(not field.text.startswith(("-", "/", "{}")) for field in command[1:]) or command[0].text not in _REMOVES:

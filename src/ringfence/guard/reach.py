@@ -5,6 +5,7 @@ is never silent: it becomes ASK. What programs do with their arguments is in `pr
 the shell itself does.
 """
 
+import functools
 import posixpath
 import re
 from collections.abc import Callable
@@ -76,8 +77,12 @@ class Walk(Values):
 
     def line(self, text: str, shell: Shell) -> tuple[Shell, Shell]:
         """A text as a shell line, in this shell."""
+        return self.understood(lambda: self.run(parse(text), shell), shell)
+
+    def understood(self, walking: Callable[[], tuple[Shell, Shell]], shell: Shell) -> tuple[Shell, Shell]:
+        """What comes of a walk; if something on its way cannot be read, that is a doubt."""
         try:
-            return self.run(parse(text), shell)
+            return walking()
         except Unreadable as error:
             self.doubt(f"it cannot be read: {error}")
         except RecursionError:
@@ -406,7 +411,8 @@ def reach(text: str, bounds: Bounds) -> Walk:
             walk.line(walk.traps[done], Shell(places, functions=functions))
             done += 1
         for node, there, before in list(walk.later):
-            walk.after(node, there) if walk.spread() != before else None
+            if walk.spread() != before:
+                walk.understood(functools.partial(walk.run, node, there), there)
     except TooLong:
         walk.doubt("it does more than can be followed")
     if walk.opened_outside and walk.descriptor_written:
