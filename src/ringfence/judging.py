@@ -18,6 +18,7 @@ MOST_NAMES = 256
 MOST_ENTRIES = 2000
 PLAIN, MISSING, UNKNOWN = "\0", "\0missing", "\0unknown"  # no link leads to such a name
 MOST_LINKS = 40  # as many as the kernel follows
+LONGEST_PATTERN = 1000  # characters; what is made of a longer one to match it takes too long
 LONGEST = 12_000  # characters of a path; the kernel takes 4096 at a time, from wherever one stands
 # What a name says that is no link, is not there, or is behind what lets nobody through, the command no more than us.
 NO_LINK = (errno.EINVAL, errno.ENOTDIR, errno.EACCES, errno.ENAMETOOLONG)
@@ -42,7 +43,7 @@ def bounds_of(root: str, found: Policy | None = None, start: str = "", home: str
         match=lambda pattern, directory: names(pattern, directory, root),
         leaks=lambda directory: leaks(directory, decide),
         hides=lambda directory: hides(directory, judged),
-        veils=lambda pattern: veils(pattern, judged),
+        veils=veiling(judged),
         repository=lambda directory: repository(directory, root),
         reads_free=found is None,
         held=held and found is not None and found.enforcement is Enforcement.REQUIRED,
@@ -177,6 +178,8 @@ def link(path: str) -> str:
 
 def names(pattern: str, directory: str, root: str) -> list[str] | None:
     """What a pattern of the shell matches, or None when it reaches too far or too much to be looked up."""
+    if len(pattern) > LONGEST_PATTERN:
+        return None
     parts = pattern.split("/")
     wild = [part for part in parts if any(char in part for char in "*?[")]
     if any(re.fullmatch(r"\.(?:\*+|\?|\[.*\])\**", part) for part in wild):
@@ -238,19 +241,28 @@ def hides(directory: str, found: Policy) -> bool:
     return False
 
 
-def veils(pattern: str, found: Policy) -> bool:
+def veiling(found: Policy) -> Callable[[str], bool]:
     """Whether a pattern may stand for a path that a policy keeps from being read: `/etc/shado?`. Up to where it is
     plain others have looked."""
-    from fnmatch import fnmatchcase
+    hidden: list[list[str]] = []
 
-    wanted = [re.sub(r"\[.+?\]", "?", name) for name in pattern.split("/")]
-    plain = next((at for at, name in enumerate(wanted) if "*" in name or "?" in name), len(wanted))
-    for rule in found.rules:
-        if rule.access is Access.READ and rule.verdict is not Verdict.ALLOW and not rule.glob:
-            names = rule.path.split("/")
-            if plain < len(names) <= len(wanted) and all(map(fnmatchcase, names, wanted)):
-                return True
-    return False
+    def veils(pattern: str) -> bool:
+        from fnmatch import fnmatchcase
+
+        if len(pattern) > LONGEST_PATTERN:
+            return True
+        if not hidden:
+            denied = (rule for rule in found.rules if rule.access is Access.READ and rule.verdict is not Verdict.ALLOW)
+            hidden.extend(rule.path.split("/") for rule in denied if not rule.glob)
+        wanted = [re.sub(r"\[.+?\]", "?", name) for name in pattern.split("/")]
+        plain = next((at for at, name in enumerate(wanted) if "*" in name or "?" in name), len(wanted))
+        first = wanted[:plain]
+        return any(
+            plain < len(names) <= len(wanted) and names[:plain] == first and all(map(fnmatchcase, names, wanted))
+            for names in hidden
+        )
+
+    return veils
 
 
 def repository(directory: str, root: str) -> str:

@@ -1,5 +1,6 @@
 """One tool call: the verdict, its reasons, and the call as it should be made."""
 
+import time
 from pathlib import Path
 
 import pytest
@@ -551,3 +552,15 @@ def test_cursors_names_for_what_edits_are_known(bounds: Bounds, tool: str) -> No
     assert [verdict(bounds, tool, path=path) for path in ("a.txt", "/etc/x")] == ["allow", "deny"]
     assert verdict(bounds, "ApplyPatch", patch=text) == "deny"
     assert tool in element("cursor", "/usr/bin/ringfence", False)["matcher"].split("|")  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["ls " + "*NO_COLOR=1[[" * 7000, "ls " + "./*/../../x " * 8000, "touch " + "a " * 45_000, "a=1 " * 22_000 + "ls"],
+)
+def test_a_long_line_is_judged_long_before_a_hook_must_end(bounds: Bounds, line: str) -> None:
+    """The first took half a minute: what is made of a pattern to match it grows with its square."""
+    start = time.process_time()
+    judge(ToolCall("bash", {"command": line}), bounds)
+
+    assert time.process_time() - start < 3
