@@ -255,6 +255,8 @@ class Walk(Values):
     def simple(self, node: Simple, shell: Shell) -> tuple[Shell, Shell]:
         expander, before = self.expander(shell), shell.copy()
         fields: list[Field] = []
+        if len(node.assignments) > MOST_WORDS:
+            raise TooLong
         for word in node.words:
             fields += self.declared(word, shell) if isinstance(word, Assignment) else expander.fields(word)
         fails = self.redirects(node.redirects, shell) if node.words else False
