@@ -99,7 +99,8 @@ def patched(walk: Walk, call: Call, files: list[Field], stdin: Word | None) -> N
     rules = [name for name in _PATCHED.findall(text or "") if RULES.search("/" + name.strip())]
     made = [one.path for one in walk.findings.values() if one.access == "write" and _PATCH.match(one.path)]
     made += [field.text for field in files if field.known and walk.has_written(field.text, call.shell)]
-    if text is None or rules or made:
+    unseen = walk.piped and stdin is None and not files
+    if text is None or rules or made or unseen:
         walk.strewn = (rules or made or ["a patch that is not known"])[0]
 
 

@@ -218,10 +218,9 @@ def _executed(walk: Walk, call: Call, how: str, words: list[Field], starts: list
         shell.places = frozenset()
     for start in starts:
         fields = [_filled(field, start) for field in command]
-        before = len([1 for finding in walk.findings.values() if finding.access == "write"])
+        before = walk.written_paths
         walk.call(fields, shell.copy())
-        after = len([1 for finding in walk.findings.values() if finding.access == "write"])
-        if links and after > before and command[0].text not in _REMOVES:
+        if links and walk.written_paths > before and command[0].text not in _REMOVES:
             walk.doubt(
                 f"{command[0].shown!r} may follow a link that find comes upon; -type f would say that it does not"
             )

@@ -130,13 +130,14 @@ class Walk(Values):
         self.aside(node, shell)
 
     def pipeline(self, node: Pipeline, shell: Shell) -> tuple[Shell, Shell]:
-        before, feeds = self.spread(), self.feeds
+        before, feeds, piped = self.spread(), self.feeds, self.piped
         self.feeds += any(hands_on(command) for command in node.commands[1:])
         for command in node.commands:
             self.aside(command, shell)
+            self.piped = piped or len(node.commands) > 1
         for command in node.commands if self.spread() != before else ():  # each runs while the others do
             self.aside(command, shell)
-        self.feeds = feeds
+        self.feeds, self.piped = feeds, piped
         return shell, shell
 
     def compound(self, node: Compound, shell: Shell) -> tuple[Shell, Shell]:

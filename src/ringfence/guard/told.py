@@ -344,7 +344,10 @@ def _is_ours(call: Call, pattern: str) -> bool:
         found = [re.compile(pattern), re.compile(pattern, re.IGNORECASE)]
     except (re.error, OverflowError, RecursionError):
         return True
-    names = [*_OURS, *_IN_OUR_LINES] if call.has("-f", "--full") else _OURS
+    full = call.has("-f", "--full")
+    if full and any(len(name) > 5 and name in pattern.lower() for name in _OURS):
+        return True  # and more of its line
+    names = [*_OURS, *_IN_OUR_LINES] if full else _OURS
     return any(one.search(name) for one in found for name in names)
 
 

@@ -50,6 +50,8 @@ class Touches:
         self.opened_outside = ""  # a file that may not be written and stands open on some descriptor
         self.descriptor_written = ""
         self.notes: list[str] = []
+        self.written_paths = 0  # how often a path was looked at that is written, whether it was before or not
+        self.piped = False  # what runs now may read what another one writes
         self.feeds = 0  # how many stand around that take what is printed for arguments
         self.looked = 0  # paths that were looked at in words of programs
         self.interrupted = False  # a trap may run at any moment
@@ -159,6 +161,7 @@ class Touches:
 
     def written(self, path: str, what: str, follow: bool = True, by_git: bool = False, gone: bool = False) -> None:
         """An absolute path that is written; with `gone` it is removed, or another put in its place."""
+        self.written_paths += 1
         if "/proc/" in path + "/" and (path.startswith("/proc/") or posixpath.normpath(path).startswith("/proc/")):
             self.find(Verdict.DENY, f"{what}, below /proc", "write", path)
             return
