@@ -98,6 +98,13 @@ def test_where_no_user_namespace_may_be_made_the_reason_is_said_and_nothing_is_t
 
 
 @pytest.mark.needs_userns
+def test_where_one_level_of_them_is_all_there_is_nothing_of_it_is_used() -> None:
+    found = inside("echo 1 > /proc/sys/user/max_user_namespaces", *NAMESPACES)
+
+    assert found == [landlock_abi(), False, "namespaces further in: No space left on device", True, 0]
+
+
+@pytest.mark.needs_userns
 def test_in_a_namespace_where_others_may_be_made_there_is_no_reason() -> None:
     abi, namespaces, why, _, loopback = inside(":", *NAMESPACES)
 

@@ -670,7 +670,7 @@ static int probe(long status)
 	static const char *const none[] = {NULL};
 	struct {
 		uint32_t tag;
-		int32_t landlock, seccomp, namespaces, id_map, loopback, tree, tmpfs, detached, devpts, pids, proc, layers;
+		int32_t landlock, seccomp, namespaces, id_map, loopback, tree, tmpfs, detached, devpts, pids, proc, inner, layers;
 	} found = {.tag = PROBED};
 	uint64_t ids[4];
 	uint32_t notify = SECCOMP_RET_USER_NOTIF;
@@ -683,7 +683,7 @@ static int probe(long status)
 	found.namespaces = (int32_t)do_namespaces(CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWIPC | CLONE_NEWNET);
 	if (found.namespaces) { /* the rest would be tried on the host's own */
 		found.id_map = found.loopback = found.tree = found.tmpfs = found.detached = found.devpts = found.namespaces;
-		found.pids = found.proc = found.namespaces;
+		found.pids = found.proc = found.inner = found.namespaces;
 	} else {
 		found.id_map = (int32_t)do_id_map(ids);
 		found.loopback = (int32_t)do_loopback();
@@ -694,6 +694,7 @@ static int probe(long status)
 		mount = new_filesystem("devpts", none, 0);
 		found.devpts = (int32_t)(mount < 0 ? mount : 0);
 		found.pids = (int32_t)probe_pids(&found.proc);
+		found.inner = (int32_t)do_namespaces(OWN_MOUNTS); /* for LOCK */
 	}
 	found.layers = count_layers();
 	CALL(write, status, P(&found), sizeof(found), 0, 0);

@@ -432,7 +432,7 @@ def probe(status: int) -> int:
         seccomp = 0
     except OSError as error:
         seccomp = -(error.errno or errno.EIO)
-    os.write(status, struct.pack("<I12i", PROBED, abi, seccomp, *[-errno.ENOSYS] * 9, 16))
+    os.write(status, struct.pack("<I13i", PROBED, abi, seccomp, *[-errno.ENOSYS] * 10, 16))
     return 0
 
 

@@ -26,7 +26,7 @@ else:
 PROGRAM = os.path.join(os.path.dirname(os.path.abspath(__file__)), "enact")
 FALLBACK = os.path.join(os.path.dirname(os.path.abspath(__file__)), "enact.py")
 FREE_LAYERS = 16
-PROBE = struct.Struct("<I12i")
+PROBE = struct.Struct("<I13i")
 _PROBE_NAMES = (
     "namespaces",
     "id maps",
@@ -37,6 +37,7 @@ _PROBE_NAMES = (
     "devpts",
     "pid namespace",
     "proc",
+    "namespaces further in",
 )
 
 
