@@ -226,6 +226,46 @@ def test_submodules_of_a_linked_worktree_can_commit_and_cannot_touch_what_runs_c
         assert not any(os.path.lexists(git / name) for name in ("hooks/post-commit", "commondir", "config.worktree"))
 
 
+MODULE = (
+    "mkdir -p {0} && cp -r {1}/. {0} && git config -f {0}/config core.fsmonitor 'touch {2}/pwned; false' && echo did"
+)
+
+
+@pytest.mark.parametrize("of", ["tree", "new"])
+@pytest.mark.parametrize("where", ["top", "tree"])
+def test_a_submodule_that_the_command_makes_for_a_worktree_is_refused_or_told(
+    workspace: Path, where: str, of: str
+) -> None:
+    """`git submodule update` takes what stands there, with its configuration. That of a worktree which the command adds
+    is told after the run."""
+    base = workspace.parent
+    top, _ = superproject(base)
+    subprocess.run([*GIT, "worktree", "add", "-q", str(base / "tree")], cwd=top, check=True, capture_output=True)
+    module = top / f".git/worktrees/{of}/modules/lib/sub"
+    made = MODULE.format(module, top / ".git/modules/lib/sub", base)
+    outcome = run(base / where, f"{'git worktree add -q new;' if of == 'new' else ''} {made}")
+    again = base / where / of if of == "new" else base / "tree"
+    update = [*GIT, "-c", "protocol.file.allow=always", "submodule", "-q", "update", "--init"]
+    if again.exists():
+        subprocess.run(update, cwd=again, check=True, capture_output=True)
+
+    if is_judged():
+        assert (outcome.stdout == b"did\n") == (of == "new"), outcome
+        assert outcome.planted == ((str(module),) if of == "new" else ())
+        assert (base / "pwned").exists() == (of == "new"), "what is told of must be able to harm"
+
+
+def test_many_submodules_that_the_command_adds_hide_none(workspace: Path) -> None:
+    top, _ = superproject(workspace.parent)
+    modules = top / ".git/modules"
+    many = f"for n in $(seq 80); do mkdir {modules}/n$n && : > {modules}/n$n/HEAD; done"
+    evil = modules / "m/evil"
+    outcome = run(top, f"{MODULE.format(evil, modules / 'lib/sub', workspace.parent)}; {many}")
+
+    assert outcome.stdout == b"did\n"
+    assert outcome.planted == (str(evil),)
+
+
 @pytest.mark.parametrize("where", ["", "lib/sub"])
 def test_a_worktree_of_a_submodule_stays_as_it_is(workspace: Path, where: str) -> None:
     top, sub = superproject(workspace.parent)

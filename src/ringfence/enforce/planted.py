@@ -22,7 +22,7 @@ import msgspec
 
 from ..model import BUILT_IN, Gap, Need, Origin, Outcome, Refused
 from .lookout import Listing, Listings
-from .repository import NOWHERE, content, linked_worktree, modules, submodule, worktrees
+from .repository import NOWHERE, content, directories, is_there, linked_worktree, submodule
 
 MOST_ENTRIES = 500_000
 PATIENT = 5.0  # seconds, for whoever wants it moved out of the way
@@ -42,6 +42,8 @@ _RUNS = {
 }
 # Where in a git directory links are looked for, how many directories of it also when the time is over.
 _WITHIN, _STORED, _LEAST = ("logs", "objects", "worktrees", "modules"), ("pack",), 12
+_NESTS = ("modules", "worktrees")  # where in a git directory others are, and how many are looked into in any case
+_LEAST_INSIDE = 1000
 _SHARING = frozenset(("HEAD", "commondir"))  # it has the rest elsewhere
 # What git writes by itself into a new repository, a clone, a branch; keys that name no program and no file.
 _ORDINARY = {
@@ -119,18 +121,31 @@ def scan(
         is_own = os.path.isdir(held)
         linked = None if is_own else linked_worktree(workspace)
         own = held if is_own else linked[0] if linked else submodule(workspace) or NOWHERE
+        common = linked[1] if linked else own
+        places = (f"{common}/{name}" for name in _NESTS[bool(linked) :])  # modules of the main worktree are not ours
+        inside = _inside(places, (until, latest), [] if left is None else left)
+        found += [path for path in inside if path != own and _runs_code(path, since, common)]
         found += _with_commands(own, since)
-        found += _beside(*linked, since) if linked else []
-        gits = dict.fromkeys((own, linked[1] if linked else own))
-        found += _links(gits, since, listings, (until, latest), [] if left is None else left)
+        found += _links(dict.fromkeys((own, common)), since, listings, (until, latest), [] if left is None else left)
     return tuple(found)
 
 
-def _beside(own: str, common: str, since: int) -> list[str]:
-    """The other worktrees of a linked worktree's repository that lead git elsewhere now: the command may add some, and
-    one that somebody else adds while it runs is not held."""
-    others = [path for path in worktrees(common) or () if path != own]
-    return [path for path in others if _leads_away(path, since) or _is_changed(path, since)]
+def _inside(places: Iterable[str], until: tuple[float, float], left: list[str]) -> Iterator[str]:
+    """The git directories inside a git directory: of its submodules and worktrees, and of theirs. Those that were there
+    are held; the command may add some, and so may somebody else while it runs."""
+    queue, count = deque(places), 0
+    while queue and (count < _LEAST_INSIDE or (time.thread_time() < until[0] and time.monotonic() < until[1])):
+        path, count = queue.popleft(), count + 1
+        try:
+            for place in directories(path):
+                if path.endswith("/worktrees") or any(is_there(f"{place}/{name}") for name in ("HEAD", "config")):
+                    yield place
+                    queue.extend(f"{place}/{name}" for name in _NESTS)
+                else:
+                    queue.append(place)  # a name may have slashes
+        except OSError:
+            yield path  # closed to us: what is in it can be opened again
+    left += queue
 
 
 def _links(
@@ -159,11 +174,6 @@ def _read_git(path: str) -> Listing:
     below = tuple(entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
     links = tuple(entry.name for entry in entries if entry.is_symlink())
     return Listing(below, False, False, links, len(entries))
-
-
-def _leads_away(path: str, since: int) -> bool:
-    common = _common(path)
-    return common not in (b"", b"../..") and _is_new(f"{path}/commondir", since)
 
 
 def _common(path: str) -> bytes | None:
@@ -207,12 +217,6 @@ def _directory(path: str) -> int:
     return fd
 
 
-def _own(workspace: str) -> list[str]:
-    """The git directories inside the workspace's own: those of its submodules and worktrees."""
-    git = f"{workspace}/.git"
-    return [*(modules(git) or ()), *(worktrees(git) or ())]
-
-
 def _read(path: str) -> Listing:
     names, below, links = set(), [], []
     with os.scandir(path) as listing:
@@ -240,8 +244,6 @@ def _repositories(
 ) -> Iterator[str]:
     """Every git directory below the top of the workspace, near the top first, until the time is over: the processor's,
     or everybody's. `top` is None when the workspace itself is closed to us."""
-    if top is None or top.has_git:
-        yield from _own(workspace)
     if top is None or top.is_repository:
         yield workspace
     yield from (f"{workspace}/{name}" for name in (top.links if top else ()))

@@ -85,8 +85,8 @@ def modules(git: str) -> list[str] | None:
     waiting = [f"{git}/modules"]
     try:
         while waiting and len(found) <= MOST_MODULES:
-            for path in _directories(waiting.pop()):
-                is_module = any(_is_there(f"{path}/{name}") for name in ("HEAD", "config"))
+            for path in directories(waiting.pop()):
+                is_module = any(is_there(f"{path}/{name}") for name in ("HEAD", "config"))
                 found += [path] if is_module else []
                 waiting.append(f"{path}/modules" if is_module else path)  # a name may have slashes, a module modules
     except OSError:
@@ -177,7 +177,7 @@ def _piece(text: str, is_quoted: bool) -> tuple[str, bool, bool]:
     return found, is_quoted, is_escaped
 
 
-def _directories(path: str) -> list[str]:
+def directories(path: str) -> list[str]:
     """The directories in a directory, none where there is none."""
     try:
         with os.scandir(path) as entries:
@@ -186,7 +186,7 @@ def _directories(path: str) -> list[str]:
         return []
 
 
-def _is_there(path: str) -> bool:
+def is_there(path: str) -> bool:
     """Whether something stands at a path; raises where that cannot be known."""
     try:
         os.lstat(path)

@@ -280,7 +280,7 @@ def with_git_insides(policy: Policy, git: str, worktrees: list[str] | None, modu
     of them whole; those of another worktree are. What could not be looked at (None) is protected whole. `git` is the
     git directory of the workspace, wherever that is."""
     named = f"{git_path(policy)}/modules"
-    kept = [f"{git}/modules"] if modules is None else []
+    kept = [f"{git}/modules"] if modules is None or (not modules and git != git_path(policy)) else []
     kept += [f"{path}/worktrees" for path in (git, *(modules or ()))] if worktrees is None else []
     kept += [f"{path}/{file}" for path in worktrees or () for file in (*_WORKTREE, "modules")]
     kept += [f"{module}/{file}" for module in modules or () for file in _MODULE]

@@ -13,7 +13,7 @@ Row = tuple[Access, Verdict, str]
 _LENT = ("objects", "hooks", "config", "lfs")
 _WRITTEN = ("objects", "refs", "logs", "packed")  # not the configuration and the hooks beside them
 _KEPT = ("objects/info",)  # alternates would add the objects of a stranger
-_KEPT_OWN = ("commondir", "gitdir")
+_KEPT_OWN = ("commondir", "config.worktree", "gitdir")
 
 
 def session_rows(workspace: str, own: str, common: str, project: str) -> list[Row]:
