@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -264,6 +265,49 @@ def test_many_submodules_that_the_command_adds_hide_none(workspace: Path) -> Non
 
     assert outcome.stdout == b"did\n"
     assert outcome.planted == (str(evil),)
+
+
+def of_a_linked_worktree(base: Path) -> tuple[Path, Path, Path]:
+    main, tree = linked(base)
+    for where, words in ((main, ["extensions.worktreeConfig", "true"]), (tree, ["--worktree", "core.hooksPath", "hk"])):
+        subprocess.run(["git", "config", *words], cwd=where, check=True)
+    return tree, tree, tree / "hk"
+
+
+def of_a_submodule(base: Path) -> tuple[Path, Path, Path]:
+    top, sub = superproject(base)
+    subprocess.run(["git", "config", "core.hooksPath", "hk"], cwd=sub, check=True)
+    return top, sub, sub / "hk"
+
+
+def by_a_link_outside(base: Path) -> tuple[Path, Path, Path]:
+    main, _ = linked(base)
+    (base / "link").symlink_to(main)
+    subprocess.run(["git", "config", "core.hooksPath", str(base / "link/hk")], cwd=main, check=True)
+    return main, main, main / "hk"
+
+
+def above_the_workspace(base: Path) -> tuple[Path, Path, Path]:
+    main, _ = linked(base)
+    subprocess.run(["git", "config", "core.hooksPath", "front/hk"], cwd=main, check=True)
+    return main / "front", main, main / "front/hk"
+
+
+@pytest.mark.parametrize("made", [of_a_linked_worktree, of_a_submodule, by_a_link_outside, above_the_workspace])
+def test_hooks_in_the_workspace_are_kept_wherever_they_are_named(
+    workspace: Path, made: Callable[[Path], tuple[Path, Path, Path]]
+) -> None:
+    place, where, hooks = made(workspace.parent)
+    hooks.mkdir(parents=True)
+    hook = hooks / "pre-commit"
+    plant = f"printf '#!/bin/sh\\n: > {workspace.parent}/pwned\\n' > {hook}; chmod +x {hook}"
+    outcome = run(place, plant)
+    if is_judged():
+        assert not hook.exists(), outcome
+    subprocess.run(["sh", "-c", plant], check=True)
+    subprocess.run([*GIT, "commit", "-q", "--allow-empty", "-m", "later"], cwd=where, check=True)
+
+    assert (workspace.parent / "pwned").exists(), "what is kept must be able to harm"
 
 
 @pytest.mark.parametrize("where", ["", "lib/sub"])

@@ -4,6 +4,7 @@ workspace; a hook is often a link to a script there."""
 import errno
 import os
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -106,6 +107,11 @@ SPELLINGS = {
     "far behind": f"{BRANCHES}[core]\n\thooksPath = .hk\n",
     "behind a mark": "\ufeff[core]\n\thooksPath = .hk\n",
     "as on Windows": "[core]\r\n\thooksPath = .hk\r\n",
+    "behind another section": "[a] [core] hooksPath = .hk\n",
+    "behind a section's name with a bracket": '[a "]"][core] hooksPath = .hk\n',
+    "included on a condition": (
+        '[remote "r"]\n\turl = u\n[includeIf\t"hasconfig:remote.*.url:[u]"] path = ../outside/more\n'
+    ),
     "included": "[include]\n\tpath = ../outside/more\n",
 }
 
@@ -127,6 +133,15 @@ def test_hooks_are_found_however_the_configuration_spells_them(tmp_path: Path, s
 
     assert told.stdout == b".hk\n", "git itself reads it so"
     assert repository.programs(str(workspace), f"{workspace}/.git", str(home)) == [f"{workspace}/.hk"]
+
+
+def test_a_long_value_is_read_in_time(tmp_path: Path) -> None:
+    """It took minutes, each letter copying all before it; many sections on a line would, too."""
+    (tmp_path / ".gitconfig").write_text("[a]\n\tb = " + "\\\\" * 1_000_000 + "\n" + "[a]" * 200_000)
+    begun = time.thread_time()
+    repository.programs(f"{tmp_path}/ws", f"{tmp_path}/ws/.git", str(tmp_path))
+
+    assert time.thread_time() - begun < 5
 
 
 def test_a_comment_behind_the_name_of_the_hooks_does_not_open_them(field: Field) -> None:

@@ -11,6 +11,7 @@ from .lookout import Ground as Ground
 from .lookout import Listings as Listings
 from .lookout import brief as brief
 from .lookout import seen_at as seen_at
+from .repository import around as around
 from .repository import linked_worktree as linked_worktree
 from .repository import modules as modules
 from .repository import programs as programs

@@ -6,6 +6,7 @@ workspace, where no command could have written it, and all of it belongs to the 
 
 import errno
 import os
+import re
 import stat
 
 from ..model import PlanError
@@ -14,9 +15,11 @@ from .links import real_path
 NOWHERE = "/nonexistent"
 _MOST = 1 << 16
 _MOST_SETTINGS = 1 << 22
+_HEADER = re.compile(r'\s*\[([^\s\]"]*)(\s+"(?:[^"\\]|\\.)*")?\s*\]')
 _ESCAPED = {"n": "\n", "t": "\t", "b": "\b"}
 MOST_MODULES = 64
 MOST_INCLUDED = 64
+_SETTINGS = ("config", "config.worktree")
 _ABSENT = (FileNotFoundError, NotADirectoryError)
 
 
@@ -94,26 +97,49 @@ def modules(git: str) -> list[str] | None:
     return sorted(found) if len(found) <= MOST_MODULES else None
 
 
-def programs(workspace: str, git: str, home: str) -> list[str]:
+def around(workspace: str) -> str:
+    """The directory above a workspace whose repository it belongs to; the workspace where there is none."""
+    top = workspace
+    while top != "/" and not os.path.lexists(f"{top}/.git"):
+        top = os.path.dirname(top)
+    return workspace if top == "/" else top
+
+
+def programs(
+    workspace: str, git: str, home: str, own: str = "", modules: list[str] | None = None, top: str = ""
+) -> list[str]:
     """What in the workspace git runs, or takes for configuration, because the repository or the user says so: the
-    directory of hooks, included files, and what links among the hooks lead to."""
+    directory of hooks, included files, and what links among the hooks lead to. Also for its submodules. `own` is the
+    git directory of a linked worktree, `top` the worktree's directory if the workspace lies below it."""
     found = []
-    files = [f"{git}/config", f"{git}/config.worktree", "/etc/gitconfig"]
-    files += [f"{home}/.gitconfig", f"{home}/.config/git/config"]
-    for path in files:  # it grows
+    files = [
+        (f"{path}/{name}", (top or workspace,)) for path in (git, own) if path for name in _SETTINGS[path == own :]
+    ]
+    for module in modules or ():
+        files.append((f"{module}/config", (real_path(os.path.join(module, _work_tree(f"{module}/config"))),)))
+    trees = tuple(dict.fromkeys(tree for _, bases in files for tree in bases))
+    files += [(path, trees) for path in ("/etc/gitconfig", f"{home}/.gitconfig", f"{home}/.config/git/config")]
+    first = len(files)
+    for path, bases in files:  # it grows
         for key, value in _settings(real_path(path)):
-            if key in ("core.hookspath", "include.path", "includeif *.path"):
-                base = workspace if key == "core.hookspath" else os.path.dirname(path)
-                found.append(os.path.join(base, f"{home}{value[1:]}" if value.startswith("~/") else value))
-                if key != "core.hookspath" and found[-1] not in files:
-                    files.append(found[-1])
-        if len(files) > MOST_INCLUDED:
-            raise PlanError(path, f"git's configuration is in more than {MOST_INCLUDED} files", "include fewer")
-    found += _linked_hooks(f"{git}/hooks")
+            if key not in ("core.hookspath", "include.path", "includeif *.path"):
+                continue
+            place = f"{home}{value[1:]}" if value.startswith("~/") else os.path.expanduser(value)
+            if key == "core.hookspath":
+                found += [os.path.join(base, place) for base in bases]
+                continue
+            found.append(os.path.join(os.path.dirname(path), place))
+            if (found[-1], bases) not in files:
+                files.append((found[-1], bases))
+        if len(files) > first + MOST_INCLUDED:
+            raise PlanError(path, f"git includes more than {MOST_INCLUDED} files of configuration", "include fewer")
+    for path in (git, *(modules or ())):
+        found += _linked_hooks(f"{path}/hooks")
     if all(os.path.lexists(f"{workspace}/{name}") for name in ("HEAD", "objects", "refs")):  # itself a bare repository
         found += [f"{workspace}/{name}" for name in ("config", "hooks", "config.worktree", "commondir", "modules")]
-    # Husky's hooks are in a directory `_`, and run what lies beside it.
-    inside = {os.path.normpath(path.removesuffix("/_").rstrip("/")) for path in found}
+    # Husky's hooks are in a directory `_`, and run what lies beside it. Links lead here from outside, too.
+    both = (path for name in found for path in (name, real_path(name)))
+    inside = {os.path.normpath(path.removesuffix("/_").rstrip("/")) for path in both}
     return sorted(path for path in inside if path.startswith(workspace + "/") and "/.git/" not in f"{path}/")
 
 
@@ -141,12 +167,10 @@ def _settings(path: str) -> list[tuple[str, str]]:
         raise PlanError(path, f"git's configuration is larger than {_MOST_SETTINGS >> 20} MiB", "make it smaller")
     lines = iter(os.fsdecode(data.removeprefix(b"\xef\xbb\xbf")).replace("\r\n", "\n").split("\n"))
     for line in lines:
-        text = line.lstrip()
-        if text.startswith("["):
-            name, _, text = text[1:].partition("]")
-            section, has_name, _ = name.strip().lower().partition(" ")
-            section += " *" if has_name else ""
-        key, equals, rest = text.partition("=")
+        place = 0
+        while header := _HEADER.match(line, place):
+            section, place = header[1].lower() + (" *" if header[2] else ""), header.end()
+        key, equals, rest = line[place:].partition("=")
         if not equals or "#" in key or ";" in key:
             continue
         pieces, is_quoted, is_open = list[str](), False, True
@@ -162,19 +186,20 @@ def _settings(path: str) -> list[tuple[str, str]]:
 def _piece(text: str, is_quoted: bool) -> tuple[str, bool, bool]:
     """A value as git reads it, without quotes, wherever they are, and comments; whether it is within quotes at the end,
     and goes on."""
-    found, is_escaped = "", False
+    found, is_escaped = list[str](), False
     for char in text:
         if is_escaped:
-            found, is_escaped = found + _ESCAPED.get(char, char), False
+            found.append(_ESCAPED.get(char, char))
+            is_escaped = False
         elif char == "\\":
             is_escaped = True
         elif char == '"':
             is_quoted = not is_quoted
         elif char in "#;" and not is_quoted:
-            return found.rstrip(), False, False
+            return "".join(found).rstrip(), False, False
         else:
-            found += char
-    return found, is_quoted, is_escaped
+            found.append(char)
+    return "".join(found), is_quoted, is_escaped
 
 
 def directories(path: str) -> list[str]:
