@@ -369,7 +369,7 @@ def with_repository(found: Policy, home: str, ids: tuple[int, int] | None) -> Po
     project = enforce.project_of(workspace, *worktree) if worktree and plan.is_session(worktree[0]) else ""
     git = worktree[0] if worktree else own or f"{workspace}/.git"
     modules = enforce.modules(git)
-    found = plan.with_git_programs(found, _programs(workspace, worktree, project or own, modules, home))
+    found = plan.with_git_programs(found, enforce.all_programs(workspace, worktree, project or own, modules, home))
     found = plan.with_git_insides(found, git, enforce.worktrees(git, *(modules or ())), modules)
     if worktree and plan.is_session(worktree[0]):
         return plan.with_session(found, *worktree, project)
@@ -377,17 +377,6 @@ def with_repository(found: Policy, home: str, ids: tuple[int, int] | None) -> Po
         beside = enforce.worktrees(worktree[1]) if plan.has_broker(found, enforce.probe(ids)) else None
         return plan.with_repository(found, *worktree, beside)
     return plan.with_submodule(found, own) if own else found
-
-
-def _programs(
-    workspace: str, worktree: tuple[str, str] | None, elsewhere: str, modules: list[str] | None, home: str
-) -> list[str]:
-    """What git runs in the workspace: by its own repository, or by the one that it is a part of."""
-    top = enforce.around(workspace)
-    if top != workspace:
-        worktree, elsewhere = enforce.linked_worktree(top), enforce.submodule(top)
-    git = elsewhere or (worktree[1] if worktree else f"{top}/.git")
-    return enforce.programs(workspace, git, home, worktree[0] if worktree else "", modules, top)
 
 
 _prepared: dict[Request, Prepared] = {}

@@ -136,7 +136,7 @@ def test_hooks_are_found_however_the_configuration_spells_them(tmp_path: Path, s
 
 
 def test_a_long_value_is_read_in_time(tmp_path: Path) -> None:
-    """It took minutes, each letter copying all before it; many sections on a line would, too."""
+    """It took a minute, each letter copying all before it; many sections on a line would, too."""
     (tmp_path / ".gitconfig").write_text("[a]\n\tb = " + "\\\\" * 1_000_000 + "\n" + "[a]" * 200_000)
     begun = time.thread_time()
     repository.programs(f"{tmp_path}/ws", f"{tmp_path}/ws/.git", str(tmp_path))

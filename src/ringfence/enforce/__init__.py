@@ -11,10 +11,9 @@ from .lookout import Ground as Ground
 from .lookout import Listings as Listings
 from .lookout import brief as brief
 from .lookout import seen_at as seen_at
-from .repository import around as around
+from .repository import all_programs as all_programs
 from .repository import linked_worktree as linked_worktree
 from .repository import modules as modules
-from .repository import programs as programs
 from .repository import project_of as project_of
 from .repository import submodule as submodule
 from .repository import worktrees as worktrees

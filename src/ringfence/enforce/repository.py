@@ -19,7 +19,6 @@ _HEADER = re.compile(r'\s*\[([^\s\]"]*)(\s+"(?:[^"\\]|\\.)*")?\s*\]')
 _ESCAPED = {"n": "\n", "t": "\t", "b": "\b"}
 MOST_MODULES = 64
 MOST_INCLUDED = 64
-_SETTINGS = ("config", "config.worktree")
 _ABSENT = (FileNotFoundError, NotADirectoryError)
 
 
@@ -97,12 +96,23 @@ def modules(git: str) -> list[str] | None:
     return sorted(found) if len(found) <= MOST_MODULES else None
 
 
-def around(workspace: str) -> str:
+def _around(workspace: str) -> str:
     """The directory above a workspace whose repository it belongs to; the workspace where there is none."""
     top = workspace
     while top != "/" and not os.path.lexists(f"{top}/.git"):
         top = os.path.dirname(top)
     return workspace if top == "/" else top
+
+
+def all_programs(
+    workspace: str, worktree: tuple[str, str] | None, elsewhere: str, modules: list[str] | None, home: str
+) -> list[str]:
+    """What git runs in the workspace: by its own repository, or by the one that it is a part of."""
+    top = _around(workspace)
+    if top != workspace:
+        worktree, elsewhere = linked_worktree(top), submodule(top)
+    git = elsewhere or (worktree[1] if worktree else f"{top}/.git")
+    return programs(workspace, git, home, worktree[0] if worktree else "", modules, top)
 
 
 def programs(
@@ -111,12 +121,12 @@ def programs(
     """What in the workspace git runs, or takes for configuration, because the repository or the user says so: the
     directory of hooks, included files, and what links among the hooks lead to. Also for its submodules. `own` is the
     git directory of a linked worktree, `top` the worktree's directory if the workspace lies below it."""
-    found = []
-    files = [
-        (f"{path}/{name}", (top or workspace,)) for path in (git, own) if path for name in _SETTINGS[path == own :]
-    ]
+    found: list[str] = []
+    configured = (f"{git}/config", f"{git}/config.worktree", *([f"{own}/config.worktree"] if own else []))
+    files: list[tuple[str, tuple[str, ...]]] = [(path, (top or workspace,)) for path in configured]
     for module in modules or ():
-        files.append((f"{module}/config", (real_path(os.path.join(module, _work_tree(f"{module}/config"))),)))
+        tree = real_path(os.path.join(module, _work_tree(f"{module}/config")))
+        files += [(f"{module}/{name}", (tree,)) for name in ("config", "config.worktree")]
     trees = tuple(dict.fromkeys(tree for _, bases in files for tree in bases))
     files += [(path, trees) for path in ("/etc/gitconfig", f"{home}/.gitconfig", f"{home}/.config/git/config")]
     first = len(files)
