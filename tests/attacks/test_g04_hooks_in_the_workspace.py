@@ -106,6 +106,7 @@ SPELLINGS = {
     "behind a quoted value that goes on": '[a]\nb = "c # \\\n[core]"\n[core]\nhooksPath = .hk\n',
     "far behind": f"{BRANCHES}[core]\n\thooksPath = .hk\n",
     "behind a mark": "\ufeff[core]\n\thooksPath = .hk\n",
+    "before what ends a text": "[core]\n\thooksPath = .hk\0x\n",
     "as on Windows": "[core]\r\n\thooksPath = .hk\r\n",
     "behind another section": "[a] [core] hooksPath = .hk\n",
     "behind a section's name with a bracket": '[a "]"][core] hooksPath = .hk\n',

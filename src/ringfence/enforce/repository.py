@@ -188,7 +188,7 @@ def _settings(path: str) -> list[tuple[str, str]]:
             piece, is_quoted, is_open = _piece(rest if pieces else rest.lstrip(), is_quoted)
             pieces.append(piece)
             rest = next(lines, "") if is_open else rest
-        value = "".join(pieces)
+        value = "".join(pieces).partition("\0")[0]
         found.append((f"{section}.{key.strip().lower()}", value if rest.endswith('"') else value.rstrip()))
     return found
 
