@@ -17,7 +17,7 @@ GIT = ["git", "-c", "user.name=n", "-c", "user.email=e@example.org"]
 def linked(base: Path) -> tuple[Path, Path]:
     """A repository, and a worktree of it elsewhere."""
     main, tree = base / "main", base / "tree"
-    main.mkdir()
+    main.mkdir(parents=True)
     for words in (
         ["init", "-q"],
         ["commit", "-q", "--allow-empty", "-m", "first"],
@@ -106,6 +106,24 @@ def test_a_worktree_beside_a_linked_one_that_leads_elsewhere_now_is_reported(wor
     made = run(tree, f"git worktree add -q fine; mkdir {evil} && echo {tree}/evil > {evil}/commondir && echo done")
     if is_judged():
         assert (made.stdout, made.planted) == (b"done\n", (str(evil),)), made
+
+
+@pytest.mark.parametrize("place", ["bare/main", "main"])
+def test_worktrees_in_a_bare_repository_are_kept_from_one_another(workspace: Path, place: str) -> None:
+    """Their names may begin as those of what git shares do."""
+    base = workspace.parent
+    main, _ = linked(base / "first")
+    subprocess.run([*GIT, "clone", "-q", "--bare", str(main), str(base / "bare")], check=True, capture_output=True)
+    for name in (place, "bare/login", "bare/refactor", "bare/other"):
+        words = ["worktree", "add", "-q", "-b", f"on-{name}", str(base / name)]
+        subprocess.run([*GIT, *words], cwd=base / "bare", check=True, capture_output=True)
+    subprocess.run([*GIT, "commit", "-q", "--allow-empty", "-m", "first of all"], cwd=base / place, check=True)
+    names = ["login/evil", "refactor/.git", "other/evil"]
+    evil = "; ".join(f"echo evil > {base}/bare/{name}" for name in names)
+    outcome = run(base / place, f"echo x > file && git add file && {COMMIT} && echo done; {evil}")
+
+    assert outcome.stdout == b"done\n", outcome
+    assert not any((base / "bare" / name).is_file() and "evil" in (base / "bare" / name).read_text() for name in names)
 
 
 def contents(git: Path) -> dict[str, object]:

@@ -374,7 +374,7 @@ def with_repository(found: Policy, home: str, ids: tuple[int, int] | None) -> Po
     if worktree and plan.is_session(worktree[0]):
         return plan.with_session(found, *worktree, project)
     if worktree:
-        beside = enforce.worktrees(worktree[1]) if plan.has_broker(found, enforce.probe(ids)) else None
+        beside = enforce.beside(workspace, worktree[1]) if plan.has_broker(found, enforce.probe(ids)) else None
         return plan.with_repository(found, *worktree, beside)
     return plan.with_submodule(found, own) if own else found
 

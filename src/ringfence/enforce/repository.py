@@ -19,6 +19,7 @@ _HEADER = re.compile(r'\s*\[([^\s\]"]*)(\s+"(?:[^"\\]|\\.)*")?\s*\]')
 _ESCAPED = {"n": "\n", "t": "\t", "b": "\b"}
 MOST_MODULES = 64
 MOST_INCLUDED = 64
+_SHARED = frozenset("objects refs logs worktrees packed-refs packed-refs.lock packed-refs.new".split())
 _ABSENT = (FileNotFoundError, NotADirectoryError)
 
 
@@ -78,6 +79,20 @@ def worktrees(*gits: str) -> list[str] | None:
         except OSError:
             return None
     return found
+
+
+def beside(workspace: str, common: str) -> list[str] | None:
+    """What is another's in the git directory that linked worktrees share: their own directories, and what is not git's,
+    such as worktrees in a bare repository. None where nobody can look, or the workspace itself is in it."""
+    if f"{workspace}/".startswith(f"{common}/"):
+        return None
+    try:
+        with os.scandir(common) as entries:
+            odd = sorted(entry.path for entry in entries if entry.name not in _SHARED and not entry.is_symlink())
+    except OSError:
+        return None
+    found = worktrees(common)
+    return None if found is None else found + [path for path in odd if path[len(common) + 1] in "loprw"]
 
 
 def modules(git: str) -> list[str] | None:

@@ -235,7 +235,7 @@ def with_repository(policy: Policy, own: str, common: str, beside: list[str] | N
 
     To delete a ref, as a rebase does, git makes a lock beside what it shares; to add a worktree, a directory. So where
     somebody judges each new name the shared directory is open, but for all that is another's in it: `beside` are the
-    worktrees that it has. Otherwise (None) it stays closed.
+    worktrees that it has, and strangers. Otherwise (None) it stays closed.
     """
     kept = (*(f"{own}/{name}" for name in _WORKTREE), f"{common}/objects/info/alternates")
     if beside is None or not frozenset("*?[{").isdisjoint(common):  # a pattern would say something else
