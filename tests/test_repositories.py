@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -326,6 +327,28 @@ def test_hooks_in_the_workspace_are_kept_wherever_they_are_named(
     subprocess.run([*GIT, "commit", "-q", "--allow-empty", "-m", "later"], cwd=where, check=True)
 
     assert (workspace.parent / "pwned").exists(), "what is kept must be able to harm"
+
+
+def test_what_an_earlier_run_has_put_by_is_told_of_when_it_comes_to_its_place(workspace: Path) -> None:
+    """A link or a hook is then older than the run: the links among logs, through which git writes; and a hook of a
+    submodule that was none yet."""
+    top, _ = superproject(workspace.parent)
+    victim = workspace.parent / "victim"
+    new = top / ".git/modules/lib/new"
+    hook = f"mkdir -p {new}/hooks && echo '#!/bin/sh' > {new}/hooks/post-checkout && chmod +x {new}/hooks/post-checkout"
+    head = (top / ".git/HEAD").read_text().partition("refs/heads/")[2].strip()
+    first = run(top, f"mkdir -p .git/x/refs/heads && ln -s {victim} .git/x/refs/heads/{head} && {hook} && echo did")
+    time.sleep(0.1)
+    second = run(
+        top,
+        f"""mv .git/logs .git/old && mv .git/x .git/logs && echo '[core]' > {new}/config &&
+        cp .git/modules/lib/sub/HEAD {new}/HEAD && mkdir {new}/objects {new}/refs && echo did""",
+    )
+    subprocess.run([*GIT, "commit", "-q", "--allow-empty", "-m", "later"], cwd=top, check=True)
+
+    assert (first.stdout, second.stdout) == (b"did\n", b"did\n"), (first, second)
+    assert "later" in victim.read_text(), "what is told of must be able to harm"
+    assert set(second.planted) == {str(new), f"{top}/.git/logs/refs/heads/{head}"}
 
 
 @pytest.mark.parametrize("where", ["", "lib/sub"])

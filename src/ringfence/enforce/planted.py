@@ -153,19 +153,21 @@ def _links(
 ) -> Iterator[str]:
     """New links in a git directory: git makes none, and writes through one, wherever it leads: reflogs, what was
     written for a commit, packed refs, the index."""
-    queue, count = deque(gits), 0
-    tops = frozenset(queue)
+    queue, count = deque((path, since, False) for path in gits), 0
+    tops = frozenset(path for path, _, _ in queue)
     while queue and (count < _LEAST or (time.thread_time() < until[0] and time.monotonic() < until[1])):
-        path, count = queue.popleft(), count + 1
+        (path, age, is_log), count = queue.popleft(), count + 1
         try:
             found = listings.of(path, _read_git)
         except OSError:
             continue
+        if is_log and _is_new(path, since):
+            age = 0  # it may have been moved here, with links as old as they are
         within = _WITHIN if path in tops else _STORED if path.endswith("/objects") else found.below
-        queue.extend(f"{path}/{name}" for name in within if name in found.below)
+        queue.extend((f"{path}/{name}", age, is_log or name == "logs") for name in within if name in found.below)
         links = [f"{path}/{name}" for name in found.links]
-        yield from (link for link in links if (facts := _facts(link)) is not None and facts.st_ctime_ns >= since)
-    left += queue
+        yield from (link for link in links if (facts := _facts(link)) is not None and facts.st_ctime_ns >= age)
+    left += (path for path, _, _ in queue)
 
 
 def _read_git(path: str) -> Listing:
@@ -280,7 +282,8 @@ def _runs_code(path: str, since: int, held: str) -> bool:
         return _is_changed_beyond(path, since, held)
     if not os.access(path, os.R_OK | os.X_OK):
         return changed.st_ctime_ns >= since
-    if not path.startswith(f"{held}/") and (_is_new(f"{path}/HEAD", since) or _is_new(f"{path}/commondir", since)):
+    is_held = path.startswith(f"{held}/")  # then its configuration is, too, unless it is a new one
+    if any(_is_new(f"{path}/{name}", since) for name in (("config",) if is_held else ("HEAD", "commondir"))):
         since = 0  # it may have become a repository just now, by another name
     common = _common(path)
     if common not in (b"", b"../.."):
