@@ -104,6 +104,8 @@ def test_a_worktree_beside_a_linked_one_that_leads_elsewhere_now_is_reported(wor
     """One that the command has added itself, or somebody else during the run, is not held."""
     main, tree = linked(workspace.parent)
     evil = main / ".git/worktrees/evil"
+    subprocess.run(["git", "config", "core.hooksPath", ".husky"], cwd=main, check=True)  # which is held, and old
+    time.sleep(0.1)
     made = run(tree, f"git worktree add -q fine; mkdir {evil} && echo {tree}/evil > {evil}/commondir && echo done")
     if is_judged():
         assert (made.stdout, made.planted) == (b"done\n", (str(evil),)), made
@@ -125,6 +127,18 @@ def test_worktrees_in_a_bare_repository_are_kept_from_one_another(workspace: Pat
 
     assert outcome.stdout == b"done\n", outcome
     assert not any((base / "bare" / name).is_file() and "evil" in (base / "bare" / name).read_text() for name in names)
+
+
+@pytest.mark.parametrize("where", ["main", "tree"])
+def test_a_worktree_that_leads_elsewhere_is_told_of_however_old_that_is(workspace: Path, where: str) -> None:
+    """It may have been made a run earlier under another name. One that names its repository in full does not."""
+    main, _ = linked(workspace.parent)
+    for name, common in (("evil", f"{workspace.parent}/evil"), ("fine", f"{main}/.git/")):
+        (main / ".git/worktrees" / name).mkdir()
+        (main / ".git/worktrees" / name / "commondir").write_text(f"{common}\n")
+    time.sleep(0.1)
+
+    assert run(workspace.parent / where, "true").planted == (f"{main}/.git/worktrees/evil",)
 
 
 def contents(git: Path) -> dict[str, object]:

@@ -124,6 +124,7 @@ def scan(
         common = linked[1] if linked else own
         places = (f"{common}/{name}" for name in _NESTS[bool(linked) :])  # modules of the main worktree are not ours
         inside = _inside(places, (until, latest), [] if left is None else left)
+        found = [path for path in found if not _is_known_pointer(path, since, common)]  # that is held, too
         found += [path for path in inside if path != own and _runs_code(path, since, common)]
         found += _with_commands(own, since)
         found += _links(dict.fromkeys((own, common)), since, listings, (until, latest), [] if left is None else left)
@@ -181,6 +182,9 @@ def _read_git(path: str) -> Listing:
 def _common(path: str) -> bytes | None:
     """Where a git directory says that hooks and configuration are; None where that cannot be read."""
     text = _whole(f"{path}/commondir")
+    above = os.path.dirname(os.path.dirname(path))
+    if text is not None and text.rstrip(b"/\r\n") == os.fsencode(above):  # as libgit2 writes it
+        return b"../.."
     return None if text is None else text.rstrip(b"\r\n")
 
 
@@ -287,7 +291,7 @@ def _runs_code(path: str, since: int, held: str) -> bool:
         since = 0  # it may have become a repository just now, by another name
     common = _common(path)
     if common not in (b"", b"../.."):
-        return _is_new(f"{path}/commondir", since)
+        return is_held or _is_new(f"{path}/commondir", since)
     above = os.path.dirname(os.path.dirname(path))
     return _is_changed(path, since) or (bool(common) and above != held and _is_changed(above, since))
 

@@ -19,7 +19,9 @@ _HEADER = re.compile(r'\s*\[([^\s\]"]*)(\s+"(?:[^"\\]|\\.)*")?\s*\]')
 _ESCAPED = {"n": "\n", "t": "\t", "b": "\b"}
 MOST_MODULES = 64
 MOST_INCLUDED = 64
-_SHARED = frozenset("objects refs logs worktrees packed-refs packed-refs.lock packed-refs.new".split())
+_SHARED = frozenset(
+    "objects refs reftable logs worktrees lost-found packed-refs packed-refs.lock packed-refs.new".split()
+)
 _ABSENT = (FileNotFoundError, NotADirectoryError)
 
 
