@@ -332,6 +332,30 @@ def test_a_signal_to_ringfence_reaches_the_command(place: Place, number: signal.
     assert (place.workspace / "caught").exists()
 
 
+UNHEARD = """
+import os, signal, threading, time
+from ringfence.cli.run import hear
+heard, told = os.pipe()
+HEAR
+other = threading.Thread(target=time.sleep, args=(60,), daemon=True)
+other.start()
+threading.Timer(0.2, signal.pthread_kill, (other.ident, signal.SIGTERM)).start()
+os._exit(os.read(heard, 1)[0])
+"""
+
+
+def test_a_signal_is_heard_also_when_it_does_not_wake_who_waits() -> None:
+    """As one that comes when the main thread is about to wait: here another thread has it."""
+    by_handler = "signal.signal(signal.SIGTERM, lambda number, _: os.write(told, bytes((number,))))"
+    by_thread = "hear((signal.SIGTERM,), lambda number: os.write(told, bytes((number,))))"
+
+    with pytest.raises(subprocess.TimeoutExpired):
+        subprocess.run([sys.executable, "-c", UNHEARD.replace("HEAR", by_handler)], timeout=2)
+    done = subprocess.run([sys.executable, "-c", UNHEARD.replace("HEAR", by_thread)], timeout=60)
+
+    assert done.returncode == signal.SIGTERM
+
+
 def test_a_signal_at_any_moment_ends_it_as_a_signal_does(place: Place) -> None:
     for number in range(10):
         process = subprocess.Popen(

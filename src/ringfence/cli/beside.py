@@ -28,7 +28,7 @@ from ..run import check_words, make_request
 from ..within import put, reach
 from . import guarded
 from .options import Values, flags_of, one, say
-from .run import FORWARDED, Forwarder, find_screen, tell
+from .run import FORWARDED, Forwarder, find_screen, hear, tell
 from .shared import Shared
 
 if sys.platform != "linux":
@@ -63,21 +63,22 @@ class Passer:
     def __init__(self, link: _socket.socket) -> None:
         self._link = link
         self._waiting: list[int] | None = []
-        for number in SIGNALS:
-            if signal.getsignal(number) is not signal.SIG_IGN:  # as under nohup
-                signal.signal(number, self._handle)
+        self._lock = _thread.allocate_lock()
+        hear(SIGNALS, self._handle)
 
-    def _handle(self, number: int, _frame: FrameType | None) -> None:
-        if self._waiting is not None:
-            self._waiting.append(number)
-            return
+    def _handle(self, number: int) -> None:
+        with self._lock:
+            if self._waiting is not None:
+                self._waiting.append(number)
+                return
         with contextlib.suppress(OSError):
             self._link.send(bytes((number,)))
 
     def begin(self) -> None:
-        late, self._waiting = self._waiting or [], None
+        with self._lock:
+            late, self._waiting = self._waiting or [], None
         for number in late:
-            self._handle(number, None)
+            self._handle(number)
 
 
 def _answer(link: _socket.socket) -> int | None:

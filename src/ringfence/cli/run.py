@@ -1,9 +1,10 @@
 """`ringfence run`: the command inside its workspace, its exit code as ours."""
 
 import _signal as signal  # type: ignore[import-not-found]  # `signal` makes an enum of them all, in half a millisecond
+import _thread
 import os
 import stat
-from types import FrameType
+from collections.abc import Callable
 
 import msgspec
 
@@ -130,26 +131,46 @@ def find_screen(unfiltered: bool) -> Screen:
     return Screen(mask if mask & 3 == 3 else mask & 6, unfiltered)
 
 
+def hear(numbers: tuple[int, ...], handle: Callable[[int], None]) -> None:
+    """Be told of signals, by a thread: a handler in Python runs when the main thread goes on, and of one that comes as
+    it is about to wait it would hear when the command has ended."""
+    heard, wake = os.pipe()
+    os.set_blocking(wake, False)
+    signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
+    for number in numbers:
+        if signal.getsignal(number) is not signal.SIG_IGN:  # as under nohup: then the command ignores it too
+            signal.signal(number, lambda *_: None)
+
+    def listen() -> None:
+        while True:
+            for number in os.read(heard, 64):
+                if number in numbers:
+                    handle(number)
+
+    _thread.start_new_thread(listen, ())
+
+
 class Forwarder:
     """What asks us to end asks the command to end; what comes before it has started reaches it when it has."""
 
     def __init__(self) -> None:
         self._launched: Launch | None = None
         self._waiting: list[int] = []
-        for number in FORWARDED:
-            if signal.getsignal(number) is not signal.SIG_IGN:  # as under nohup: then the command ignores it too
-                signal.signal(number, self._handle)
+        self._lock = _thread.allocate_lock()
+        hear(FORWARDED, self._handle)
 
-    def _handle(self, number: int, _frame: FrameType | None) -> None:
-        if self._launched is None:
-            self._waiting.append(number)
-        else:
-            self._launched.forward(number)
+    def _handle(self, number: int) -> None:
+        with self._lock:
+            if self._launched is None:
+                self._waiting.append(number)
+            else:
+                self._launched.forward(number)
 
     def started(self, launched: Launch) -> None:
-        self._launched = launched
-        for number in self._waiting:
-            launched.forward(number)
+        with self._lock:
+            self._launched = launched
+            for number in self._waiting:
+                launched.forward(number)
 
 
 def tell(outcome: Outcome, told: tuple[str, ...] = ()) -> None:
