@@ -20,7 +20,7 @@
 enum { ANSWERED = 1 << 20 };
 enum { EACH = 16 /* of what is answered at once, one of so many is timed */, BOUND_FOR = 1024, WORDS = 16, MOST_BORN = 4096 };
 enum { BUSY_NS = 1000000 /* no processor takes so long to wake: others work there */ };
-enum { ROW = 16 /* of calls, each at once after the other, before somebody is kept */, LOOKS = 16 /* after that */ };
+enum { ROW = 16 /* of calls, each at once after the other, before somebody is kept */, LOOKS = 24 /* after that */ };
 enum { OFTEN_NS = 500000, LATER_NS = 20000000 };
 #if defined(HOSTED) /* the tests': whatever it takes */
 enum { WOKEN_NS = 0, AT_ONCE_NS = 20000000 };
@@ -35,6 +35,7 @@ struct processors {
 static struct {
 	uint32_t count, bound;         /* for so many more callers we are bound, and each of them for a moment */
 	struct processors mine, where; /* before, and meanwhile */
+	struct processors places;      /* where we have been while there was somebody to look for */
 	uint32_t last, kept;           /* who asked last, and who stays bound; 0 is nobody */
 	uint32_t row;                  /* so often it has asked at once after it was answered, */
 	uint64_t at;                   /* which was then */
@@ -88,17 +89,32 @@ static int is_same(const struct processors *one, const struct processors *other)
 	return !differs;
 }
 
+/* Whether it is one of the places where we bind somebody to. */
+static int is_ours(const struct processors *now)
+{
+	uint64_t others = 0;
+	int count = 0;
+
+	for (int i = 0; i < WORDS; i++) {
+		const uint64_t word = now->words[i];
+
+		others |= (word & ~handing.places.words[i]) | (word & (word - 1));
+		count += word != 0;
+	}
+	return !others && count == 1;
+}
+
 static int bind_here(uint32_t thread, struct processors *theirs)
 {
 	return processors_of(thread, theirs) > 0 && is_more(theirs, &handing.where) && !bind_to(thread, &handing.where);
 }
 
-/* What it is bound to by others meanwhile stays, but for a binding to where we are, which looks like ours. */
+/* What it is bound to by others meanwhile stays, but for a binding to where we are or were, which looks like ours. */
 static int unbind(uint32_t thread, const struct processors *theirs)
 {
 	struct processors now;
 
-	return processors_of(thread, &now) > 0 && is_same(&now, &handing.where) && !bind_to(thread, theirs);
+	return processors_of(thread, &now) > 0 && is_ours(&now) && !bind_to(thread, theirs);
 }
 
 /* The last number that was given to a process or thread, of our pid namespace; 0 when it is not to be learnt. */
@@ -162,12 +178,13 @@ static void stay_here(void)
 {
 	uint32_t here = 0;
 
-	if (handing.looks) /* for those who are bound to where we were */
-		unbind_born();
+	if (!handing.looks)
+		handing.places = (struct processors){{0}};
 	if (CALL(getcpu, P(&here), 0, 0, 0, 0) || here >= WORDS * 64 || processors_of(0, &handing.mine) < 0)
 		return;
 	handing.where = (struct processors){{0}};
 	handing.where.words[here / 64] = 1ULL << here % 64;
+	handing.places.words[here / 64] |= 1ULL << here % 64;
 	if (is_more(&handing.mine, &handing.where) && !bind_to(0, &handing.where))
 		handing.bound = BOUND_FOR;
 }
@@ -184,8 +201,8 @@ static void let_go(void)
 	handing.looks = LOOKS;
 }
 
-/* From time to time while somebody is kept, and some times after that: a large process takes long to fork, and what it forks
- * has no number until the end. */
+/* From time to time while somebody is kept, and after that for two seconds, less and less often: a large process takes long to
+ * fork, and what it forks has no number until the end. */
 static void hear_beat(void)
 {
 	if (handing.kept && handing.has_asked) {
@@ -196,8 +213,8 @@ static void hear_beat(void)
 	unbind_born();
 	if (handing.looks && !--handing.looks)
 		set_beat(0);
-	else if (handing.looks == LOOKS / 2)
-		set_beat(LATER_NS);
+	else if (handing.looks < LOOKS / 2)
+		set_beat((int64_t)OFTEN_NS << (LOOKS / 2 - handing.looks));
 }
 
 /* Whether a caller stays bound: one that asks and asks again. Who works between its calls is better off wherever a processor
@@ -222,6 +239,8 @@ static int keep_here(uint32_t thread)
 	if (process < 0)
 		return 0;
 	close_fd(process);
+	if (processors_of(thread, &theirs) <= 0 || (handing.looks && !is_same(&theirs, &handing.theirs)))
+		return 0; /* what is born of another would be taken for its */
 	if (handing.looks)
 		unbind_born();
 	else
