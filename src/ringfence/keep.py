@@ -369,7 +369,9 @@ def with_repository(found: Policy, home: str, ids: tuple[int, int] | None) -> Po
     project = enforce.project_of(workspace, *worktree) if worktree and plan.is_session(worktree[0]) else ""
     git = worktree[0] if worktree else own or f"{workspace}/.git"
     modules = enforce.modules(git)
-    found = plan.with_git_programs(found, enforce.all_programs(workspace, worktree, project or own, modules, home))
+    environ = {} if ids else environment()
+    named = enforce.all_programs(workspace, worktree, project or own, modules, home, environ)
+    found = plan.with_git_programs(found, named)
     found = plan.with_git_insides(found, git, enforce.worktrees(git, *(modules or ())), modules)
     if worktree and plan.is_session(worktree[0]):
         return plan.with_session(found, *worktree, project)

@@ -8,6 +8,7 @@ import errno
 import os
 import re
 import stat
+from collections.abc import Mapping
 
 from ..model import PlanError
 from .links import real_path
@@ -23,6 +24,18 @@ _SHARED = frozenset(
     "objects refs reftable logs worktrees lost-found packed-refs packed-refs.lock packed-refs.new".split()
 )
 _ABSENT = (FileNotFoundError, NotADirectoryError)
+# The settings whose value git runs, by section and key: what a subsection is called does not matter. Not aliases, which
+# run a program of the workspace for whoever asks for it, as make does.
+_RUN = frozenset(
+    """core.fsmonitor core.sshcommand core.pager core.editor core.askpass core.gitproxy core.alternaterefscommand
+    sequence.editor gpg.program gpg.defaultkeycommand credential.helper filter.clean filter.smudge filter.process
+    diff.external diff.command diff.textconv merge.driver difftool.cmd difftool.path mergetool.cmd mergetool.path
+    interactive.difffilter trailer.command trailer.cmd uploadpack.packobjectshook remote.uploadpack remote.receivepack
+    submodule.update tar.command hook.command""".split()
+)
+_QUOTED = re.compile(r"""'([^']+)'|"([^"]+)\"""")
+_WORD = re.compile(r"""(?:\\.|[^\s;|&()<>="'`\\])+""")
+_INSTALLED = frozenset((".venv", "venv", "node_modules"))  # package managers replace them whole
 
 
 def linked_worktree(workspace: str) -> tuple[str, str] | None:
@@ -122,37 +135,62 @@ def _around(workspace: str) -> str:
 
 
 def all_programs(
-    workspace: str, worktree: tuple[str, str] | None, elsewhere: str, modules: list[str] | None, home: str
+    workspace: str,
+    worktree: tuple[str, str] | None,
+    elsewhere: str,
+    modules: list[str] | None,
+    home: str,
+    environ: Mapping[str, str],
 ) -> list[str]:
-    """What git runs in the workspace: by its own repository, or by the one that it is a part of."""
+    """What git runs in the workspace: by its own repository, or by the one that it is a part of. `environ` is that of
+    whoever runs git there later."""
     top = _around(workspace)
     if top != workspace:
         worktree, elsewhere = linked_worktree(top), submodule(top)
     git = elsewhere or (worktree[1] if worktree else f"{top}/.git")
-    return programs(workspace, git, home, worktree[0] if worktree else "", modules, top)
+    return programs(workspace, git, home, worktree[0] if worktree else "", modules, top, environ)
+
+
+def _of_user(home: str, environ: Mapping[str, str]) -> tuple[str, ...]:
+    """The files of configuration that git reads in every repository."""
+    chosen = [environ.get(name, "") for name in ("GIT_CONFIG_SYSTEM", "GIT_CONFIG_GLOBAL")]
+    further = environ.get("XDG_CONFIG_HOME", "")
+    chosen += [f"{further}/git/config"] if further else []
+    files = ("/etc/gitconfig", f"{home}/.gitconfig", f"{home}/.config/git/config")
+    return tuple(dict.fromkeys((*files, *(os.path.abspath(path) for path in chosen if path))))
 
 
 def programs(
-    workspace: str, git: str, home: str, own: str = "", modules: list[str] | None = None, top: str = ""
+    workspace: str,
+    git: str,
+    home: str,
+    own: str = "",
+    modules: list[str] | None = None,
+    top: str = "",
+    environ: Mapping[str, str] | None = None,
 ) -> list[str]:
     """What in the workspace git runs, or takes for configuration, because the repository or the user says so: the
-    directory of hooks, included files, and what links among the hooks lead to. Also for its submodules. `own` is the
-    git directory of a linked worktree, `top` the worktree's directory if the workspace lies below it."""
-    found: list[str] = []
+    directory of hooks, programs, included files, and what links among the hooks lead to. Also for its submodules. `own`
+    is the git directory of a linked worktree, `top` the worktree's directory if the workspace lies below it."""
+    users = _of_user(home, environ or {})
+    found = list(users)
     configured = (f"{git}/config", f"{git}/config.worktree", *([f"{own}/config.worktree"] if own else []))
     files: list[tuple[str, tuple[str, ...]]] = [(path, (top or workspace,)) for path in configured]
     for module in modules or ():
         tree = real_path(os.path.join(module, _work_tree(f"{module}/config")))
         files += [(f"{module}/{name}", (tree,)) for name in ("config", "config.worktree")]
     trees = tuple(dict.fromkeys(tree for _, bases in files for tree in bases))
-    files += [(path, trees) for path in ("/etc/gitconfig", f"{home}/.gitconfig", f"{home}/.config/git/config")]
+    files += [(path, trees) for path in users]
     first = len(files)
     for path, bases in files:  # it grows
         for key, value in _settings(real_path(path)):
-            if key not in ("core.hookspath", "include.path", "includeif *.path"):
+            section, last = key.partition(".")[0].removesuffix(" *"), key.rpartition(".")[2]
+            if section == "pager" or f"{section}.{last}" in _RUN:
+                found += [program for base in bases for program in _named(value, base, home)]
+            if key not in ("core.hookspath", "init.templatedir", "include.path", "includeif *.path"):
                 continue
-            place = f"{home}{value[1:]}" if value.startswith("~/") else os.path.expanduser(value)
-            if key == "core.hookspath":
+            place = _expanded(value, home)
+            if key in ("core.hookspath", "init.templatedir"):
                 found += [os.path.join(base, place) for base in bases]
                 continue
             found.append(os.path.join(os.path.dirname(path), place))
@@ -168,6 +206,32 @@ def programs(
     both = (path for name in found for path in (name, real_path(name)))
     inside = {os.path.normpath(path.removesuffix("/_").rstrip("/")) for path in both}
     return sorted(path for path in inside if path.startswith(workspace + "/") and "/.git/" not in f"{path}/")
+
+
+def _expanded(path: str, home: str) -> str:
+    return f"{home}{path[1:]}" if path.startswith("~/") else os.path.expanduser(path)
+
+
+def _named(line: str, base: str, home: str) -> list[str]:
+    """The programs that a line for the shell names by a path, or gives to another program to run: those that are there,
+    and those that could be. What package managers install is left out: they replace it, and what belongs to it would
+    have to be held, too."""
+    line = line.removeprefix("!").replace("${HOME}", home).replace("$HOME", home)
+    words = [word.replace("\\", "") for word in _WORD.findall(line)]
+    quoted = [first or second for first, second in _QUOTED.findall(line)]
+    found = []
+    for word in dict.fromkeys((*words, *quoted, line)):
+        path = os.path.join(base, _expanded(word, home))
+        is_first = [word] == words[:1]
+        if "/" not in word:
+            is_named = not is_first and os.path.isfile(path)
+        elif is_first or (" " not in path.removeprefix(base) and os.path.isdir(os.path.dirname(path))):
+            is_named = not os.path.isdir(path)
+        else:
+            is_named = os.path.isfile(path)
+        if is_named and _INSTALLED.isdisjoint(path.removeprefix(base).split("/")):
+            found.append(path)
+    return found
 
 
 def _linked_hooks(directory: str) -> list[str]:
