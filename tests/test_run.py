@@ -6,6 +6,7 @@ import json
 import os
 import select
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -650,3 +651,35 @@ def test_a_workspace_may_be_a_path_and_is_never_empty(tmp_path: Path) -> None:
         ringfence.run(["pwd"], workspace="")
     with pytest.raises(ringfence.UsageError, match="cwd: is empty"):
         ringfence.run(["pwd"], workspace=tmp_path, cwd="")
+
+
+REACH = """
+import socket, sys
+for path in sys.argv[1:]:
+    try:
+        socket.socket(socket.AF_UNIX).connect(path)
+        print("reached")
+    except PermissionError:
+        print("refused")
+"""
+
+
+def test_a_socket_in_the_workspace_is_reached_where_a_policy_names_it_and_no_other(workspace: Path) -> None:
+    """Also when whoever listens there came anew."""
+    if not plan.has_view(enforce.probe()):
+        return  # then there are no unix sockets, and a gap says so
+    named, other = workspace / "run/named", workspace / "other"
+    named.parent.mkdir()
+    (workspace / "reach.py").write_text(REACH)
+    flags = ringfence.Flags(cwd=str(workspace), allow_socket=(str(named),))
+    said = []
+    for _ in range(3):
+        with socket.socket(socket.AF_UNIX) as first, socket.socket(socket.AF_UNIX) as second:
+            for listening, path in ((first, named), (second, other)):
+                listening.bind(str(path))
+                listening.listen()
+            said += [run(workspace, "/usr/bin/python3 reach.py run/named other", flags=flags) for _ in range(3)]
+        named.unlink()
+        other.unlink()
+
+    assert [outcome.stdout for outcome in said] == [b"reached\nrefused\n"] * 9, said

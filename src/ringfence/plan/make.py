@@ -154,11 +154,12 @@ def covered_places(found: list[Region], host: Host) -> tuple[Place, ...]:
     """What the view covers: when another object stands there, it stands there uncovered."""
     if not has_view(host):
         return ()
-    return tuple(
+    covered = [
         region.place
         for region, above in changes(found)
         if above is not None and region.place.kind is not Kind.MISSING and region.state in (State.HIDDEN, State.READ)
-    )
+    ]
+    return (*covered, *view.sockets(found))
 
 
 def make_plan(policy: Policy, command: Command, host: Host, disk: Disk) -> Plan:

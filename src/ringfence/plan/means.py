@@ -32,7 +32,8 @@ def with_view(
     private_network = not policy.network.open
     changed = changes(found)
     layered = caches.layered(command.shelf, host, disk, whole)
-    mounts, gaps = view.lower(changed, disk, limits.tmpfs_size(policy, host), crowds.pins(many))
+    pins = [*crowds.pins(many), *(place.asked for place in view.sockets(found))]
+    mounts, gaps = view.lower(changed, disk, limits.tmpfs_size(policy, host), pins)
     mounts += crowds.mounts(many)
     if is_nesting(policy, host):
         why = "programs may make sandboxes of their own, and no Landlock domain around them would let them"

@@ -9,7 +9,7 @@ the file system that hides it.
 from collections.abc import Iterable
 
 from ..model import Disk, Gap, Kind, Need, Origin, Place, Step, StepKind
-from .regions import Region, State, between, enclosed, is_below, parts
+from .regions import Region, State, between, changes, enclosed, is_below, parts
 
 BIND, TMPFS, MASK_DIRECTORY, MASK_FILE, DEVPTS, OVERLAY, MASK_EACH, BIND_EACH = 1, 2, 3, 4, 5, 6, 7, 8  # view.h
 READ_ONLY, DEVICES, DIRECTORIES = 1, 2, 4  # view.h
@@ -108,7 +108,7 @@ def lower(
     changed: list[tuple[Region, Region | None]], disk: Disk, size: int = 0, more_pins: Iterable[str] = ()
 ) -> tuple[list[Step], list[Gap]]:
     """The mounts that make the regions true, parents first, and what they cannot make true. `size` is the most that a
-    private directory may hold; `more_pins` are directories to pin besides."""
+    private directory may hold; `more_pins` are what to pin besides."""
     gaps: list[Gap] = []
     shown: dict[str, list[Region]] = {}
     present = [pair for pair in with_private_pins(changed) if is_present(*pair)]
@@ -135,6 +135,14 @@ def lower(
 
 def pin(place: Place) -> Step:
     return bind(place, False, f"{place.path} pinned, so that it cannot be renamed")
+
+
+def sockets(found: list[Region]) -> list[Place]:
+    """The sockets that a rule names inside what may be written anyway: the warden takes one that is a mount of its own
+    for one that may be reached."""
+    changed = {region.path for region, _ in changes(found)}
+    named = [one for one in found if one.place.kind is Kind.SOCKET and one.state is State.WRITE]
+    return [one.place for one in named if one.path not in changed and not one.rule.pattern]
 
 
 def is_present(region: Region, above: Region | None) -> bool:
