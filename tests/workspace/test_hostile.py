@@ -411,6 +411,26 @@ def forge_graph(repo: Path, child: str, parent: str) -> None:
     file.write_bytes(data)
 
 
+@pytest.mark.parametrize(
+    "names",
+    ["refs/heads", "refs/notes", "refs/heads/ringfence", "refs/heads/ringfence/x/y", "refs/heads/y refs/heads/y/z"],
+)
+def test_refs_that_git_could_not_have_made_do_not_keep_a_session_from_coming_back(repo: Path, names: str) -> None:
+    """One is the directory of another, or of a branch, and was written into the packed file by hand."""
+    one = session(repo).start()
+    commit = git(one.path, "rev-parse", "HEAD")
+    git(one.path, "tag", "mine")
+    packed = Path(one.path, git(one.path, "rev-parse", "--git-common-dir"), "packed/packed-refs")
+    with packed.open("a") as file:
+        file.writelines(f"{commit} {name}\n" for name in names.split())
+    one.end()
+    one.resume()
+
+    assert git(one.path, "rev-parse", "mine", "HEAD").splitlines() == [commit, commit]
+    one.end()
+    assert is_sound(repo)
+
+
 def test_variables_of_git_do_not_reach_it(repo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     git(tmp_path, "init", "-q", "-b", "main", "other")
     for name, value in {

@@ -81,6 +81,7 @@ def others(ledger: Ledger, session: Session, head: str) -> refs.Refs:
     finally:
         os.close(home)
     main = f"refs/heads/{session.branch}"
+    kept = refs.fitting(kept, [main])
     if main in kept and head and _is_ancestor(ledger, session, kept[main], head):
         del kept[main]
     kept |= {f"{refs.STASH}/{number:04}": value for number, value in enumerate(stash)}

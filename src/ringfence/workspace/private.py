@@ -98,8 +98,9 @@ def _give_refs(ledger: Ledger, session: Session, home: int, commit: str) -> None
     os.symlink(refs.PACKED, "packed-refs", dir_fd=home)
     kept = kept_refs(ledger, session)
     stash = [value for name, value in sorted(kept.items()) if name.startswith(f"{refs.STASH}/")]
+    main = f"refs/heads/{session.branch}"
     loose = {name: value for name, value in kept.items() if refs.is_kept(name)}
-    loose[f"refs/heads/{session.branch}"] = commit
+    loose = refs.fitting(loose, (main, *symbolic)) | {main: commit}
     for name, text in (*loose.items(), *((name, f"ref: {target}") for name, target in symbolic.items())):
         _write(home, name, f"{text}\n")
     if stash:

@@ -4,8 +4,10 @@ Pure but for reading the files of a session's own repository, which its commands
 and what git would not take for a ref is none.
 """
 
+import itertools
 import os
 import re
+from collections.abc import Iterable
 
 from ..model import WorkspaceError
 from . import paths
@@ -59,6 +61,15 @@ def refreshed(now: Refs, given: Refs, new: Refs) -> Refs:
 def changed(now: Refs, given: Refs) -> Refs:
     """The branches, tags, notes and other refs of a session that the project does not have so."""
     return {name: value for name, value in now.items() if is_kept(name) and given.get(name) != value}
+
+
+def fitting(found: Refs, others: Iterable[str]) -> Refs:
+    """Those refs that can stand in files beside one another and beside the others: git makes none whose name is the
+    directory of another's, and a command can write one into the packed file."""
+    below = tuple(f"{name}/" for name in others)
+    order = sorted((*found, *below, *GIVEN), key=lambda name: name.split("/"))  # what is below one follows it at once
+    taken = {first for first, second in itertools.pairwise(order) if second.startswith(f"{first}/")}
+    return {name: value for name, value in found.items() if name not in taken and not name.startswith(below)}
 
 
 def is_kept(ref: str) -> bool:
