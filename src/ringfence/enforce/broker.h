@@ -152,9 +152,12 @@ static long do_link(struct asked *asked, uint64_t from_at, uint64_t from_path, u
 	}
 	if (!answer && flags & AT_SYMLINK_FOLLOW_)
 		answer = follow_all(asked, &from, &follow);
-	if (!answer && follow && is_judged()) { /* a link of /proc: by what it leads to */
-		answer = CALL(openat, from.directory, P(from.name), O_PATH | O_CLOEXEC, 0, 0);
-		answer = answer < 0 ? answer : judge_object(asked, answer, CHANGES);
+	if (!answer && follow) { /* a link of /proc: what it leads to is held, for its owner can put another file there at any moment */
+		long fd = CALL(openat, from.directory, P(from.name), O_PATH | O_CLOEXEC, 0, 0);
+
+		answer = fd < 0 ? fd : judge_object(asked, fd, CHANGES);
+		from.directory = AT_FDCWD;
+		own_path(from.name, fd);
 	} else if (!answer)
 		answer = permit(asked, &from, CHANGES, ANY_BUT_DENY);
 	if (!answer)
