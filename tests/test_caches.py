@@ -32,8 +32,8 @@ class Place:
         for one in (self.home, self.workspace):
             one.mkdir()
 
-    def run(self, script: str, workspace: Path | None = None) -> ringfence.Outcome:
-        flags = ringfence.Flags(enforcement=ringfence.Enforcement.BEST_EFFORT)
+    def run(self, script: str, workspace: Path | None = None, inline: tuple[bytes, ...] = ()) -> ringfence.Outcome:
+        flags = ringfence.Flags(enforcement=ringfence.Enforcement.BEST_EFFORT, inline=inline)
         environ = {"PATH": os.environ["PATH"], "HOME": str(self.home)}
         return ringfence.run(
             ["sh", "-c", script], workspace=str(workspace or self.workspace), env=environ, flags=flags, capture=True,
@@ -74,6 +74,16 @@ def test_a_warm_cache_is_read_and_never_written(place: Place) -> None:
     said, _ = why(make_request(str(place.workspace), as_root=AS_ROOT), "write", str(warm / "two"))
     assert (said.verdict is ringfence.Verdict.ALLOW) is has_layers, said
     assert ("private layer" in said.reason) is has_layers
+
+
+def test_a_cache_is_there_where_programs_make_sandboxes_of_their_own(place: Place) -> None:
+    warm = place.home / ".cache" / "uv"
+    warm.mkdir(parents=True)
+    (warm / "one").write_text("good")
+
+    seen = place.run("cat ~/.cache/uv/one", inline=(b'{"allowNestedSandbox": true}',))
+
+    assert (seen.stdout, seen.exit_code) == (b"good", 0), seen
 
 
 def test_another_workspace_does_not_see_it(place: Place) -> None:

@@ -102,11 +102,10 @@ def mounts(shelf: Shelf, chosen: list[tuple[Cache, Place]]) -> list[Step]:
 
 
 def grants(chosen: list[tuple[Cache, Place]], handled: int) -> list[Step]:
-    """Landlock's leave to write there."""
+    """Landlock's leave to write there. It takes no rule without a right: there is none where it holds signals alone."""
     rights = (landlock.GRANTED_WRITE | landlock.READ) & handled
-    return [
-        allowlist.beneath(msgspec.structs.replace(place, device=0, inode=0), rights, "write") for _, place in chosen
-    ]
+    places = [msgspec.structs.replace(place, device=0, inode=0) for _, place in chosen] if rights else []
+    return [allowlist.beneath(place, rights, "write") for place in places]
 
 
 def variables(shelf: Shelf, disk: Disk, chosen: list[tuple[Cache, Place]], temporary: str) -> dict[str, str]:
