@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from . import policy
 from .guard import Bounds
 from .model import NOTHING_APPROVED, Access, Decision, Enforcement, Origin, Policy, Rule, UsageError, Verdict
-from .where import chosen_root
+from .where import OWN, chosen_root
 
 MOST_NAMES = 256
 MOST_ENTRIES = 2000
@@ -71,9 +71,12 @@ def _canonical(found: Policy) -> Policy:
     return policy.canonical_policy(found, resolve, True)
 
 
-def bounds_for_agent(cwd: str, workspace: str, environ: Mapping[str, str], exact: bool = True) -> Bounds:
+def bounds_for_agent(
+    cwd: str, workspace: str, environ: Mapping[str, str], exact: bool = True, unheld: bool = False
+) -> Bounds:
     """The bounds of an agent that stands in a directory, under the policy that its commands will run under. Its
-    workspace is the one it is told, if `exact`, or the one around that; untold, the one around where it stands."""
+    workspace is the one it is told, if `exact`, or the one around that; untold, the one around where it stands. What is
+    `unheld` no sandbox keeps from what git runs in the workspace, as its configuration says: so the judge has to."""
     real = os.path.realpath(workspace or cwd)
     root = real if workspace and exact else chosen_root(real, environ)
     if not os.path.isdir(root):
@@ -85,8 +88,12 @@ def bounds_for_agent(cwd: str, workspace: str, environ: Mapping[str, str], exact
         from .approvals import standing
 
         approved = standing(root, environ)
-    found = policy.load(root, environ=environ, standing=approved)
-    return bounds_of(root, found, start, environ.get("HOME", ""), held=True)
+    found = policy.load(root, environ=environ, own=OWN, standing=approved)
+    if unheld:
+        from .keep import with_git_programs  # which takes ten milliseconds
+
+        found = with_git_programs(found, environ.get("HOME", ""), environ)[0]
+    return bounds_of(root, found, start, environ.get("HOME", ""), held=not unheld)
 
 
 def plain_policy(root: str) -> Policy:

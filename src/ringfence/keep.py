@@ -8,7 +8,6 @@ replaced, after some seconds, and when the enactor finds something else than was
 import _thread  # what `threading` adds is not needed here, and costs the command a millisecond
 import atexit
 import os
-import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -36,13 +35,11 @@ from .model import (
     Step,
     StepKind,
 )
+from .where import OWN
 
 FRESH_SECONDS = 5.0
 KEPT = 8
 MOST_STANDBYS = 4
-PACKAGE = os.path.dirname(os.path.abspath(__file__))
-# Our own code: whoever could write it would be outside at the next run.
-OWN = tuple(sorted({PACKAGE, os.path.realpath(sys.prefix)} - {"/usr", "/usr/local", "/"}))
 RENEWED = ("/etc",)  # where whoever changes a file puts a new one in its place: users, names of hosts, libraries
 # What whoever asks has looked at this moment: `environment()`, and perhaps what stands at the workspace's path.
 AtHand = tuple[Mapping[str, str], os.stat_result | None]
@@ -361,17 +358,25 @@ def give_up_overlays() -> None:
     _has_overlays = False
 
 
-def with_repository(found: Policy, home: str, ids: tuple[int, int] | None) -> Policy:
-    """The policy for the repository as it is: of a worktree or a submodule it lies elsewhere."""
+def with_git_programs(
+    found: Policy, home: str, environ: Mapping[str, str]
+) -> tuple[Policy, tuple[str, str] | None, str, str, list[str] | None]:
+    """With what git runs by its configuration kept; and the repository of a worktree, submodule or session. `environ`
+    is that of whoever runs git there later."""
     workspace = found.workspace
     worktree = enforce.linked_worktree(workspace)
     own = "" if worktree else enforce.submodule(workspace)
     project = enforce.project_of(workspace, *worktree) if worktree and plan.is_session(worktree[0]) else ""
+    modules = enforce.modules(worktree[0] if worktree else own or f"{workspace}/.git")
+    paths = enforce.all_programs(workspace, worktree, project or own, modules, home, environ)
+    return plan.with_git_programs(found, paths), worktree, own, project, modules
+
+
+def with_repository(found: Policy, home: str, ids: tuple[int, int] | None) -> Policy:
+    """The policy for the repository as it is: of a worktree or a submodule it lies elsewhere."""
+    workspace = found.workspace
+    found, worktree, own, project, modules = with_git_programs(found, home, {} if ids else environment())
     git = worktree[0] if worktree else own or f"{workspace}/.git"
-    modules = enforce.modules(git)
-    environ = {} if ids else environment()
-    named = enforce.all_programs(workspace, worktree, project or own, modules, home, environ)
-    found = plan.with_git_programs(found, named)
     found = plan.with_git_insides(found, git, enforce.worktrees(git, *(modules or ())), modules)
     if worktree and plan.is_session(worktree[0]):
         return plan.with_session(found, *worktree, project)

@@ -1,9 +1,16 @@
-"""Which directory is the workspace, seen from a place inside it. It imports nothing of ours: hooks have little time."""
+"""Which directory is the workspace, seen from a place inside it, and where our own code is. It imports nothing of
+ours: hooks have little time."""
 
 import os
+import sys
 from collections.abc import Mapping
 
 NOWHERE = "/nonexistent"
+# Our own code: whoever could write it would be outside at the next run, and be the next hook. Also the program by the
+# name it was called by: a link on the way there may lie in the workspace.
+_PACKAGE = os.path.dirname(os.path.abspath(__file__))
+_CALLED = {os.path.abspath(name) for name in sys.argv[:1] if os.path.basename(name) in ("ringfence", "ringfence-shell")}
+OWN = tuple(sorted({_PACKAGE, os.path.realpath(sys.prefix), *_CALLED} - {"/usr", "/usr/local", "/"}))
 
 
 def find_workspace(cwd: str) -> str:

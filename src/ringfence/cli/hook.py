@@ -115,7 +115,8 @@ def judged(agent: str, asked: "Asked", workspace: str, environ: dict[str, str], 
     from ..judging import bounds_for_agent
     from ..model import Verdict
 
-    bounds = bounds_for_agent(asked.cwd, workspace or asked.root, environ, bool(workspace))
+    unheld = agents.writes_unheld(asked)
+    bounds = bounds_for_agent(asked.cwd, workspace or asked.root, environ, bool(workspace), unheld)
     if agents.takes_no_other(asked):
         bounds = msgspec.structs.replace(bounds, held=False)
         if bounds.start != os.path.realpath(asked.cwd):

@@ -11,7 +11,7 @@ import posixpath
 import msgspec
 
 from ..model import Verdict
-from .judge import SHELLS, Judgement, ToolCall
+from .judge import LISTS, READS, SHELLS, Judgement, ToolCall
 from .patterns import lazy
 
 AGENTS = ("claude", "codex", "gemini", "copilot", "cursor", "opencode", "pi")
@@ -132,6 +132,11 @@ def told_place(asked: Asked) -> str:
 def takes_no_other(asked: Asked) -> bool:
     """Whether the call runs as it came or not at all: these events of Cursor's have no way to change it."""
     return asked.event in ("beforeShellExecution", "beforeReadFile", "beforeTabFileRead")
+
+
+def writes_unheld(asked: Asked) -> bool:
+    """Whether the call may write what no sandbox keeps: by a tool of the agent's own, or by a line as it came."""
+    return takes_no_other(asked) if is_shell(asked) else asked.call.tool.lower() not in READS | LISTS
 
 
 def without_escapes(given: dict[str, object], merged: bool, shell: bool = True) -> dict[str, object]:

@@ -1,0 +1,75 @@
+"""What no sandbox holds, the agent's own tools, is judged by what a run would keep: ourselves, and what git runs."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tests.hooks.test_hook import AS_ROOT, denies, payload
+from tests.hooks.test_hook import root as root  # the fixture
+
+from ringfence import judging
+from ringfence.cli.hook import answer
+from ringfence.guard.agents import AGENTS
+
+VENV = Path(sys.executable).parent.parent
+
+
+def writing(agent: str, root: Path, path: str) -> bool:
+    """Whether an agent's own tool is kept from writing a file."""
+    asked = payload(agent, root)
+    camel = "toolArgs" in asked
+    given = {"file_path": path, "content": "x"}
+    asked |= {"toolName": "create", "toolArgs": given} if camel else {"tool_name": "Write", "tool_input": given}
+    code, out, _ = answer([agent], json.dumps(asked).encode(), dict(os.environ), "/usr/bin/ringfence")
+    return denies(code, json.loads(out) if out else {})
+
+
+@pytest.mark.parametrize("agent", AGENTS)
+def test_no_tool_of_an_agent_writes_ringfence_itself(agent: str, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(judging, "OWN", (f"{root}/.venv",))
+
+    assert writing(agent, root, f"{root}/.venv/bin/ringfence")
+    assert writing(agent, root, ".venv/lib/python3/site-packages/x.pth")
+    assert not writing(agent, root, f"{root}/.venv2/x")
+
+
+def test_where_we_are_is_known_to_the_hook_as_to_a_run() -> None:
+    from ringfence import keep
+
+    assert judging.OWN == keep.OWN != ()
+
+
+@pytest.mark.parametrize("agent", AGENTS)
+def test_no_tool_of_an_agent_writes_the_hooks_that_git_is_told_of(agent: str, root: Path) -> None:
+    before = writing(agent, root, ".husky/pre-commit")
+    (root / ".git/config").write_text("[core]\n\thooksPath = .husky/_\n")
+
+    assert (before, writing(agent, root, ".husky/pre-commit")) == (False, True)
+    assert not writing(agent, root, "husky/pre-commit")
+
+
+def test_nor_does_a_line_that_cursor_runs_as_it_came(root: Path) -> None:
+    (root / ".git/config").write_text("[core]\n\thooksPath = .husky\n")
+    asked = {"hook_event_name": "beforeShellExecution", "cwd": str(root), "workspace_roots": [str(root)]}
+    told = [
+        answer(["cursor"], json.dumps(asked | {"command": line}).encode(), dict(os.environ), "/usr/bin/ringfence")[1]
+        for line in ("echo x > .husky/pre-commit", "echo x > husky")
+    ]
+
+    assert [json.loads(said)["permission"] for said in told] == ["deny", "allow"]
+
+
+@pytest.mark.needs_userns
+def test_a_link_to_where_we_are_is_not_replaced(root: Path) -> None:
+    """The hook in an agent's settings is called by the name that it was installed by."""
+    (root / ".venv").symlink_to(VENV)
+    line = "mv .venv old; mkdir -p .venv/bin && cp a.txt .venv/bin/ringfence; echo x > made"
+    words = [root / ".venv/bin/ringfence", "run", *AS_ROOT, "--workspace", root, "--", "sh", "-c", line]
+    subprocess.run(words, capture_output=True, cwd=root, timeout=60)
+    held = (root / ".venv").is_symlink(), (root / "made").exists()
+    subprocess.run(["sh", "-c", line], check=True, cwd=root, timeout=60)
+
+    assert (held, (root / ".venv").is_symlink()) == ((True, True), False)
