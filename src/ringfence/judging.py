@@ -9,9 +9,11 @@ import os
 import re
 from collections.abc import Callable, Mapping
 
+import msgspec
+
 from . import policy
 from .guard import Bounds
-from .model import NOTHING_APPROVED, Access, Decision, Enforcement, Origin, Policy, Rule, UsageError, Verdict
+from .model import BUILT_IN, NOTHING_APPROVED, Access, Decision, Enforcement, Origin, Policy, Rule, UsageError, Verdict
 from .where import OWN, chosen_root
 
 MOST_NAMES = 256
@@ -93,7 +95,21 @@ def bounds_for_agent(
         from .keep import with_git_programs  # which takes ten milliseconds
 
         found = with_git_programs(found, environ.get("HOME", ""), environ)[0]
-    return bounds_of(root, found, start, environ.get("HOME", ""), held=not unheld)
+    made = bounds_of(root, found, start, environ.get("HOME", ""), held=not unheld)
+    return msgspec.structs.replace(made, decide=_outside_of_it(made)) if unheld else made
+
+
+def _outside_of_it(bounds: Bounds) -> Callable[[Access, str], Decision]:
+    """The judge for who is outside of the sandbox: what that has of its own is the host's there, and asked about."""
+
+    def decide(access: Access, path: str) -> Decision:
+        made = bounds.decide(access, path)
+        private = made.rule is not None and made.rule.origin == BUILT_IN and made.rule.path in policy.PRIVATE
+        if made.verdict is not Verdict.ALLOW or not private or (path + "/").startswith(bounds.root + "/"):
+            return made
+        return Decision(Verdict.ASK, f"{path!r} is the host's here; in the sandbox it is another", made.rule)
+
+    return decide
 
 
 def plain_policy(root: str) -> Policy:

@@ -73,3 +73,30 @@ def test_a_link_to_where_we_are_is_not_replaced(root: Path) -> None:
     subprocess.run(["sh", "-c", line], check=True, cwd=root, timeout=60)
 
     assert (held, (root / ".venv").is_symlink()) == ((True, True), False)
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("cat /proc/1/environ", "ask"),
+        ("head -c 9 /dev/sda", "ask"),
+        ("tar cf x.tar /etc", "ask"),
+        ("cp -r / x", "ask"),
+        ("grep -r x /etc", "ask"),
+        ("touch /tmp/x", "ask"),
+        ("cat /tmp/x", "ask"),
+        ("ls / /etc; find / -name x", "allow"),
+        ("cat /proc/cpuinfo < /dev/null", "allow"),
+        ("diff <(sort a.txt) a.txt", "allow"),
+        ("grep -r x . > sub/x", "allow"),
+    ],
+)
+def test_a_line_that_runs_as_it_came_finds_what_the_sandbox_would_hide(line: str, expected: str, root: Path) -> None:
+    asked = {"hook_event_name": "beforeShellExecution", "cwd": str(root), "workspace_roots": [str(root)]}
+    _, out, _ = answer(["cursor"], json.dumps(asked | {"command": line}).encode(), dict(os.environ), "/x")
+    said = json.loads(out)
+
+    assert said["permission"] == expected
+    assert "inside the sandbox" not in said["user_message"]
+    _, out, _ = answer(["claude"], json.dumps(payload("claude", root, command=line)).encode(), dict(os.environ), "/x")
+    assert json.loads(out)["hookSpecificOutput"]["permissionDecision"] == "allow"  # where it is moved inside

@@ -167,6 +167,7 @@ def apply_options(walk: Walk, call: Call) -> None:
             apply_role(walk, role, value, call)
 
 
+_SHOW_NAMES = frozenset("ls dir vdir stat du df readlink tree eza exa fd lsof file".split())
 _RESPONDS = frozenset("nm objdump size strings readelf".split())  # to them @name is a file of arguments
 
 
@@ -175,7 +176,7 @@ def apply_role(walk: Walk, role: str, field: Field, call: Call) -> None:
         if field.text.startswith("@") and call.name in _RESPONDS:
             walk.doubt(f"{call.name} takes its arguments from {field.shown!r}")
         if field.text != "-":
-            walk.reads(field, call.shell, sends=call.name in ("curl", "wget"))
+            walk.reads(field, call.shell, call.name in ("curl", "wget"), call.name in _SHOW_NAMES)
     elif role == "w":
         if field.text != "-" or not field.known:
             walk.writes(field, call.shell)

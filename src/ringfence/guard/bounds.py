@@ -46,7 +46,7 @@ class Finding(msgspec.Struct, frozen=True):
 _RUN_LATER = lazy(
     r"(?i)/(?:\.ringfence|\.(?:claude|codex|gemini|cursor|pi|opencode)/(?:hooks?|plugins?|extensions|agents|commands|skills"
     r"|tools?|rules|policies)"
-    r"|\.(?:claude|gemini)/settings[^/]*\.json|\.(?:codex|cursor)/(?:hooks|mcp)\.json|\.codex/config\.toml|\.mcp\.json"
+    r"|\.(?:claude|codex|gemini|cursor|pi|opencode)/[^/]*(?:\.(?:jsonc?|toml|env|sh|py|[cm]?[jt]s|sb)|sandbox[^/]*)|\.mcp\.json"
     r"|\.github/(?:hooks|copilot|extensions|mcp\.json|lsp\.json|github-app\.yml)|\.envrc|\.?mise\.toml"
     r"|\.(?:vscode|idea|zed|fleet|helix|devcontainer(?:\.json)?|n?vim(?:\.lua|rc)?|g?vimrc|exrc)"
     r"|\.(?:windsurf|kiro|qwen|factory|augment|openhands|amp|trae|amazonq|roo|kilocode|junie|continue)|\.clinerules/hooks"
@@ -61,5 +61,7 @@ def runs_later(path: str) -> str:
     """Why a path that is written is more than a file, or nothing."""
     if "/.git/" in path.lower() + "/":
         return "which is git's own: it says what git will run"
+    if path.endswith("/HEAD"):
+        return "by which git takes a directory for a repository, and runs what that names"
     may = "/." in path or path.endswith(("/mise.toml", ".json", ".jsonc"))
     return "which says what an agent, an editor or a shell will run" if may and _RUN_LATER.search(path) else ""

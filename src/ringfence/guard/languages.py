@@ -166,7 +166,7 @@ def find(walk: Walk, call: Call) -> None:
     follows = follows or any(word.text in ("-follow", "-L", "-H") for word in words)
     typed, before = Typed(), ""
     for start in starts:
-        walk.reads(start, call.shell)
+        walk.reads(start, call.shell, names=True)
         if not start.known and start.may_be_option:
             walk.doubt(f"find gets {start.shown!r}, which is not known and may be an expression")
     while words:

@@ -10,6 +10,11 @@ from .patterns import lazy
 from .state import Field, Shell
 
 _STREAMS = lazy(r"/dev/(?:null|stdout|stderr|fd/\d+)\Z")
+# What shows the machine, or this process alone.
+_OF_ALL = lazy(
+    r"/proc(?:/(?:self|thread-self))?(?:/(?:cpuinfo|meminfo|version|loadavg|uptime|filesystems|stat|status|limits|mounts|mountinfo"
+    r"|cgroup|partitions|diskstats|net/\w+|sys/.*|fd(?:/\w+)?))?\Z|/dev(?:/(?:null|zero|full|u?random|tty|std(?:in|out|err)|fd/\d+))?\Z"
+)
 _WILD = frozenset("*?[")
 LONGEST = 2000  # characters of a word in which somebody looks for more than its beginning
 MOST_PATHS = 128
@@ -73,8 +78,9 @@ class Touches:
     def refuse(self, reason: str) -> None:
         self.find(Verdict.DENY, reason)
 
-    def reads(self, field: Field, shell: Shell, sends: bool = False) -> None:
-        """A path opened for reading; with `sends` by a program that may send it away."""
+    def reads(self, field: Field, shell: Shell, sends: bool = False, names: bool = False) -> None:
+        """A path opened for reading; with `sends` by a program that may send it away, with `names` by one that shows
+        what is called how, and not what is in it."""
         if self.bounds.reads_free:
             return
         if not field.known:
@@ -83,7 +89,17 @@ class Touches:
             self.searches(field.text[: field.text.rfind("/") + 1], field.shown, shell)
             return
         for path in self.absolute(field.text, shell, f"it reads {field.shown!r}"):
-            self.ask(Access.READ, self.bounds.resolve(path), f"it reads {field.shown!r}")
+            real = self.bounds.resolve(path)
+            self.ask(Access.READ, real, f"it reads {field.shown!r}")
+            if not self.bounds.held:
+                self.finds(real, field.shown, names)
+
+    def finds(self, real: str, shown: str, names: bool) -> None:
+        """What a line comes upon that no sandbox holds: other processes, disks, what is hidden below a directory."""
+        if (real + "/").startswith(("/proc/", "/dev/")) and not _OF_ALL.match(real):
+            self.doubt(f"it reads {shown!r}, where without a sandbox more is seen than may be read")
+        elif not names and self.bounds.is_directory(real) and self.bounds.hides(real):
+            self.doubt(f"it reads {shown!r}, below which not everything may be read")
 
     def searches(self, directory: str, shown: str, shell: Shell) -> None:
         """A directory below which something is read, and what is not known."""

@@ -6,6 +6,7 @@ takes a millisecond.
 
 from typing import TYPE_CHECKING
 
+from .decide import PRIVATE as PRIVATE
 from .decide import canonical_policy as canonical_policy
 from .decide import decide as decide
 from .decide import with_real_patterns as with_real_patterns
