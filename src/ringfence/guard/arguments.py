@@ -17,16 +17,18 @@ MOST_WORDS = 400
 _LABELS = frozenset(("bazel",))  # to whom `//` is the worktree
 # Files that tell a tool what to run, or where to write.
 RULES = lazy(
-    r"(?i)/(?:[^/]*makefile[^/]*|[^/]*\.mk|package\.json|pyproject\.toml|setup\.(?:py|cfg)|conftest\.py|tox\.ini|pytest\.ini"
+    r"(?i)/(?:[^/]*makefile[^/]*|[^/]*\.mk|package\.json|pyproject\.toml|setup\.(?:py|cfg)|conftest\.py|tox\.(?:ini|toml)|\.?pytest\.(?:ini|toml)"
     r"|noxfile\.py|cargo\.toml|build\.rs|cmakelists\.txt|[^/]*\.gradle(?:\.kts)?|pom\.xml|rakefile|gemfile|[^/]*\.gemspec"
-    r"|[^/]*\.config\.[cm]?[jt]s|\.[^/]*rc(?:\.[^/]*)?|[^/]*\.cmake|build\.(?:ninja|xml|sbt|zig)|meson\.build|dune[^/]*"
-    r"|test_[^/]*|[^/]*[._](?:test|spec)s?\.[^/]*|\.pre-commit-config\.yaml|mix\.exs|__init__\.py|sitecustomize\.py"
-    r"|(?:gulp|grunt)file[^/]*|[^/]*\.conf\.[cm]?js|\.pnpmfile\.cjs|(?:turbo|nx|project|lerna|deno|angular|composer)\.json"
-    r"|[^/]*\.(?:cs|fs|vb)proj|directory\.build\.\w+|project\.clj|conf\.py|main\.(?:go|rs)|configure\.ac|[^/]*\.(?:m4|rake)"
-    r"|[^/]*\.(?:sbt|targets|props|bzl|cabal|tf|csx)|go\.(?:mod|work)|rust-toolchain(?:\.toml)?|\.cargo/config(?:\.toml)?|\.mvn/[^/]*"
+    r"|[^/]*\.config\.(?:[cm]?[jt]sx?|json|ya?ml|toml)|\.[^/]*rc(?:\.[^/]*)?|[^/]*\.cmake|build\.(?:ninja|xml|sbt|zig)|meson\.build|dune[^/]*"
+    r"|test_[^/]*|[^/]*[._](?:test|spec)s?\.[^/]*|\.pre-commit-config\.ya?ml|[^/]*\.exs|__init__\.py|(?:site|user)customize\.py"
+    r"|(?:gulp|grunt)file[^/]*|[^/]*\.conf\.[cm]?js|\.pnpmfile\.cjs|(?:turbo|nx|project|lerna|deno|angular|composer|nodemon|workspace|launchsettings)\.jsonc?"
+    r"|[^/]*\.(?:cs|fs|vb)proj|directory\.build\.\w+|project\.clj|conf\.py|main\.(?:go|rs|swift|kt|dart)|program\.cs|configure\.(?:ac|in)|[^/]*\.(?:m4|rake)"
+    r"|[^/]*\.(?:sbt|targets|props|bzl|cabal|tf(?:\.json)?|csx|rsp|runsettings|wrap|ctest|lds?|mak)|go\.(?:mod|work)|rust-toolchain(?:\.toml)?|\.cargo/config(?:\.toml)?|\.mvn/[^/]*"
     r"|gradle[^/]*\.properties|(?:nuget|rebar)\.config|global\.json|tsconfig[^/]*\.json|(?-i:BUILD|WORKSPACE)|(?:build|module)\.bazel"
-    r"|(?:mypy|pylint)\.ini|\.(?:mypy\.ini|flake8|rspec|pdm-python)|phpunit\.xml[^/]*|mkdocs\.yml|buf\.gen\.yaml"
-    r"|cmake\w*presets\.json|compile_commands\.json|cabal\.project[^/]*|(?:uv|poetry|hatch|pdm|bunfig)\.toml|spec_helper\.rb)\Z"
+    r"|(?:mypy|pylint)\.ini|\.(?:mypy\.ini|flake8|rspec|pdm-python|simplecov|sbtopts|jvmopts|bazelversion)|pylintrc|\.?ruff\.toml|phpunit\.xml[^/]*|(?:mkdocs|hugo|\.rubocop|\.golangci|stack)\.(?:ya?ml|toml|json)|buf\.gen\.yaml"
+    r"|cmake\w*presets\.json|compile_commands\.json|cabal\.project[^/]*|(?:uv|poetry|hatch|pdm|bunfig)\.toml|(?:spec|rails)_helper\.rb|mocha\.opts"
+    r"|package\.swift|setup\.hs|rebar\.config\.script|pubspec\.yaml|pipfile|kbuild|vitest\.workspace\.\w+|dartconfiguration\.tcl"
+    r"|(?:local|build)\.properties|libs\.versions\.toml|buildsrc/.*|project/[^/]*\.scala|tools/bazel)\Z"
     r"|/node_modules/(?:\.bin/|.*\.(?:[cm]?[jt]s|json|node|sh)\Z)|/\.?venv/bin/.|/site-packages/.*\.(?:py|pth|so)\Z"
 )
 # Options that name a program to run, or are one.
@@ -213,7 +215,7 @@ _EXECUTORS = frozenset(
 # Options whose value, as the next word, is a file that the tool goes by.
 _GUIDE = lazy(
     r"--?(?:[\w.-]*-)?(?:config[\w-]*|rcfile|rc|settings|defaults|options|require|import|plugins?|preset|template|init-file|parser"
-    r"|reporters?|formatter|bootstrap|processorpath|processor-path|project-file|workspace|init|loader|include)\Z"
+    r"|reporters?|formatter|bootstrap|(?:mri-)?script|(?:native|cross)-file|processorpath|processor-path|project-file|workspace|init|loader|include)\Z"
 )
 _GUIDES = {
     "mvn": "-s -gs -t -f --file",
@@ -237,6 +239,7 @@ _GUIDES = {
     "clang-tidy": "-p",
     "cppcheck": "--project",
     "lcov": "-f",
+    "ld": "-T -c -dT",
     "pytest": "-p --pyargs",
 }
 _CODE_FILE = lazy(r"(?i)([^/]+)\.(?:[cm]?[jt]sx?|py|rb|php|exs?|lua|so)\Z")

@@ -197,6 +197,10 @@ def go(walk: Walk, call: Call) -> None:
         walk.doubt("go changes what lies outside the project")
     if words[:1] == ["run"] and any("@" in word for word in words[1:]):
         walk.doubt("go runs what it fetches")
+    if words[:1] in (["run"], ["generate"]) and any(
+        one.access == "write" and one.path.endswith(".go") for one in walk.findings.values()
+    ):
+        walk.doubt(f"go {words[0]} runs what this line has written itself")
     if words[:1] == ["tool"] and words[1:2] not in (["cover"], ["nm"], ["objdump"], ["vet"], ["test2json"], ["pprof"]):
         walk.doubt("what a tool of go does is not known")
 
@@ -218,6 +222,8 @@ def uv(walk: Walk, call: Call) -> None:
             walk.call(call.words[1:] if plain else call.operands[1:], outside(call.shell))
         if first == "shell" or (not plain and any(option != "-q" for option, _ in call.options)):
             walk.doubt(f"{call.name} {first} has options of its own, or runs what it reads")
+    elif first == "pip" and any(walk.has_written(field.text, call.shell) for field in call.words if field.known):
+        walk.doubt(f"{call.name} is told what this line has written itself")
     elif early and _UV_RUNS.intersection(words):
         walk.doubt(f"{call.name} runs what it is told")
     elif call.has("--system", "--rm") or first in _UV_OUTSIDE:
