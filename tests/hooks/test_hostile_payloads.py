@@ -2,6 +2,7 @@
 
 import json
 import os
+import resource
 import tempfile
 from pathlib import Path
 
@@ -11,8 +12,11 @@ import pytest
 from tests.hooks.test_hook import FIXTURES, denies, moved
 
 from ringfence.cli.hook import answer
+from ringfence.guard import ToolCall, judge
 from ringfence.guard.agents import AGENTS, EVENTS
 from ringfence.guard.judge import LINES, SHELLS
+from ringfence.judging import bounds_of
+from ringfence.model import Verdict
 
 WORDS = (
     "command",
@@ -77,3 +81,33 @@ def test_a_shell_line_is_denied_or_runs_inside(
 
     assert denies(code, said) or cut not in (1, 2)
     assert denies(code, said) or not is_call or says_nothing or "/usr/bin/ringfence run " in line_of(said)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "a=aaaaaaaaaa;" + "a=$a$a$a$a;" * 40 + "touch $a",
+        "a=aaaaaaaaaa;" + "a+=$a$a$a$a;" * 40 + "touch $a",
+        "set -- aaaaaaaaaa;" + "set -- $1$1$1$1$1$1$1$1;" * 40 + "touch $1",
+        f'a="{"a " * 2000}"; touch {"$a" * 40_000}',
+        f'a="{"a " * 200}"; for x in {"$a " * 30_000}; do touch $x; done',
+        f'a="{"a " * 200}"; b=({"$a " * 30_000}); touch $b',
+    ],
+)
+def test_a_line_that_grows_as_it_is_read_is_asked_about(line: str, tmp_path: Path) -> None:
+    """Forty doublings are more than any machine has: whoever followed them would be ended, and the hook with it."""
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    made = judge(ToolCall("bash", {"command": line}), bounds_of(str(tmp_path)))
+
+    assert made.verdict is Verdict.ASK
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 200_000  # KiB
+
+
+def test_a_call_that_names_more_paths_than_are_looked_at_is_denied(tmp_path: Path) -> None:
+    bounds = bounds_of(str(tmp_path))
+    many = {"file_path": "a", "files": ["b"] * 200_000}
+    patch = "".join(f"*** Add File: f{number}\n" for number in range(2000))
+
+    assert judge(ToolCall("write", many), bounds).verdict is Verdict.DENY
+    assert judge(ToolCall("apply_patch", {"patch": patch}), bounds).verdict is Verdict.DENY
+    assert judge(ToolCall("write", many | {"files": ["b"] * 100}), bounds).verdict is Verdict.ALLOW

@@ -22,6 +22,7 @@ _ESCAPED = lazy(r"([*?\[\\])")
 _PLAIN = lazy(r"[A-Za-z0-9_./^~@-]+\Z")
 _BARE_NAME = lazy(r"\$[A-Za-z_0-9@*#?$!-]")
 MOST_FIELDS = 256
+LONGEST = 100_000  # characters that a word may become: what it names may name others in turn, each twice as long
 MOST_BRACES = 64
 
 Atom = tuple[str, bool] | Variable | Substitution | Arithmetic  # one character and whether it is quoted, or a piece
@@ -79,6 +80,7 @@ class Expander:
                 value = None
             known = known and value is not None
             out += value or ""
+            _limit(len(out))
         return out if known else None
 
     def value(self, piece: Piece) -> str | None:
@@ -130,9 +132,11 @@ class Expander:
                 patterns[-1] += first
                 texts += more
                 patterns += more
+                _limit(len(value) + len(texts) * (LONGEST // MOST_FIELDS))
                 continue
             quoted = quoted or (isinstance(piece, Literal) and piece.quoted) or isinstance(piece, Variable)
             texts[-1] += value
+            _limit(len(texts[-1]))
             patterns[-1] += value if isinstance(piece, Literal) and not piece.quoted else _ESCAPED.sub(r"\\\1", value)
         if not quoted:
             kept = [index for index, text in enumerate(texts) if text]
@@ -154,6 +158,11 @@ class Expander:
             else:
                 found += [Field(name, raw=raw) for name in names] or [Field(text, raw=raw)]
         return found
+
+
+def _limit(length: int) -> None:
+    if length > LONGEST:
+        raise Unreadable("a word becomes longer than is followed")
 
 
 def _is_list(piece: Piece) -> bool:

@@ -43,6 +43,7 @@ LINES = ("command", "cmd")
 STEERING = ("shell", "executable", "interpreter", "env", "environment")  # the model's word for what runs the line
 PATTERNED = frozenset(("glob", "find"))
 LONGEST = 100_000
+MOST_PATHS = 1000
 # Other words by which a tool may be told a path end so.
 _LIKE_PATH = tuple(
     "path paths file files filename filenames dir directory folder uri destination dest target cwd".split()
@@ -150,6 +151,8 @@ def file(call: ToolCall, bounds: Bounds, access: Access, lists_not: bool) -> Jud
         if given or many or access is Access.READ or call.tool.lower() in PUBLISHES:
             return Judgement(Verdict.ALLOW, (), call.input)  # the tool will look at the worktree, or say what it misses
         return Judgement(Verdict.ASK, (f"the tool {call.tool!r} names no path that is known",), call.input)
+    if len(paths) + len(outward) > MOST_PATHS:
+        return Judgement(Verdict.DENY, (f"it names more than {MOST_PATHS} paths, which are not looked at",), call.input)
     found = {name: judged_path(path, bounds, access) for name, path in paths.items()}
     findings = (*found.values(), *(judged_path(path, bounds, access) for path in outward))
     for finding in sorted(findings, key=lambda finding: -finding.verdict):
@@ -279,6 +282,8 @@ def patch(call: ToolCall, bounds: Bounds) -> Judgement:
     paths = [path for name in named for path in dict.fromkeys((name, name.strip())) if path]
     if not paths:
         return Judgement(Verdict.ASK, ("which files the patch changes is not known",), call.input)
+    if len(paths) > MOST_PATHS:
+        return Judgement(Verdict.DENY, (f"it names more than {MOST_PATHS} paths, which are not looked at",), call.input)
     findings = tuple(judged_path(path, bounds, Access.WRITE) for path in paths)
     verdict = Verdict(max(finding.verdict for finding in findings))
     reasons = tuple(finding.reason for finding in findings if finding.reason)

@@ -201,7 +201,11 @@ class Walk(Values):
         if node.words is None:
             fields = list(shell.positional) if shell.positional is not None else [Field("", False, "$@", many=True)]
         else:
-            fields = [field for word in node.words for field in self.expander(shell).fields(word)]
+            fields = []
+            for word in node.words:
+                fields += self.expander(shell).fields(word)
+                if len(fields) > MOST_WORDS:
+                    raise TooLong
         concern(self, node.name, None, shell)
         if node.chosen or not all(field.known for field in fields) or len(fields) > 24 or not self.holds(node.name):
             inner = shell.copy()
@@ -260,6 +264,8 @@ class Walk(Values):
             raise TooLong
         for word in node.words:
             fields += self.declared(word, shell) if isinstance(word, Assignment) else expander.fields(word)
+            if len(fields) > MOST_WORDS:
+                raise TooLong
         fails = self.redirects(node.redirects, shell) if node.words else False
         for assignment in node.assignments:
             self.assigned(assignment, shell, lasting=not node.words, command=fields[0].text if fields else "")
@@ -290,6 +296,8 @@ class Walk(Values):
         if assignment.value is not None:
             value = self.expander(shell).text(assignment.value)
         self.evaluated(assignment.subscript, assignment.subscript, shell)
+        if len(assignment.elements) > MOST_WORDS:
+            raise TooLong
         for element in assignment.elements:
             if found := _ELEMENT.match(element.raw):
                 self.evaluated(found[1], found[1], shell)

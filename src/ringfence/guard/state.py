@@ -11,6 +11,7 @@ import msgspec
 from .syntax import Node, Sequence
 
 MOST_PLACES = 16
+LONGEST_VALUE = 4096  # characters of a value that is remembered: no path is longer
 MISSING = Sequence(())  # stands among a function's bodies where it may not be defined: then what it hides is called
 
 
@@ -65,7 +66,7 @@ class Shell(msgspec.Struct):
         )
 
     def assign(self, name: str, value: str | None, number: bool = False) -> None:
-        self.variables[name] = value
+        self.variables[name] = value if value is None or len(value) <= LONGEST_VALUE else None
         self.numbers = self.numbers | {name} if number else self.numbers - {name}
         if name == "IFS":
             self.odd_words = self.odd_words or "IFS was set"

@@ -6,7 +6,7 @@ import re
 
 from .expand import Expander, fixed
 from .patterns import lazy
-from .state import Field, Shell
+from .state import LONGEST_VALUE, Field, Shell
 from .syntax import Arithmetic, Literal, Node, Piece, Sequence, Simple, Substitution, Variable, Word
 from .touches import LONGEST, Touches
 
@@ -196,7 +196,8 @@ class Values(Touches):
             index = int(name) - 1
             if index >= len(shell.positional):
                 return ""
-            return shell.positional[index].text if shell.positional[index].known else None
+            found = shell.positional[index]
+            return found.text if found.known and len(found.text) <= LONGEST_VALUE else None
         if name in shell.variables:
             return shell.variables[name]
         if name == "PWD" and len(shell.places) == 1:
