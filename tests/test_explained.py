@@ -103,6 +103,10 @@ class World:
 
 FILES = {
     "ws/.env": "KEY=1\n",
+    "ws/.git/config": "[core]\n",
+    "ws/.git/HEAD": "ref: refs/heads/main\n",
+    "ws/.git/objects/pack/x": "",
+    "ws/.git/refs/heads/x": "",
     "ws/locked": "x\n",
     "ws/script": "#!/bin/sh\n",
     "ws/orphan": "#!/no/such/interpreter\n",
@@ -167,6 +171,7 @@ ROWS = (
     Row("cache in the home", "mkdir {home}/.cache/foo/deep", "write", "{home}/.cache/foo/deep"),
     Row("new file in the home", "touch {home}/new", "write", "{home}/new", grant=False),
     Row("git's settings", "git config --global user.name x", "write", "{home}/.gitconfig", grant=False),
+    Row("the repository's settings", "git config user.name x", "write", "{ws}/.git/config", grant=False),
     Row("protected name", "mkdir .vscode", "write", "{ws}/.vscode", grant=False, only="view"),
     Row("no sockets", py("import socket; socket.socket()"), "connect", "*", only="landlock"),
     Row("flag keeps it", "echo x > src/main.c", "write", "{ws}/src/main.c", grant=False,

@@ -23,7 +23,7 @@ Found = Denial | Cause | None
 BUILT_IN = "built-in"
 OPEN = "--allow-network"
 PRIVATE = ("/tmp", "/var/tmp", "/dev/shm")
-HIDDEN = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOENT)  # how a wall of ours answers
+HIDDEN = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOENT, errno.EBUSY)  # how a wall of ours answers
 LOOPBACK = ("localhost", "127.0.0.1", "::1", "0.0.0.0")
 
 
@@ -200,7 +200,7 @@ class _Asked:
         is_made = not is_there and clue.error in (errno.EACCES, errno.EPERM)
         if clue.access == "read":  # and not only out of sight
             is_made = is_made and os.access(os.path.dirname(path), os.X_OK)
-        is_made = is_made or clue.error == errno.EROFS
+        is_made = is_made or clue.error in (errno.EROFS, errno.EBUSY)
         if clue.access in ("write", "make", "remove") or (clue.access in ("use", "read") and is_made):
             return self.write(path, clue)
         reading = self.decide(Access.READ, path)

@@ -64,6 +64,11 @@ def test_nothing_takes_long(piece: str) -> None:
         ("cat: /a/b: Permission denied", Clue("read", "/a/b", errno.EACCES)),
         ("bash: line 1: /a/b: Read-only file system", Clue("write", "/a/b", errno.EROFS)),
         ("sh: 1: cannot create src/x: Permission denied", Clue("make", "src/x", errno.EACCES)),
+        (
+            "error: could not write config file .git/config: Device or resource busy",
+            Clue("write", ".git/config", errno.EBUSY),
+        ),
+        ("npm error EBUSY: resource busy or locked, rmdir '/a/b'", Clue("remove", "/a/b", errno.EBUSY)),
         ("touch: cannot touch '/a b/c': Read-only file system", Clue("make", "/a b/c", errno.EROFS)),
         ("PermissionError: [Errno 13] Permission denied: '/a/b'", Clue("use", "/a/b", errno.EACCES)),
         ("Error: EACCES: permission denied, open '/a/b'", Clue("use", "/a/b", errno.EACCES)),

@@ -200,7 +200,10 @@ def test_a_built_in_protection_says_what_it_is_for() -> None:
     )
     assert decide(judged, WRITE, "/ws/.git/config").reason == (
         "/ws/.git/config may not be written: built-in denies it, git runs what it names; "
-        "the built-in policy protects it, and no flag lifts that"
+        "no flag lifts that, only filesystem.allowGitConfig in a policy of yours"
+    )
+    assert decide(judged, WRITE, "/ws/.git/hooks/x").reason.endswith(
+        "; the built-in policy protects it, and no flag lifts that"
     )
 
 

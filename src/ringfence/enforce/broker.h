@@ -107,7 +107,11 @@ static long do_rename(struct asked *asked, uint64_t from_at, uint64_t from_path,
 		answer = find_both(asked, (uint64_t[]){from_at, from_path, to_at, to_path}, &from, &to);
 	if (!answer)
 		answer = judge_move(asked, &from, &to, flags);
-	return answer ? answer : CALL(renameat2, from.directory, P(from.name), to.directory, P(to.name), flags);
+	if (!answer)
+		answer = CALL(renameat2, from.directory, P(from.name), to.directory, P(to.name), flags);
+	if (answer == -EBUSY_ && observer.wanted & FAILURE && locate_spot(&to) >= 0) /* not replaced: its own path is told, too */
+		observe(asked, MAKES, FAILURE, NO_ROW, EBUSY_, judge.path);
+	return answer;
 }
 
 /* The file that a link of a path leads to at last, as a spot. In /proc the link itself is the spot, and is followed. */

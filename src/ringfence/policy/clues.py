@@ -29,6 +29,7 @@ _ERRORS = {
     "operation not permitted": errno.EPERM,
     "read-only file system": errno.EROFS,
     "no such file or directory": errno.ENOENT,
+    "device or resource busy": errno.EBUSY,  # what is covered by itself is not replaced
     "connection refused": errno.ECONNREFUSED,
     "couldn't connect to server": errno.ECONNREFUSED,
     "network is unreachable": errno.ENETUNREACH,
@@ -45,7 +46,10 @@ _ERRORS = {
     "no such host": errno.EADDRNOTAVAIL,
     "failed to establish a new connection": errno.ECONNREFUSED,
 }
-_NAMES = {name: getattr(errno, name) for name in ("EACCES", "EPERM", "EROFS", "ENOENT", "ECONNREFUSED", "ENETUNREACH")}
+_NAMES = {
+    name: getattr(errno, name)
+    for name in ("EACCES", "EPERM", "EROFS", "ENOENT", "EBUSY", "ECONNREFUSED", "ENETUNREACH")
+}
 _ERRNO = re.compile(r"\b(?:\[Errno (\d{1,3})\]|os error (\d{1,3})\b|(" + "|".join(_NAMES) + r")\b)")
 _CANNOT = r"(?i)\b(?:cannot|can't|could not|couldn't|unable to|failed to) "
 _MAKES = re.compile(_CANNOT + r"(?:create|touch|make|mkdir|lock|link)|\bmkdir\b|\bsaving key\b")
@@ -82,7 +86,8 @@ _THROUGH = re.compile(r"--unix-socket[ =](/\S+)")
 _CANNOT_DO = re.compile(r"Cannot \w+$")
 _VERBS = re.compile(
     r"(?i)^(?:(?:cannot|can't|could not|unable to|failed to) (?:open|create|access|stat|read|execute|load|touch|"
-    r"make directory|remove)|open|mkdir|stat|lstat|unlink|rename|fork/exec|exec|cannot)\s+(?:file|directory)?\s*"
+    r"make directory|remove|write|lock)|open|mkdir|stat|lstat|unlink|rename|fork/exec|exec|cannot)\s+"
+    r"(?:config file|file|directory)?\s*"
 )
 _HOSTS = tuple(
     re.compile(pattern, re.IGNORECASE)
@@ -165,7 +170,7 @@ def _of_line(line: str, words: tuple[str, ...], text: str) -> list[Clue]:
     if not paths and _BINDS.search(" ".join((text, *words))):
         return _port(words, error)
     shapes = (("read", _LOOKS), ("remove", _REMOVES), ("make", _MAKES), ("write", _WRITES), ("read", _READS))
-    usual = "write" if error == errno.EROFS else "use"
+    usual = "write" if error in (errno.EROFS, errno.EBUSY) else "use"
     access = next((access for access, shape in shapes if shape.search(line)), usual)
     return [Clue(access, path, error) for path in paths]
 

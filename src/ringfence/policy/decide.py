@@ -45,6 +45,7 @@ class _Judge:
 
     def __init__(self, policy: Policy) -> None:
         self.outside = max(policy.escape, Verdict.ASK)  # what is said of what no rule speaks of
+        self.workspace = policy.workspace
         self.reads: dict[str, list[Rule]] = {}
         self.writes: dict[str, list[Rule]] = {}
         self.globs: dict[Access, list[_Glob]] = {Access.READ: [], Access.WRITE: []}
@@ -92,7 +93,7 @@ class _Judge:
         matching = self.matching(Access.WRITE, path)
         for _, rule in matching:
             if rule.verdict is not Verdict.ALLOW:
-                return Decision(rule.verdict, f"{_sentence(path, rule)}; {_way_out(rule)}", rule)
+                return Decision(rule.verdict, f"{_sentence(path, rule)}; {_way_out(rule, self.workspace)}", rule)
         reading = self.read(path)
         if reading.rule is not None and reading.verdict is Verdict.ALLOW and shows_nothing(reading.rule):
             return reading
@@ -169,7 +170,9 @@ def _said(rule: Rule) -> str:
     return "allows it" if rule.verdict is Verdict.ALLOW else "denies it"
 
 
-def _way_out(rule: Rule) -> str:
+def _way_out(rule: Rule, workspace: str) -> str:
+    if rule.origin == BUILT_IN and rule.path == f"{workspace}/.git/config":
+        return "no flag lifts that, only filesystem.allowGitConfig in a policy of yours"
     if rule.origin == BUILT_IN:
         return "the built-in policy protects it, and no flag lifts that"
     return f"no flag lifts that, only removing it from {rule.origin}"
