@@ -32,8 +32,8 @@ class Place:
         for one in (self.home, self.workspace):
             one.mkdir()
 
-    def run(self, script: str, workspace: Path | None = None, inline: tuple[bytes, ...] = ()) -> ringfence.Outcome:
-        flags = ringfence.Flags(enforcement=ringfence.Enforcement.BEST_EFFORT, inline=inline)
+    def run(self, script: str, workspace: Path | None = None, **given: tuple[str, ...] | tuple[bytes, ...]) -> ringfence.Outcome:
+        flags = ringfence.Flags(enforcement=ringfence.Enforcement.BEST_EFFORT, **given)  # type: ignore[arg-type]
         environ = {"PATH": os.environ["PATH"], "HOME": str(self.home)}
         return ringfence.run(
             ["sh", "-c", script], workspace=str(workspace or self.workspace), env=environ, flags=flags, capture=True,
@@ -84,6 +84,24 @@ def test_a_cache_is_there_where_programs_make_sandboxes_of_their_own(place: Plac
     seen = place.run("cat ~/.cache/uv/one", inline=(b'{"allowNestedSandbox": true}',))
 
     assert (seen.stdout, seen.exit_code) == (b"good", 0), seen
+
+
+def test_npx_makes_its_lock_beside_what_it_installed(place: Place) -> None:
+    installed = place.home / ".npm" / "_npx" / "8f497369b2d6166e"
+    installed.mkdir(parents=True)
+    (place.home / ".npm" / "_cacache").mkdir()
+
+    found = place.run('mkdir -p "${npm_config_cache:-$HOME/.npm}/_npx/8f497369b2d6166e/concurrency.lock"')
+
+    assert found.exit_code == 0, found
+    assert list(installed.iterdir()) == []
+
+
+def test_nobody_tries_again_where_nothing_can_be_reached(place: Place) -> None:
+    script = 'echo "$npm_config_fetch_retries,$PIP_RETRIES,$UV_HTTP_RETRIES"'
+
+    assert place.run(script).stdout == b"0,0,0\n"
+    assert place.run(script, allow_host=("example.com",)).stdout == b",,\n"
 
 
 def test_another_workspace_does_not_see_it(place: Place) -> None:

@@ -34,6 +34,7 @@ CACHES = (
     Cache("uv", ".cache/uv", "UV_CACHE_DIR"),
     Cache("pip", ".cache/pip", "PIP_CACHE_DIR"),
     Cache("npm", ".npm/_cacache", "npm_config_cache"),
+    Cache("npx", ".npm/_npx", ""),  # beside npm's, and led by its variable
     Cache("go", ".cache/go-build", "GOCACHE"),
     Cache("go-mod", "go/pkg/mod", "GOMODCACHE"),
     Cache("cargo", ".cargo/registry", "CARGO_HOME"),
@@ -112,7 +113,8 @@ def variables(shelf: Shelf, disk: Disk, chosen: list[tuple[Cache, Place]], tempo
     """What leads the other tools to a cache of their own."""
     taken = {cache.name for cache, _ in chosen}
     own = shelf.own or f"{temporary}/cache"
-    found = {cache.variable: cache.value.format(f"{own}/{cache.name}") for cache in CACHES if cache.name not in taken}
+    led = [cache for cache in CACHES if cache.variable and cache.name not in taken]
+    found = {cache.variable: cache.value.format(f"{own}/{cache.name}") for cache in led}
     found[LOGS] = f"{own}/npm-logs"
     if "cargo" not in taken and not shelf.home:
         del found["CARGO_HOME"]  # without a home there is no toolchain to take away

@@ -195,6 +195,14 @@ def with_resolver(policy: Policy, directory: str) -> Policy:
     return msgspec.structs.replace(policy, injections=(*policy.injections, *shown))
 
 
+def retry_environment(policy: Policy, host: Host) -> dict[str, str]:
+    """Where nothing can be reached nobody need try again: npm would for over a minute, before it takes its cache."""
+    network = policy.network
+    if network.open or network.allows_hosts or network.proxies or doors(policy, host):
+        return {}
+    return dict.fromkeys(("npm_config_fetch_retries", "PIP_RETRIES", "UV_HTTP_RETRIES"), "0")
+
+
 def proxy_environment(policy: Policy, host: Host) -> dict[str, str]:
     """The variables by which programs find the proxies, in the spellings that are about; none where programs need no
     proxy."""

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from ..model import Command, Enforcement, Host, PlanError, Policy, Step, StepKind, Stream
 from .environment import scrubbed
-from .network import proxy_environment
+from .network import proxy_environment, retry_environment
 from .rules import has_view
 
 
@@ -50,7 +50,7 @@ def given_variables(policy: Policy, command: Command, host: Host, variables: dic
     if policy.enforcement is not Enforcement.OFF:
         temporary = "/tmp" if has_view(host) else command.temporary
         fixed = {"PWD": command.cwd, "RINGFENCE": "1", "TMPDIR": temporary}
-        fixed |= proxy_environment(policy, host)
+        fixed |= proxy_environment(policy, host) | retry_environment(policy, host)
         environ = scrubbed(environ, policy.environment, fixed | variables)
     return as_bytes([f"{name}={value}" for name, value in environ.items()])
 
