@@ -32,7 +32,9 @@ class Place:
         for one in (self.home, self.workspace):
             one.mkdir()
 
-    def run(self, script: str, workspace: Path | None = None, **given: tuple[str, ...] | tuple[bytes, ...]) -> ringfence.Outcome:
+    def run(
+        self, script: str, workspace: Path | None = None, **given: tuple[str, ...] | tuple[bytes, ...]
+    ) -> ringfence.Outcome:
         flags = ringfence.Flags(enforcement=ringfence.Enforcement.BEST_EFFORT, **given)  # type: ignore[arg-type]
         environ = {"PATH": os.environ["PATH"], "HOME": str(self.home)}
         return ringfence.run(
