@@ -343,7 +343,10 @@ def test_hooks_in_the_workspace_are_kept_wherever_they_are_named(
     assert (workspace.parent / "pwned").exists(), "what is kept must be able to harm"
 
 
-def test_what_an_earlier_run_has_put_by_is_told_of_when_it_comes_to_its_place(workspace: Path) -> None:
+@pytest.mark.parametrize("configuration", ["echo '[core]' > {}/config", ":"])
+def test_what_an_earlier_run_has_put_by_is_told_of_when_it_comes_to_its_place(
+    workspace: Path, configuration: str
+) -> None:
     """A link or a hook is then older than the run: the links among logs, through which git writes; and a hook of a
     submodule that was none yet."""
     top, _ = superproject(workspace.parent)
@@ -355,7 +358,7 @@ def test_what_an_earlier_run_has_put_by_is_told_of_when_it_comes_to_its_place(wo
     time.sleep(0.1)
     second = run(
         top,
-        f"""mv .git/logs .git/old && mv .git/x .git/logs && echo '[core]' > {new}/config &&
+        f"""mv .git/logs .git/old && mv .git/x .git/logs && {configuration.format(new)} &&
         cp .git/modules/lib/sub/HEAD {new}/HEAD && mkdir {new}/objects {new}/refs && echo did""",
     )
     subprocess.run([*GIT, "commit", "-q", "--allow-empty", "-m", "later"], cwd=top, check=True)

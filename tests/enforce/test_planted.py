@@ -17,6 +17,7 @@ from ringfence.enforce.planted import quarantine, scan
 
 GIT = {"PATH": os.environ["PATH"], "HOME": "/nonexistent", "GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_COUNT": "1"}
 GIT |= {"GIT_CONFIG_KEY_0": "safe.directory", "GIT_CONFIG_VALUE_0": "*"}
+WHO = ["-c", "user.name=n", "-c", "user.email=e@example.org"]
 
 
 def git(where: Path, *words: str) -> None:
@@ -247,6 +248,30 @@ def in_two_by_a_part(workspace: Path) -> Iterator[Path]:
     (where / ".git").write_text(f"gitdir: {part}\n")
 
 
+def in_two_by_a_part_in_the_git_directory(workspace: Path) -> Iterator[Path]:
+    where = by_configuration(workspace)
+    part = workspace / ".git/kept/.git/modules/part"
+    part.parent.mkdir(parents=True)
+    (where / ".git").rename(part)
+    yield where
+    (where / ".git").write_text(f"gitdir: {part}\n")
+
+
+def in_two_by_a_worktree(workspace: Path) -> Iterator[Path]:
+    """As `git worktree add` makes one, but for its configuration, which is older."""
+    git(workspace, "config", "extensions.worktreeConfig", "true")
+    where, kept = workspace / "docs", workspace / ".git/kept"
+    for path in (where, kept):
+        path.mkdir()
+    (kept / "HEAD").write_text("ref: refs/heads/main\n")
+    (kept / "commondir").write_text("../..\n")
+    (kept / "config.worktree").write_text(f'[core]\n\tfsmonitor = "touch {workspace.parent}/pwned; false"\n')
+    yield where
+    (workspace / ".git/worktrees").mkdir()
+    kept.rename(workspace / ".git/worktrees/x")
+    (where / ".git").write_text(f"gitdir: {workspace}/.git/worktrees/x\n")
+
+
 def in_two_by_another_name(workspace: Path) -> Iterator[Path]:
     """Not a repository, for something is missing; and then one, whose files are as old as before."""
     where = by_configuration(workspace)
@@ -307,6 +332,8 @@ def in_two_by_a_head_that_comes_to_share(workspace: Path) -> Iterator[Path]:
     [
         in_two_by_a_head_that_comes_to_share,
         in_two_by_a_part,
+        in_two_by_a_part_in_the_git_directory,
+        in_two_by_a_worktree,
         in_two_by_another_name,
         in_two_with_its_head,
         in_two_by_a_hook,
@@ -549,6 +576,60 @@ def test_a_link_in_the_git_directory_is_reported_and_moved(workspace: Path, name
 
     assert (found, harmed, len(moved)) == ((str(link),), True, 1)
     assert not link.is_symlink()
+
+
+def by_a_rebase(where: Path) -> Callable[[], object]:
+    """What is to be done is written to what was done."""
+    git(where, *WHO, "commit", "-q", "--allow-empty", "-m", "one")
+    git(where, *WHO, "-c", "sequence.editor=sed -i 1ibreak", "rebase", "-q", "-i", "--root")
+    (where / ".git/rebase-merge/done").unlink()
+    (where / ".git/rebase-merge/done").symlink_to(where / "theirs")
+    return lambda: git(where, *WHO, "rebase", "--continue")
+
+
+def by_a_conflict(where: Path) -> Callable[[], object]:
+    """Of one that was seen before, which the directory makes believe, git writes down how it is this time."""
+
+    def merge() -> object:
+        return subprocess.run(["git", *WHO, "merge", "other"], cwd=where, env=GIT, capture_output=True, timeout=60)
+
+    git(where, *WHO, "commit", "-q", "--allow-empty", "-m", "one")
+    for name in ("other", "mine"):
+        git(where, "checkout", "-q", "-b", name, *(["other~1"] if name == "mine" else []))
+        (where / "file").write_text(name)
+        git(where, "add", "file")
+        git(where, *WHO, "commit", "-q", "-m", name)
+    (where / ".git/rr-cache").mkdir()
+    merge()
+    git(where, "reset", "-q", "--hard")
+    (known,) = (where / ".git/rr-cache").iterdir()
+    (known / "postimage").write_text((known / "preimage").read_text())
+    (known / "thisimage").symlink_to(where / "theirs")
+    return merge
+
+
+def by_a_log(where: Path) -> Callable[[], object]:
+    git(where, *WHO, "commit", "-q", "--allow-empty", "-m", "one")
+    (where / ".git/logs/HEAD").unlink()
+    (where / ".git/logs/HEAD").symlink_to(where / "theirs")
+    return lambda: git(where, *WHO, "commit", "-q", "--allow-empty", "-m", "two")
+
+
+@pytest.mark.parametrize("plant", [by_a_rebase, by_a_conflict, by_a_log])
+@pytest.mark.parametrize("place", ["", "deep/sub"])
+def test_links_through_which_git_writes_are_reported_wherever_they_are(
+    workspace: Path, place: str, plant: Callable[[Path], Callable[[], object]]
+) -> None:
+    begun = time.time_ns() - 10_000_000
+    where = nested(workspace) if place else workspace
+    go_on = plant(where)
+    (link,) = [path for path in (where / ".git").rglob("*") if path.is_symlink()]
+    found = scan(str(workspace), begun, 5)
+    later = scan(str(workspace), time.time_ns() + 10_000_000, 5)
+    go_on()
+
+    assert (where / "theirs").read_text(), "the plant must be able to harm"
+    assert found == later == (str(link),), "a directory takes what is in it along, as old as it is"
 
 
 def test_links_in_the_git_directory_that_were_there_before_are_not_reported(workspace: Path) -> None:

@@ -3,7 +3,7 @@
 The names at the top of the workspace are held by the kernel; a repository deeper in it is the command's own to make. It
 is reported when something was changed in it during the run that git would execute: a configuration beyond the ordinary,
 a hook, a pointer to another git directory. So is, at the top too, a rebase or a sequence of picks that was left with
-programs to run; a new link in the git directory, through which git would write; and one that leads into a git
+programs to run; a new link in any git directory, through which git would write; and one that leads into a git
 directory, where nobody looks for another repository. What was
 changed is told by its time of change, which no command can set; but a directory takes its files along as old as they
 are, so one whose HEAD is new is looked at whole, and one with a HEAD also when half of a repository is missing.
@@ -40,10 +40,11 @@ _RUNS = {
         rb"(?im)^(?!\s*(?:strategy = " + _STRATEGY + rb"|strategy-option = [\w=%-]+)\s*$).*strategy",
     ),
 }
-# Where in a git directory links are looked for, how many directories of it also when the time is over.
-_WITHIN, _STORED, _LEAST = ("logs", "objects", "worktrees", "modules"), ("pack",), 12
 _NESTS = ("modules", "worktrees")  # where in a git directory others are, and how many are looked into in any case
 _LEAST_INSIDE = 1000
+# Where in a git directory links are looked for, in what of it nobody has any, how many directories in any case.
+_LINKLESS = ("logs", "rebase-apply", "rebase-merge", "rr-cache", "sequencer")
+_WITHIN, _STORED, _LEAST = (*_LINKLESS, "objects", *_NESTS), ("pack",), 12
 _SHARING = frozenset(("HEAD", "commondir"))  # it has the rest elsewhere
 # What git writes by itself into a new repository, a clone, a branch; keys that name no program and no file.
 _ORDINARY = {
@@ -115,8 +116,10 @@ def scan(
         return ()
     until, latest = time.thread_time() + seconds, time.monotonic() + max(seconds, WAIT)
     held = f"{workspace}/.git"
-    repositories = _repositories(workspace, top, listings, (until, latest), [] if left is None else left)
+    repositories = list(_repositories(workspace, top, listings, (until, latest), [] if left is None else left))
     found = [path for path in repositories if _runs_code(path, since, held)]
+    told = frozenset(found)
+    gits = [path for path in repositories if path not in told and os.path.isdir(path) and not os.path.islink(path)]
     if top is None or top.has_git:
         is_own = os.path.isdir(held)
         linked = None if is_own else linked_worktree(workspace)
@@ -124,10 +127,11 @@ def scan(
         common = linked[1] if linked else own
         places = (f"{common}/{name}" for name in _NESTS[bool(linked) :])  # modules of the main worktree are not ours
         inside = _inside(places, (until, latest), [] if left is None else left)
-        found = [path for path in found if not _is_known_pointer(path, since, common)]  # that is held, too
+        found = [path for path in found if not _is_known_pointer(path, common)]  # that is held, too
         found += [path for path in inside if path != own and _runs_code(path, since, common)]
         found += _with_commands(own, since)
         found += _links(dict.fromkeys((own, common)), since, listings, (until, latest), [] if left is None else left)
+    found += _links(gits, since, listings, (until, latest), [] if left is None else left)
     return tuple(found)
 
 
@@ -153,22 +157,21 @@ def _links(
     gits: Iterable[str], since: int, listings: Listings, until: tuple[float, float], left: list[str]
 ) -> Iterator[str]:
     """New links in a git directory: git makes none, and writes through one, wherever it leads: reflogs, what was
-    written for a commit, packed refs, the index."""
-    queue, count = deque((path, since, False) for path in gits), 0
-    tops = frozenset(path for path, _, _ in queue)
+    written for a commit, packed refs, the index, how far a rebase is, what is known of a conflict. Where nobody has any
+    they are told of however old they are: a directory that was moved there takes them along."""
+    queue, count = deque((path, since) for path in gits), 0
+    tops = frozenset(path for path, _ in queue)
     while queue and (count < _LEAST or (time.thread_time() < until[0] and time.monotonic() < until[1])):
-        (path, age, is_log), count = queue.popleft(), count + 1
+        (path, age), count = queue.popleft(), count + 1
         try:
-            found = listings.of(path, _read_git)
+            found = listings.of(f"{path}/", _read_git)  # not what was read of it as of a directory among others
         except OSError:
             continue
-        if is_log and _is_new(path, since):
-            age = 0  # it may have been moved here, with links as old as they are
         within = _WITHIN if path in tops else _STORED if path.endswith("/objects") else found.below
-        queue.extend((f"{path}/{name}", age, is_log or name == "logs") for name in within if name in found.below)
+        queue.extend((f"{path}/{name}", 0 if name in _LINKLESS else age) for name in within if name in found.below)
         links = [f"{path}/{name}" for name in found.links]
         yield from (link for link in links if (facts := _facts(link)) is not None and facts.st_ctime_ns >= age)
-    left += (path for path, _, _ in queue)
+    left += (path for path, _ in queue)
 
 
 def _read_git(path: str) -> Listing:
@@ -282,12 +285,13 @@ def _runs_code(path: str, since: int, held: str) -> bool:
     if not stat.S_ISDIR(changed.st_mode):
         # A file or a link that leads to the git directory: where it leads may be anywhere.
         if changed.st_ctime_ns >= since:
-            return not _is_known_pointer(path, since, held)
+            return not _is_known_pointer(path, held)
         return _is_changed_beyond(path, since, held)
     if not os.access(path, os.R_OK | os.X_OK):
         return changed.st_ctime_ns >= since
     is_held = path.startswith(f"{held}/")  # then its configuration is, too, unless it is a new one
-    if any(_is_new(f"{path}/{name}", since) for name in (("config",) if is_held else ("HEAD", "commondir"))):
+    lasting = [name for name in ("config", "commondir") if is_held and _facts(f"{path}/{name}")]
+    if any(_is_new(f"{path}/{name}", since) for name in lasting or ("HEAD", "commondir")):
         since = 0  # it may have become a repository just now, by another name
     common = _common(path)
     if common not in (b"", b"../.."):
@@ -338,13 +342,12 @@ def _pointed_at(path: str) -> str:
     return own if os.path.isdir(own) else ""
 
 
-def _is_known_pointer(path: str, since: int, held: str) -> bool:
+def _is_known_pointer(path: str, held: str) -> bool:
     """Whether a `.git` file leads to what looks like a worktree's or submodule's part of a repository, in which nothing
-    would be executed."""
+    would be executed, however old: nobody may have looked at it before."""
     own = _pointed_at(path)
     is_part = "/.git/worktrees/" in own or "/.git/modules/" in own
-    since = since if own.startswith(f"{held}/") else 0  # elsewhere nobody has looked at it before
-    return is_part and not _runs_code(own, since, held)
+    return is_part and not _runs_code(own, 0, held)
 
 
 def _is_changed_beyond(path: str, since: int, held: str) -> bool:
