@@ -326,12 +326,59 @@ def above_the_workspace(base: Path) -> tuple[Path, Path, Path]:
     return main / "front", main, main / "front/hk"
 
 
-@pytest.mark.parametrize("made", [of_a_linked_worktree, of_a_submodule, by_a_link_outside, above_the_workspace])
+def in_the_git_directory(base: Path) -> tuple[Path, Path, Path]:
+    main, _ = linked(base)
+    subprocess.run(["git", "config", "core.hooksPath", ".git/hk"], cwd=main, check=True)
+    return main, main, main / ".git/hk"
+
+
+def of_a_git_directory_elsewhere(base: Path) -> tuple[Path, Path, Path]:
+    main, _ = linked(base)
+    subprocess.run(["git", "init", "-q", "--separate-git-dir", str(base / "store")], cwd=main, check=True)
+    subprocess.run(["git", "config", "core.hooksPath", "hk"], cwd=main, check=True)
+    return main, main, main / "hk"
+
+
+def above_it_of_a_git_directory_elsewhere(base: Path) -> tuple[Path, Path, Path]:
+    _, main, hooks = of_a_git_directory_elsewhere(base)
+    subprocess.run(["git", "config", "core.hooksPath", "front/hk"], cwd=main, check=True)
+    return main / "front", main, main / "front/hk"
+
+
+def of_a_git_directory_by_another_name(base: Path) -> tuple[Path, Path, Path]:
+    main, _ = linked(base)
+    (main / ".git").rename(main / ".bare")
+    (main / ".git").write_text("gitdir: ./.bare\n")
+    return main, main, main / ".bare/hooks"
+
+
+def of_the_user_elsewhere(base: Path) -> tuple[Path, Path, Path]:
+    main, _ = linked(base)
+    (base / "settings/git").mkdir(parents=True)
+    (base / "settings/git/config").write_text("[core]\n\thooksPath = hk\n")
+    return main, main, main / "hk"
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        of_a_linked_worktree,
+        of_a_submodule,
+        by_a_link_outside,
+        above_the_workspace,
+        in_the_git_directory,
+        of_a_git_directory_elsewhere,
+        above_it_of_a_git_directory_elsewhere,
+        of_a_git_directory_by_another_name,
+        of_the_user_elsewhere,
+    ],
+)
 def test_hooks_in_the_workspace_are_kept_wherever_they_are_named(
-    workspace: Path, made: Callable[[Path], tuple[Path, Path, Path]]
+    workspace: Path, made: Callable[[Path], tuple[Path, Path, Path]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(workspace.parent / "settings"))
     place, where, hooks = made(workspace.parent)
-    hooks.mkdir(parents=True)
+    hooks.mkdir(parents=True, exist_ok=True)
     hook = hooks / "pre-commit"
     plant = f"printf '#!/bin/sh\\n: > {workspace.parent}/pwned\\n' > {hook}; chmod +x {hook}"
     outcome = run(place, plant)
@@ -339,6 +386,20 @@ def test_hooks_in_the_workspace_are_kept_wherever_they_are_named(
         assert not hook.exists(), outcome
     subprocess.run(["sh", "-c", plant], check=True)
     subprocess.run([*GIT, "commit", "-q", "--allow-empty", "-m", "later"], cwd=where, check=True)
+
+    assert (workspace.parent / "pwned").exists(), "what is kept must be able to harm"
+
+
+def test_configuration_in_the_git_directory_that_is_included_is_kept(workspace: Path) -> None:
+    """Some tools have theirs there."""
+    main, _ = linked(workspace.parent)
+    subprocess.run(["git", "config", "include.path", "tool/config"], cwd=main, check=True)
+    plant = f"mkdir -p .git/tool; git config -f .git/tool/config core.fsmonitor ': > {workspace.parent}/pwned; false'"
+    outcome = run(main, plant)
+    if is_judged():
+        assert not (main / ".git/tool/config").exists(), outcome
+    subprocess.run(["sh", "-c", plant], cwd=main, check=True)
+    subprocess.run([*GIT, "status"], cwd=main, check=True, capture_output=True)
 
     assert (workspace.parent / "pwned").exists(), "what is kept must be able to harm"
 

@@ -134,6 +134,14 @@ def _around(workspace: str) -> str:
     return workspace if top == "/" else top
 
 
+def _git_of(top: str) -> tuple[str, str]:
+    """Where git finds the configuration of a directory, and the rest, believed or not: what is named there is only kept
+    as it is."""
+    own = _pointed_at(top) or f"{top}/.git"
+    common = _first_line(f"{own}/commondir")
+    return (real_path(os.path.join(own, common)) if common else own), own
+
+
 def all_programs(
     workspace: str,
     worktree: tuple[str, str] | None,
@@ -147,8 +155,8 @@ def all_programs(
     top = _around(workspace)
     if top != workspace:
         worktree, elsewhere = linked_worktree(top), submodule(top)
-    git = elsewhere or (worktree[1] if worktree else f"{top}/.git")
-    return programs(workspace, git, home, worktree[0] if worktree else "", modules, top, environ)
+    git, own = worktree[::-1] if worktree else _git_of(top)
+    return programs(workspace, elsewhere or git, home, own, modules, top, environ)
 
 
 def _of_user(home: str, environ: Mapping[str, str]) -> tuple[str, ...]:
@@ -169,9 +177,10 @@ def programs(
     top: str = "",
     environ: Mapping[str, str] | None = None,
 ) -> list[str]:
-    """What in the workspace git runs, or takes for configuration, because the repository or the user says so: the
-    directory of hooks, programs, included files, and what links among the hooks lead to. Also for its submodules. `own`
-    is the git directory of a linked worktree, `top` the worktree's directory if the workspace lies below it."""
+    """What in the workspace or its git directory git runs, or takes for configuration, because the repository or the
+    user says so: the directory of hooks, programs, included files, and what links among the hooks lead to. Also for its
+    submodules. `own` is the git directory of a linked worktree, `top` the worktree's directory if the workspace lies
+    below it."""
     users = _of_user(home, environ or {})
     found = list(users)
     configured = (f"{git}/config", f"{git}/config.worktree", *([f"{own}/config.worktree"] if own else []))
@@ -200,12 +209,15 @@ def programs(
             raise PlanError(path, f"git includes more than {MOST_INCLUDED} files of configuration", "include fewer")
     for path in (git, *(modules or ())):
         found += _linked_hooks(f"{path}/hooks")
-    if all(os.path.lexists(f"{workspace}/{name}") for name in ("HEAD", "objects", "refs")):  # itself a bare repository
-        found += [f"{workspace}/{name}" for name in ("config", "hooks", "config.worktree", "commondir", "modules")]
+    is_bare = all(os.path.lexists(f"{workspace}/{name}") for name in ("HEAD", "objects", "refs"))
+    for place in (workspace if is_bare else git, git):  # a git directory in the workspace by another name
+        if place != f"{workspace}/.git" and f"{place}/".startswith(f"{workspace}/"):
+            found += [f"{place}/{name}" for name in ("config", "hooks", "config.worktree", "commondir", "modules")]
     # Husky's hooks are in a directory `_`, and run what lies beside it. Links lead here from outside, too.
     both = (path for name in found for path in (name, real_path(name)))
     inside = {os.path.normpath(path.removesuffix("/_").rstrip("/")) for path in both}
-    return sorted(path for path in inside if path.startswith(workspace + "/") and "/.git/" not in f"{path}/")
+    roots = tuple(f"{root}/" for root in (workspace, git, own) if root)
+    return sorted(path for path in inside if path.startswith(roots) and not path.endswith("/.git"))
 
 
 def _expanded(path: str, home: str) -> str:
