@@ -340,7 +340,7 @@ def of_a_git_directory_elsewhere(base: Path) -> tuple[Path, Path, Path]:
 
 
 def above_it_of_a_git_directory_elsewhere(base: Path) -> tuple[Path, Path, Path]:
-    _, main, hooks = of_a_git_directory_elsewhere(base)
+    _, main, _ = of_a_git_directory_elsewhere(base)
     subprocess.run(["git", "config", "core.hooksPath", "front/hk"], cwd=main, check=True)
     return main / "front", main, main / "front/hk"
 
