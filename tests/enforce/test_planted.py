@@ -377,7 +377,19 @@ def by_a_worktree_of_a_repository(workspace: Path) -> Iterator[Path]:
     (where / ".git/worktrees/tree/commondir").write_text("../../objects/rest\n")
 
 
-@pytest.mark.parametrize("plant", [by_a_module_of_a_repository, by_a_worktree_of_a_repository])
+def by_a_part_in_the_git_directory(workspace: Path) -> Iterator[Path]:
+    where, part = nested(workspace), workspace / ".git/kept/.git/modules/part"
+    part.parent.mkdir(parents=True)
+    (where / ".git").rename(part)
+    (where / ".git").write_text(f"gitdir: {part}\n")
+    yield where
+    with open(part / "config", "a") as config:
+        config.write(f'[core]\n\tfsmonitor = "touch {workspace.parent}/pwned; false"\n')
+
+
+@pytest.mark.parametrize(
+    "plant", [by_a_module_of_a_repository, by_a_worktree_of_a_repository, by_a_part_in_the_git_directory]
+)
 def test_where_a_pointer_leads_is_looked_at_each_time(workspace: Path, plant: Callable[[Path], Iterator[Path]]) -> None:
     """The pointer is as it was, and what it leads to is not."""
     steps = plant(workspace)

@@ -352,10 +352,9 @@ def _is_known_pointer(path: str, held: str) -> bool:
 
 def _is_changed_beyond(path: str, since: int, held: str) -> bool:
     """Whether a `.git` file that was there before leads to where something was changed: in the workspace, below a git
-    directory, where nobody looks otherwise. What is below the workspace's own is looked at by itself."""
+    directory, where nobody looks otherwise."""
     own = _pointed_at(path)
-    is_inside = own.startswith(f"{os.path.dirname(held)}/") and not own.startswith(f"{held}/")
-    return is_inside and _runs_code(own, since, held)
+    return own.startswith(f"{os.path.dirname(held)}/") and _runs_code(own, since, held)
 
 
 def _facts(path: str) -> os.stat_result | None:
