@@ -359,9 +359,18 @@ def of_the_user_elsewhere(base: Path) -> tuple[Path, Path, Path]:
     return main, main, main / "hk"
 
 
+def by_links_among_them(base: Path) -> tuple[Path, Path, Path]:
+    main, _ = linked(base)
+    (main / "hooks").mkdir()
+    (main / "hooks/pre-commit").symlink_to("../tools/pre-commit")
+    subprocess.run(["git", "config", "core.hooksPath", "hooks"], cwd=main, check=True)
+    return main, main, main / "tools"
+
+
 @pytest.mark.parametrize(
     "made",
     [
+        by_links_among_them,
         of_a_linked_worktree,
         of_a_submodule,
         by_a_link_outside,

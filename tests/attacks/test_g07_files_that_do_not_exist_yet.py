@@ -9,6 +9,7 @@ from tests.attacks.conftest import Field, with_git
 NAMES = (
     ".git/commondir .git/config.worktree .mcp.json .envrc .bashrc .vscode/tasks.json .claude/settings.json"
     " .cursor/mcp.json .ringfence/policy.json .gitmodules .idea/workspace.xml .hg/sharedpath .hg/hgrc-not-shared .vimrc"
+    " .jj/workspace-config.toml"
     " .vim/coc-settings.json .helix/languages.toml .clinerules/hooks/PreToolUse"
     " .github/copilot/settings.json .github/mcp.json .github/lsp.json .github/extensions/x/extension.mjs"
     " .github/github-app.yml mise.toml .mise.toml .openhands/hooks.json .amp/settings.json .nvimrc"

@@ -182,7 +182,7 @@ def programs(
     submodules. `own` is the git directory of a linked worktree, `top` the worktree's directory if the workspace lies
     below it."""
     users = _of_user(home, environ or {})
-    found = list(users)
+    found, hooks = list(users), list[str]()
     configured = (f"{git}/config", f"{git}/config.worktree", *([f"{own}/config.worktree"] if own else []))
     files: list[tuple[str, tuple[str, ...]]] = [(path, (top or workspace,)) for path in configured]
     for module in modules or ():
@@ -200,15 +200,16 @@ def programs(
                 continue
             place = _expanded(value, home)
             if key in ("core.hookspath", "init.templatedir"):
-                found += [os.path.join(base, place) for base in bases]
+                hooks += [os.path.join(base, place) for base in bases]
                 continue
             found.append(os.path.join(os.path.dirname(path), place))
             if (found[-1], bases) not in files:
                 files.append((found[-1], bases))
         if len(files) > first + MOST_INCLUDED:
             raise PlanError(path, f"git includes more than {MOST_INCLUDED} files of configuration", "include fewer")
-    for path in (git, *(modules or ())):
-        found += _linked_hooks(f"{path}/hooks")
+    for path in (*(f"{path}/hooks" for path in (git, *(modules or ()))), *hooks):
+        found += _linked_hooks(path)
+    found += hooks
     is_bare = all(os.path.lexists(f"{workspace}/{name}") for name in ("HEAD", "objects", "refs"))
     for place in (workspace if is_bare else git, git):  # a git directory in the workspace by another name
         if place != f"{workspace}/.git" and f"{place}/".startswith(f"{workspace}/"):

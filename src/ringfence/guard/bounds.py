@@ -51,7 +51,8 @@ _RUN_LATER = lazy(
     r"|\.(?:vscode|idea|zed|fleet|helix|devcontainer(?:\.json)?|n?vim(?:\.lua|rc)?|g?vimrc|exrc)"
     r"|\.(?:windsurf|kiro|qwen|factory|augment|openhands|amp|trae|amazonq|roo|kilocode|junie|continue)|\.clinerules/hooks"
     r"|opencode\.jsonc?|\.?crush\.json|\.aider\.conf\.yml"
-    r"|\.git(?:modules|config)|\.hg/(?:hgrc[^/]*|sharedpath)|\.sl/(?:config|sharedpath)|\.jj/repo/config\.toml|\.ripgreprc"
+    r"|\.git(?:modules|config)|\.hg/(?:hgrc[^/]*|sharedpath)|\.sl/(?:config|sharedpath)|\.ripgreprc"
+    r"|\.jj/(?:repo/config|workspace-config)\.toml"
     r"|\.bash(?:rc|_(?:profile|login|logout|aliases))|\.profile|\.z(?:shrc|profile|shenv|login|logout))(?:/|\Z)"
     r"|/\.(?:claude|codex|gemini|cursor|pi|opencode)\Z"
 )

@@ -98,6 +98,7 @@ PROTECTED = rows("""
     .sl/config               Sapling runs what it names
     .sl/sharedpath           says where Sapling finds its configuration
     .jj/repo/config.toml     Jujutsu runs what it names
+    .jj/workspace-config.toml Jujutsu runs what it names
     .bashrc                  shells run it
     .bash_profile            shells run it
     .bash_login              shells run it
