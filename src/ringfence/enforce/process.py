@@ -141,8 +141,9 @@ class Process:
             with sending:
                 return self._ended(*os.waitpid(self.pid, os.WNOHANG))
         except ChildProcessError:  # somebody else took it: SIGCHLD is ignored here, or our caller waits for anybody
-            if self.returncode is None:  # a signal handler of ours may have been told meanwhile
-                self.returncode = LOST
+            with sending:  # or a thread of ours, which is about to say how it ended
+                if self.returncode is None:
+                    self.returncode = LOST
             return True
 
     def poll(self) -> bool:

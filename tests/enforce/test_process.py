@@ -1,0 +1,32 @@
+"""A child that several threads wait for."""
+
+import os
+import threading
+import time
+
+import pytest
+
+from ringfence.enforce import process
+
+
+def test_how_a_child_ended_is_known_to_all_who_wait_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that forwards signals looks whether it has ended, and takes it from who waits."""
+    child = process.Process("/bin/sh", ["sh", "-c", "exit 3"], (), process.Streams())
+    real, taken = os.waitpid, threading.Event()
+
+    def slowly(pid: int, options: int) -> tuple[int, int]:
+        while (found := real(pid, options)) == (0, 0):
+            time.sleep(0.001)
+        taken.set()
+        time.sleep(0.2)
+        return found
+
+    monkeypatch.setattr(os, "waitpid", slowly)
+    thread = threading.Thread(target=child.poll)
+    thread.start()
+    taken.wait()
+    child.wait()
+    known = child.returncode
+    thread.join()
+
+    assert known == child.returncode == 3
