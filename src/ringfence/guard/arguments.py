@@ -181,7 +181,7 @@ def apply_role(walk: Walk, role: str, field: Field, call: Call) -> None:
             walk.reads(field, call.shell, call.name in ("curl", "wget"), call.name in _SHOW_NAMES)
     elif role == "w":
         if field.text != "-" or not field.known:
-            walk.writes(field, call.shell)
+            walk.writes(field, call.shell, mode=call.name == "chmod")
     elif role == "x":
         walk.writes(field, call.shell, replaces=True)
     elif role == "d":

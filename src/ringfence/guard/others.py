@@ -26,7 +26,7 @@ _ASSIGNS = lazy(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)\Z", re.DOTALL)
 
 def after(walk: Walk, call: Call) -> None:
     """What follows the options is a command."""
-    if call.name in ("npx", "bunx"):
+    if call.name in ("npx", "bunx", "uvx"):
         is_here(walk, call, call.operands)
     if call.operands:
         walk.call(call.operands, outside(call.shell), call.stdin)
@@ -282,6 +282,9 @@ MODULES = frozenset(
 _PLAIN_MODULES = frozenset("platform site sysconfig calendar this timeit http.server tokenize ast dis".split())
 
 
+_SERVES = lazy(r"(?:\d+|--bind|-b|127\.0\.0\.1|localhost)\Z")  # a port, and who may ask
+
+
 _PYTHON_VALUES = lazy(
     r"(?:dev|utf8|importtime|faulthandler|tracemalloc|showrefcount|error|ignore|always|default)[=:\w.]*"
 )
@@ -344,7 +347,7 @@ def module(walk: Walk, call: Call, name: str, words: list[Field]) -> None:
         told_by_the_line(walk, call, words)
         nothing_elsewhere(walk, call, words)
         walk.notes.append(f"{name} runs what the project tells it to")
-    elif name not in _PLAIN_MODULES or words:
+    elif name not in _PLAIN_MODULES or not all(name == "http.server" and _SERVES.match(one.text) for one in words):
         walk.doubt(f"what the module {name} does is not known")
 
 
@@ -365,10 +368,19 @@ _SHOWS = {
 _DOES = {
     "swift": lazy(r"(?!.* -X)(?:build|test|run)(?: |\Z)"),
     "node": lazy(r"--test(?: [^-]\S*| --(?:watch|test-(?:only|name-pattern=\S+|concurrency=\d+)))*\Z"),
+    "deno": lazy(r"(?:task|test|fmt|lint|check|bench)(?: (?!-|\S*:)\S+| -A| --allow-all| --watch| --coverage)*\Z"),
+    "php": lazy(r"-S (?:localhost|127\.0\.0\.1):\d+\Z"),
 }
+# Options of node that change how it runs a script, and not which.
+_NODE_PLAIN = lazy(
+    r"--(?:inspect(?:-brk)?|watch|trace-\w+|no-(?:warnings|deprecation)|enable-source-maps|max-old-space-size=\d+|expose-gc"
+    r"|experimental-(?:strip-types|vm-modules|json-modules|sqlite))\Z"
+)
 
 
 def interpreter(walk: Walk, call: Call) -> None:
+    while call.name == "node" and len(call.operands) > 1 and _NODE_PLAIN.match(call.operands[0].text):
+        call.operands = call.operands[1:]
     texts = [field.text for field in call.operands if field.known]
     known = bool(texts) and len(texts) == len(call.operands)
     if known and set(texts) <= {"-v", "-V", "-version", "--version", "version"}:

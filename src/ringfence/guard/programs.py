@@ -25,7 +25,7 @@ SPEAKERS = """
 tr realpath basename dirname which whereis whoami id groups users uname arch uptime date nproc free ps pgrep pidof lscpu
 lsblk printenv tty locale getconf seq sleep yes factor expr pstree vmstat netstat ping dig host nslookup getent
 cal
-tput clear who w last sync true false echo hostid logname pathchk lsmod pkill killall hostname sw_vers banner
+tput clear top who w last sync true false echo hostid logname pathchk lsmod pkill killall hostname sw_vers banner
 """
 TOOLS = """
 ninja ctest bazel gradle mvn ant sbt lein rake rspec tox nox mypy ruff black isort flake8 pylint pyright bandit
@@ -228,6 +228,9 @@ ROWS: dict[str, str] = {
     "npx": "^ ~ -y --yes --no --no-install --quiet -q -p:q --package=q -c:q --call=q --registry=q --shell=q -n:q "
     "--userconfig=q --globalconfig=q !after",
     "bunx": "^ ~ --bun -p:q --package=q !after",
+    "uvx": "^ ~ -q --quiet --from=q -w:q --with=q -p:q --python=q --with-requirements=q --with-editable=q --index=q "
+    "-i:q --default-index=q --index-url=q --extra-index-url=q -f:q --find-links=q -c:q -b:q --env-file=q "
+    "--config-file=q --directory=d --project=d !after",
     **dict.fromkeys(("poetry", "pipenv", "hatch", "pdm", "rye"), "~ -C:d --directory=d --project=d !uv"),
     "coverage": "~ --rcfile=r --data-file=w -o:w -d:w -m:n !coverage",
     **dict.fromkeys(

@@ -36,7 +36,7 @@ from .syntax import (
     While,
     Word,
 )
-from .variables import Values, concern, handed_on
+from .variables import Values, concern, handed_on, only_adds
 from .words import Unreadable
 
 MOST_STEPS = 1500  # a line that takes more is a program, and is asked about
@@ -307,7 +307,8 @@ class Walk(Values):
             value = before + value if before is not None and value is not None else None
         if name == "IFS" and command == "read":
             return  # only for its time
-        concern(self, name, value, shell)
+        if name != "PATH" or assignment.more or not only_adds(self, assignment.value, shell):
+            concern(self, name, value, shell)
         if name == "path" and (assignment.value is None or assignment.more):
             self.doubt("it sets path, by which zsh looks for programs")
         if not lasting:

@@ -16,6 +16,7 @@ _OF_ALL = lazy(
     r"|cgroup|partitions|diskstats|net/\w+|sys/.*|fd(?:/\w+)?))?\Z|/dev(?:/(?:null|zero|full|u?random|tty|std(?:in|out|err)|fd/\d+))?\Z"
 )
 _WILD = frozenset("*?[")
+_CHANGES_MODE = "it changes the mode of"
 LONGEST = 2000  # characters of a word in which somebody looks for more than its beginning
 MOST_PATHS = 128
 _HOME = lazy(r'"?\$(?:HOME\b|\{HOME\})"?')
@@ -142,9 +143,10 @@ class Touches:
             if decision.verdict is not Verdict.ALLOW or _BEHIND.match(path):
                 self.doubt(f"{name} is told {path!r}, which may not be read: {decision.reason}")
 
-    def writes(self, field: Field, shell: Shell, replaces: bool = False) -> None:
-        """A path opened for writing; or with `replaces` a name made, removed or put in another's place."""
-        what = f"it writes {field.shown!r}"
+    def writes(self, field: Field, shell: Shell, replaces: bool = False, mode: bool = False) -> None:
+        """A path opened for writing; or with `replaces` a name made, removed or put in another's place; or with `mode`
+        what stays as it is but for who may do what with it."""
+        what = f"{_CHANGES_MODE if mode else 'it writes'} {field.shown!r}"
         if not field.known and (not field.below or field.many):
             self.doubt(f"{what}, which is not known")
             if not field.below:
@@ -256,7 +258,8 @@ class Touches:
 
     def has_written(self, text: str, shell: Shell) -> bool:
         """Whether this line has written a path, or may have put another directory on the way to it."""
-        written = {finding.path for finding in self.findings.values() if finding.access == "write"}
+        made = [finding for finding in self.findings.values() if finding.access == "write"]
+        written = {finding.path for finding in made if not finding.reason.startswith(_CHANGES_MODE)}
         if not written:
             return False
         reals = [self.bounds.resolve(path) for path in self.absolute(text, shell, "")] if shell.places else []

@@ -4,6 +4,7 @@ hold. And arithmetic, in which names are texts that are counted in turn: a hosti
 import posixpath
 import re
 
+from ..model import Access, Verdict
 from .expand import Expander, fixed
 from .patterns import lazy
 from .state import LONGEST_VALUE, Field, Shell
@@ -85,6 +86,27 @@ def concern(walk: Touches, name: str, value: str | None, shell: Shell) -> None:
                 walk.writes(Field(part, raw=part), shell)
     elif _STEERS.match(name) and not _HARMLESS.match(f"{name}={value if value is not None else chr(0)}"):
         walk.doubt(f"it sets {name}, which steers what other programs do")
+
+
+_ENTRY = r"(?:\$PATH|\$\{PATH\}|(?:\$HOME|\$\{HOME\}|~)/[\w./+-]+|/(?:usr|opt|bin|sbin|snap)/[\w./+-]+)"
+_ENTRIES = lazy(rf"{_ENTRY}(?::{_ENTRY})*\Z")
+
+
+def only_adds(walk: Touches, word: Word | None, shell: Shell) -> bool:
+    """Whether PATH keeps what it holds, and gets directories besides into which no line can put a program."""
+    raw = word.raw if word is not None else ""
+    if raw[:1] == raw[-1:] == '"' and "~" not in raw:  # which is no home in quotes
+        raw = raw[1:-1]
+    home, names = walk.bounds.home, raw.split(":")
+    if not _ENTRIES.match(raw) or not home or {"PATH", "HOME"} & shell.variables.keys():
+        return False
+    added = [re.sub(r"\A(?:\$HOME|\$\{HOME\}|~)", home, name) for name in names if name not in _KEEPS]
+    reals = [walk.bounds.resolve(posixpath.normpath(name)) for name in added]
+    allowed = (walk.bounds.decide(Access.WRITE, real).verdict is Verdict.ALLOW for real in reals)
+    return len(added) < len(names) and not any(allowed)
+
+
+_KEEPS = ("$PATH", "${PATH}")
 
 
 def assigned_elsewhere(walk: Touches, name: str, text: str, shell: Shell) -> None:
