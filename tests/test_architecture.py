@@ -27,7 +27,7 @@ ARROWS = (
         | {"keep", "where", "gates", "record", "explain", "asking", "command", "job", "siblings", "within"},
         "job": ROOMS | {"keep", "where"},
         "command": ROOMS | {"keep", "where"},
-        "keep": ROOMS | {"approvals", "gates", "matches"},
+        "keep": ROOMS | {"approvals", "gates", "matches", "where"},
         "matches": ROOMS,
         "gates": ROOMS,
     }
@@ -41,7 +41,7 @@ ARROWS = (
         "learn": ROOMS | {"keep", "record"},
         "why": ROOMS | {"keep", "explain"},
         "where": set(),
-        "judging": ROOMS | {"where", "approvals"},
+        "judging": ROOMS | {"where", "approvals", "keep"},  # what git runs, as a run keeps it
         "approvals": ROOMS,
         "asking": ROOMS | {"keep", "approvals", "record", "inquiry", "onward"},
         "onward": ROOMS | {"keep", "inquiry"},

@@ -105,7 +105,7 @@ def test_a_line_that_grows_as_it_is_read_is_asked_about(line: str, tmp_path: Pat
 
 def test_a_call_that_names_more_paths_than_are_looked_at_is_denied(tmp_path: Path) -> None:
     bounds = bounds_of(str(tmp_path))
-    many = {"file_path": "a", "files": ["b"] * 200_000}
+    many: dict[str, object] = {"file_path": "a", "files": ["b"] * 200_000}
     patch = "".join(f"*** Add File: f{number}\n" for number in range(2000))
 
     assert judge(ToolCall("write", many), bounds).verdict is Verdict.DENY

@@ -13,6 +13,7 @@ from tests.hooks.test_hook import root as root  # the fixture
 from ringfence import judging
 from ringfence.cli.hook import answer
 from ringfence.guard.agents import AGENTS
+from ringfence.where import OWN
 
 VENV = Path(sys.executable).parent.parent
 
@@ -36,10 +37,10 @@ def test_no_tool_of_an_agent_writes_ringfence_itself(agent: str, root: Path, mon
     assert not writing(agent, root, f"{root}/.venv2/x")
 
 
-def test_where_we_are_is_known_to_the_hook_as_to_a_run() -> None:
+def test_the_hook_and_a_run_ask_one_place_where_we_are() -> None:
     from ringfence import keep
 
-    assert judging.OWN == keep.OWN != ()
+    assert vars(judging)["OWN"] is vars(keep)["OWN"] is OWN != ()
 
 
 @pytest.mark.parametrize("agent", AGENTS)
@@ -67,7 +68,7 @@ def test_a_link_to_where_we_are_is_not_replaced(root: Path) -> None:
     """The hook in an agent's settings is called by the name that it was installed by."""
     (root / ".venv").symlink_to(VENV)
     line = "mv .venv old; mkdir -p .venv/bin && cp a.txt .venv/bin/ringfence; echo x > made"
-    words = [root / ".venv/bin/ringfence", "run", *AS_ROOT, "--workspace", root, "--", "sh", "-c", line]
+    words = [f"{root}/.venv/bin/ringfence", "run", *AS_ROOT, "--workspace", str(root), "--", "sh", "-c", line]
     subprocess.run(words, capture_output=True, cwd=root, timeout=60)
     held = (root / ".venv").is_symlink(), (root / "made").exists()
     subprocess.run(["sh", "-c", line], check=True, cwd=root, timeout=60)

@@ -6,11 +6,11 @@ takes a millisecond.
 
 from typing import TYPE_CHECKING
 
-from .decide import PRIVATE as PRIVATE
 from .decide import canonical_policy as canonical_policy
 from .decide import decide as decide
 from .decide import with_real_patterns as with_real_patterns
 from .decide import written_down as written_down
+from .defaults import PRIVATE as PRIVATE
 from .flags import Flags as Flags
 from .flags import Reach as Reach
 from .load import load as load
