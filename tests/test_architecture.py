@@ -27,13 +27,14 @@ ARROWS = (
         | {"keep", "where", "gates", "record", "explain", "asking", "command", "job", "siblings", "within"},
         "job": ROOMS | {"keep", "where"},
         "command": ROOMS | {"keep", "where"},
-        "keep": ROOMS | {"approvals", "gates", "matches", "where"},
+        "keep": ROOMS | {"approvals", "gates", "matches", "where", "repositories"},
         "matches": ROOMS,
+        "repositories": ROOMS,
         "gates": ROOMS,
     }
     | {"start": ROOMS | {"run", "keep", "record", "job", "within"}, "record": ROOMS | {"keep", "underway", "recording"}}
     | {"siblings": ROOMS | {"keep", "beside", "taking"}, "beside": ROOMS | {"keep", "job", "run"}, "taking": VALUES}
-    | {"within": ROOMS | {"keep", "job", "where", "beside", "siblings", "taking"}}
+    | {"within": ROOMS | {"keep", "repositories", "job", "where", "beside", "siblings", "taking"}}
     | {"recording": ROOMS | {"keep", "record"}}
     | {
         "session": ROOMS | {"run"},
@@ -41,7 +42,7 @@ ARROWS = (
         "learn": ROOMS | {"keep", "record"},
         "why": ROOMS | {"keep", "explain"},
         "where": set(),
-        "judging": ROOMS | {"where", "approvals", "keep"},  # what git runs, as a run keeps it
+        "judging": ROOMS | {"where", "approvals", "repositories"},
         "approvals": ROOMS,
         "asking": ROOMS | {"keep", "approvals", "record", "inquiry", "onward"},
         "onward": ROOMS | {"keep", "inquiry"},

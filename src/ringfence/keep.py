@@ -35,6 +35,7 @@ from .model import (
     Step,
     StepKind,
 )
+from .repositories import with_repository
 from .where import OWN
 
 FRESH_SECONDS = 5.0
@@ -90,7 +91,8 @@ class Prepared:
 
     def _plan(self) -> None:
         request = self.request
-        self.policy = self.policy if request.given else with_repository(self.policy, request.home, request.ids)
+        if not request.given:
+            self.policy = with_repository(self.policy, request.home, request.ids, environment())
         patterned = Disk({})
         if [rule for rule in self.policy.rules if rule.glob]:
             from .matches import with_matches
@@ -356,34 +358,6 @@ def give_up_overlays() -> None:
     """This machine does not make them, or not there: caches are each workspace's own from now on."""
     global _has_overlays
     _has_overlays = False
-
-
-def with_git_programs(
-    found: Policy, home: str, environ: Mapping[str, str]
-) -> tuple[Policy, tuple[str, str] | None, str, str, list[str] | None]:
-    """With what git runs by its configuration kept; and the repository of a worktree, submodule or session. `environ`
-    is that of whoever runs git there later."""
-    workspace = found.workspace
-    worktree = enforce.linked_worktree(workspace)
-    own = "" if worktree else enforce.submodule(workspace)
-    project = enforce.project_of(workspace, *worktree) if worktree and plan.is_session(worktree[0]) else ""
-    modules = enforce.modules(worktree[0] if worktree else own or f"{workspace}/.git")
-    paths = enforce.all_programs(workspace, worktree, project or own, modules, home, environ)
-    return plan.with_git_programs(found, paths), worktree, own, project, modules
-
-
-def with_repository(found: Policy, home: str, ids: tuple[int, int] | None) -> Policy:
-    """The policy for the repository as it is: of a worktree or a submodule it lies elsewhere."""
-    workspace = found.workspace
-    found, worktree, own, project, modules = with_git_programs(found, home, {} if ids else environment())
-    git = worktree[0] if worktree else own or f"{workspace}/.git"
-    found = plan.with_git_insides(found, git, enforce.worktrees(git, *(modules or ())), modules)
-    if worktree and plan.is_session(worktree[0]):
-        return plan.with_session(found, *worktree, project)
-    if worktree:
-        beside = enforce.beside(workspace, worktree[1]) if plan.has_broker(found, enforce.probe(ids)) else None
-        return plan.with_repository(found, *worktree, beside)
-    return plan.with_submodule(found, own) if own else found
 
 
 _prepared: dict[Request, Prepared] = {}
