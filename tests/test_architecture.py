@@ -27,14 +27,13 @@ ARROWS = (
         | {"keep", "where", "gates", "record", "explain", "asking", "command", "job", "siblings", "within"},
         "job": ROOMS | {"keep", "where"},
         "command": ROOMS | {"keep", "where"},
-        "keep": ROOMS | {"approvals", "gates", "matches", "where", "repositories"},
+        "keep": ROOMS | {"approvals", "gates", "matches", "where"},
         "matches": ROOMS,
-        "repositories": ROOMS,
         "gates": ROOMS,
     }
     | {"start": ROOMS | {"run", "keep", "record", "job", "within"}, "record": ROOMS | {"keep", "underway", "recording"}}
     | {"siblings": ROOMS | {"keep", "beside", "taking"}, "beside": ROOMS | {"keep", "job", "run"}, "taking": VALUES}
-    | {"within": ROOMS | {"keep", "repositories", "job", "where", "beside", "siblings", "taking"}}
+    | {"within": ROOMS | {"keep", "job", "where", "beside", "siblings", "taking"}}
     | {"recording": ROOMS | {"keep", "record"}}
     | {
         "session": ROOMS | {"run"},
@@ -42,7 +41,7 @@ ARROWS = (
         "learn": ROOMS | {"keep", "record"},
         "why": ROOMS | {"keep", "explain"},
         "where": set(),
-        "judging": ROOMS | {"where", "approvals", "repositories"},
+        "judging": ROOMS | {"where", "approvals", "keep"},  # what git runs, as a run keeps it
         "approvals": ROOMS,
         "asking": ROOMS | {"keep", "approvals", "record", "inquiry", "onward"},
         "onward": ROOMS | {"keep", "inquiry"},

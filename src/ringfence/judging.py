@@ -92,7 +92,7 @@ def bounds_for_agent(
         approved = standing(root, environ)
     found = policy.load(root, environ=environ, own=OWN, standing=approved)
     if unheld:
-        from .repositories import with_git_programs  # which takes ten milliseconds
+        from .keep import with_git_programs  # which takes ten milliseconds
 
         found = with_git_programs(found, environ.get("HOME", ""), environ)[0]
     made = bounds_of(root, found, start, environ.get("HOME", ""), held=not unheld)

@@ -35,7 +35,6 @@ from .model import (
     Step,
     StepKind,
 )
-from .repositories import with_repository
 from .where import OWN
 
 FRESH_SECONDS = 5.0
@@ -91,8 +90,7 @@ class Prepared:
 
     def _plan(self) -> None:
         request = self.request
-        if not request.given:
-            self.policy = with_repository(self.policy, request.home, request.ids, environment())
+        self.policy = self.policy if request.given else with_repository(self.policy, request.home, request.ids)
         patterned = Disk({})
         if [rule for rule in self.policy.rules if rule.glob]:
             from .matches import with_matches
@@ -358,6 +356,31 @@ def give_up_overlays() -> None:
     """This machine does not make them, or not there: caches are each workspace's own from now on."""
     global _has_overlays
     _has_overlays = False
+
+
+def with_git_programs(
+    found: Policy, home: str, environ: Mapping[str, str]
+) -> tuple[Policy, tuple[str, str] | None, str, str, str, list[str] | None]:
+    """With what git runs there later, in an environment, kept; and what repository there is."""
+    worktree = enforce.linked_worktree(workspace := found.workspace)
+    own = "" if worktree else enforce.submodule(workspace)
+    project = enforce.project_of(workspace, *worktree) if worktree and plan.is_session(worktree[0]) else ""
+    git = worktree[0] if worktree else own or f"{workspace}/.git"
+    modules = enforce.modules(git)
+    paths = enforce.all_programs(workspace, worktree, project or own, modules, home, environ)
+    return plan.with_git_programs(found, paths), worktree, own, project, git, modules
+
+
+def with_repository(found: Policy, home: str, ids: tuple[int, int] | None) -> Policy:
+    """The policy for the repository as it is: of a worktree or a submodule it lies elsewhere."""
+    found, worktree, own, project, git, modules = with_git_programs(found, home, {} if ids else environment())
+    found = plan.with_git_insides(found, git, enforce.worktrees(git, *(modules or ())), modules)
+    if worktree and plan.is_session(worktree[0]):
+        return plan.with_session(found, *worktree, project)
+    if worktree:
+        beside = enforce.beside(found.workspace, worktree[1]) if plan.has_broker(found, enforce.probe(ids)) else None
+        return plan.with_repository(found, *worktree, beside)
+    return plan.with_submodule(found, own) if own else found
 
 
 _prepared: dict[Request, Prepared] = {}

@@ -20,10 +20,9 @@ from .enforce.linux import Launch
 from .enforce.process import PIPE, Adopted, Streams
 from .enforce.streams import fill_closed
 from .job import STREAM_NAMES, Job
-from .keep import Request, environment, load_policy
+from .keep import Request, load_policy, with_repository
 from .model import Ending, Enforcement, LaunchError, Outcome, Plan, RingfenceError, UsageError
 from .plan import SIBLINGS
-from .repositories import with_repository
 from .siblings import MOST, TAKEN, TOO_MANY
 from .taking import TAKE
 from .where import find_program
@@ -65,7 +64,7 @@ def put(
     **more: bool,
 ) -> bool:
     """Ask for a command; False where there can be no run beside the one we are in."""
-    wanted = with_repository(load_policy(request), request.home, request.ids, environment())
+    wanted = with_repository(load_policy(request), request.home, request.ids)
     if wanted.enforcement is Enforcement.OFF:
         return False
     asked = Asked(
