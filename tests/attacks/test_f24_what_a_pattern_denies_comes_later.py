@@ -158,3 +158,49 @@ def prepare(ground: Ground) -> list[str]:
 
 def test_what_a_pattern_denies_is_held_when_it_comes(field: Field) -> None:
     field.repels(PROGRAM, prepare, denied=lambda ground: {"deny_read": ("**/*.key", "**/vault")})
+
+
+REPLACED = """
+import time
+def until(true):
+    while not true():
+        time.sleep(0.005)
+def held(name, flags):
+    fd = os.open(name, os.O_PATH)
+    before = os.fstat(fd).st_ino
+    write(f"p-{name}-held")
+    until(lambda: os.stat(name).st_ino != before)
+    if os.read(os.open(f"/proc/self/fd/{fd}", flags), 99) != b"secret":
+        raise OSError(errno.EIO, "another file")
+write("p-ready")
+until(lambda: os.path.exists("one.key") and os.path.exists("two.key"))
+attempt("by what was held", lambda: held("one.key", os.O_RDONLY))
+attempt("by what was held, or made", lambda: held("two.key", os.O_RDONLY | os.O_CREAT))
+"""
+
+
+def replacing(ground: Ground) -> list[str]:
+    """Somebody outside, who writes as editors do: beside it, and then in its place."""
+
+    def put(name: str) -> None:
+        fresh = ground.workspace / "coming"
+        fresh.write_text("secret")
+        os.chown(fresh, ground.uid, -1)
+        fresh.rename(ground.workspace / name)
+
+    def work(stop: threading.Event) -> None:
+        keys = ("one.key", "two.key")
+        for sign, names in (("p-ready", keys), *((f"p-{key}-held", (key,)) for key in keys)):
+            while not (ground.workspace / sign).exists():
+                if stop.wait(0.005):
+                    return
+            for name in names:
+                put(name)
+
+    ground.thread(work)
+    return []
+
+
+def test_what_was_replaced_is_denied_as_it_was(field: Field) -> None:
+    """The kernel calls it by another name then, which the pattern does not know."""
+    field.repels(REPLACED, replacing, denied=lambda ground: {"deny_read": ("**/*.key",)})

@@ -189,15 +189,30 @@ static int is_judged(void)
 	return judge.count || table.kept || observer.wanted & ALLOWED;
 }
 
-/* Where an object stands, as the kernel says. */
+/* Whether an object is what stands at the path in judge.path. */
+static int stands_there(long fd)
+{
+	struct facts own, there;
+
+	return !facts_of(fd, &own) && !CALL(statx, AT_FDCWD, P(judge.path), AT_SYMLINK_NOFOLLOW, STATX_BASIC, P(&there)) &&
+	       own.inode == there.inode && device_of(&own) == device_of(&there);
+}
+
+/* Where an object stands, as the kernel says; or where it stood, when it has been removed or replaced since: the kernel
+ * says so behind its name, and no pattern knows that one. */
 static long locate(long fd)
 {
+	static const char gone[] = " (deleted)";
+	const long mark = sizeof(gone) - 1;
 	long size = where_is(fd, judge.path, PATH_MOST);
 
 	if (size == PATH_MOST)
 		return -ENAMETOOLONG_;
-	if (size >= 0)
-		judge.path[size] = 0;
+	if (size < 0)
+		return size;
+	judge.path[size] = 0;
+	if (size > mark && same_bytes(judge.path + size - mark, gone, (uint32_t)mark) && !stands_there(fd))
+		judge.path[size -= mark] = 0;
 	return size;
 }
 
