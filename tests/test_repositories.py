@@ -326,6 +326,13 @@ def above_the_workspace(base: Path) -> tuple[Path, Path, Path]:
     return main / "front", main, main / "front/hk"
 
 
+def above_a_repository_that_a_command_made(base: Path) -> tuple[Path, Path, Path]:
+    place, main, hooks = above_the_workspace(base)
+    place.mkdir()
+    assert run(place, "mkdir .git").exit_code == 0
+    return place, main, hooks
+
+
 def in_the_git_directory(base: Path) -> tuple[Path, Path, Path]:
     main, _ = linked(base)
     subprocess.run(["git", "config", "core.hooksPath", ".git/hk"], cwd=main, check=True)
@@ -375,6 +382,7 @@ def by_links_among_them(base: Path) -> tuple[Path, Path, Path]:
         of_a_submodule,
         by_a_link_outside,
         above_the_workspace,
+        above_a_repository_that_a_command_made,
         in_the_git_directory,
         of_a_git_directory_elsewhere,
         above_it_of_a_git_directory_elsewhere,

@@ -174,3 +174,22 @@ def test_too_much_configuration_is_refused(tmp_path: Path) -> None:
     (tmp_path / ".gitconfig").write_text("\n" * (5 << 20))
     with pytest.raises(PlanError, match="larger than 4 MiB"):
         repository.programs(f"{tmp_path}/ws", f"{tmp_path}/ws/.git", home)
+    (tmp_path / ".gitconfig").write_text("[include]\npath = b\n[user]\nname = " + "x" * (3 << 20))
+    (tmp_path / "b").write_text("[user]\nname = " + "x" * (3 << 20))
+    with pytest.raises(PlanError, match="larger than 4 MiB"):
+        repository.programs(f"{tmp_path}/ws", f"{tmp_path}/ws/.git", home)
+
+
+@pytest.mark.parametrize("key", ["core.hooksPath", "core.worktree", "core.pager", "include.path"])
+def test_a_path_that_nothing_can_stand_at_is_not_looked_for(tmp_path: Path, key: str) -> None:
+    """Which would take minutes."""
+    git = tmp_path / "ws/.git"
+    section, _, name = key.partition(".")
+    for place in (git, git / "modules/m"):
+        place.mkdir(parents=True)
+        (place / "config").write_text(f"[{section}]\n{name} = {'a/' * 450000}b\n")
+    before = time.process_time()
+    found = repository.programs(f"{tmp_path}/ws", str(git), str(tmp_path), modules=[f"{git}/modules/m"])
+
+    assert found == []
+    assert time.process_time() - before < 5

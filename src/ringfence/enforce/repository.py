@@ -15,7 +15,8 @@ from .links import real_path
 
 NOWHERE = "/nonexistent"
 _MOST = 1 << 16
-_MOST_SETTINGS = 1 << 22
+_MOST_SETTINGS = 1 << 22  # of one file; and of what all of them set
+_PATH_MOST, _NAME_MOST = 4096, 255
 _HEADER = re.compile(r'\s*\[([^\s\]"]*)(\s+"(?:[^"\\]|\\.)*")?\s*\]')
 _ESCAPED = {"n": "\n", "t": "\t", "b": "\b"}
 MOST_MODULES = 64
@@ -31,10 +32,13 @@ _RUN = frozenset(
     sequence.editor gpg.program gpg.defaultkeycommand credential.helper filter.clean filter.smudge filter.process
     diff.external diff.command diff.textconv merge.driver difftool.cmd difftool.path mergetool.cmd mergetool.path
     interactive.difffilter trailer.command trailer.cmd uploadpack.packobjectshook remote.uploadpack remote.receivepack
-    submodule.update tar.command hook.command""".split()
+    submodule.update tar.command hook.command gc.recentobjectshook man.cmd man.path browser.cmd browser.path guitool.cmd
+    sendemail.tocmd sendemail.cccmd sendemail.headercmd sendemail.sendmailcmd sendemail.smtpserver imap.tunnel
+    svn.authorsprog lfs.path lfs.clean lfs.smudge""".split()
 )
 _QUOTED = re.compile(r"""'([^']+)'|"([^"]+)\"""")
 _WORD = re.compile(r"""(?:\\.|[^\s;|&()<>="'`\\])+""")
+_UNKNOWN = re.compile(r"(?:\$\w+|\$\{\w+\})?/+")  # what the shell puts before a path: of `$PWD/x`, of `$(pwd)/x`
 _INSTALLED = frozenset((".venv", "venv", "node_modules"))  # package managers replace them whole
 
 
@@ -126,12 +130,14 @@ def modules(git: str) -> list[str] | None:
     return sorted(found) if len(found) <= MOST_MODULES else None
 
 
-def _around(workspace: str) -> str:
-    """The directory above a workspace whose repository it belongs to; the workspace where there is none."""
-    top = workspace
-    while top != "/" and not os.path.lexists(f"{top}/.git"):
+def _around(workspace: str) -> list[str]:
+    """The directories whose repository a workspace belongs to, itself and above; the workspace where there is none. All
+    of them: a command can make another in the workspace, and who works above it later has the one above."""
+    found, top = [], workspace
+    while top != "/":
+        found += [top] if os.path.lexists(f"{top}/.git") else []
         top = os.path.dirname(top)
-    return workspace if top == "/" else top
+    return found or [workspace]
 
 
 def _git_of(top: str) -> tuple[str, str]:
@@ -152,11 +158,13 @@ def all_programs(
 ) -> list[str]:
     """What git runs in the workspace: by its own repository, or by the one that it is a part of. `environ` is that of
     whoever runs git there later."""
-    top = _around(workspace)
-    if top != workspace:
-        worktree, elsewhere = linked_worktree(top), submodule(top)
-    git, own = worktree[::-1] if worktree else _git_of(top)
-    return programs(workspace, elsewhere or git, home, own, modules, top, environ)
+    found: list[str] = []
+    for top in _around(workspace):
+        if top != workspace:
+            worktree, elsewhere, modules = linked_worktree(top), submodule(top), None
+        git, own = worktree[::-1] if worktree else _git_of(top)
+        found += programs(workspace, elsewhere or git, home, own, modules, top, environ)
+    return sorted(set(found))
 
 
 def _of_user(home: str, environ: Mapping[str, str]) -> tuple[str, ...]:
@@ -190,15 +198,19 @@ def programs(
         files += [(f"{module}/{name}", (tree,)) for name in ("config", "config.worktree")]
     trees = tuple(dict.fromkeys(tree for _, bases in files for tree in bases))
     files += [(path, trees) for path in users]
-    first = len(files)
+    first, left = len(files), _MOST_SETTINGS
     for path, bases in files:  # it grows
-        for key, value in _settings(real_path(path)):
+        settings = _settings(real_path(path), left)
+        left -= sum(len(value) for _, value in settings)
+        for key, value in settings:
             section, last = key.partition(".")[0].removesuffix(" *"), key.rpartition(".")[2]
             if section == "pager" or f"{section}.{last}" in _RUN:
                 found += [program for base in bases for program in _named(value, base, home)]
             if key not in ("core.hookspath", "init.templatedir", "include.path", "includeif *.path"):
                 continue
             place = _expanded(value, home)
+            if not _is_possible(place):
+                continue
             if key in ("core.hookspath", "init.templatedir"):
                 hooks += [os.path.join(base, place) for base in bases]
                 continue
@@ -215,10 +227,16 @@ def programs(
         if place != f"{workspace}/.git" and f"{place}/".startswith(f"{workspace}/"):
             found += [f"{place}/{name}" for name in ("config", "hooks", "config.worktree", "commondir", "modules")]
     # Husky's hooks are in a directory `_`, and run what lies beside it. Links lead here from outside, too.
-    both = (path for name in found for path in (name, real_path(name)))
+    both = (path for name in filter(_is_possible, found) for path in (name, real_path(name)))
     inside = {os.path.normpath(path.removesuffix("/_").rstrip("/")) for path in both}
     roots = tuple(f"{root}/" for root in (workspace, git, own) if root)
     return sorted(path for path in inside if path.startswith(roots) and not path.endswith("/.git"))
+
+
+def _is_possible(path: str) -> bool:
+    """Whether anything can stand at a path: no kernel takes a longer one, and looking for it would take minutes."""
+    text = os.fsencode(path)
+    return len(text) < _PATH_MOST and all(len(name) <= _NAME_MOST for name in text.split(b"/"))
 
 
 def _expanded(path: str, home: str) -> str:
@@ -233,7 +251,7 @@ def _named(line: str, base: str, home: str) -> list[str]:
     words = [word.replace("\\", "") for word in _WORD.findall(line)]
     quoted = [first or second for first, second in _QUOTED.findall(line)]
     found = []
-    for word in dict.fromkeys((*words, *quoted, line)):
+    for word in filter(_is_possible, dict.fromkeys((*words, *quoted, line))):
         path = os.path.join(base, _expanded(word, home))
         is_first = [word] == words[:1]
         if "/" not in word:
@@ -242,8 +260,10 @@ def _named(line: str, base: str, home: str) -> list[str]:
             is_named = not os.path.isdir(path)
         else:
             is_named = os.path.isfile(path)
-        if is_named and _INSTALLED.isdisjoint(path.removeprefix(base).split("/")):
-            found.append(path)
+        unknown = _UNKNOWN.match(word)
+        there = os.path.join(base, word[unknown.end() :]) if unknown else ""  # perhaps it is this directory
+        named = [path] * is_named + [there] * os.path.isfile(there)
+        found += [path for path in named if _INSTALLED.isdisjoint(path.removeprefix(base).split("/"))]
     return found
 
 
@@ -263,11 +283,11 @@ def _check_means(error: OSError) -> None:
         raise error
 
 
-def _settings(path: str) -> list[tuple[str, str]]:
+def _settings(path: str, most: int = _MOST_SETTINGS) -> list[tuple[str, str]]:
     """The settings of a configuration of git's, each by its section and key."""
     section, found = "", []
-    data = content(path, _MOST_SETTINGS + 1)
-    if len(data) > _MOST_SETTINGS:
+    data = content(path, most + 1)
+    if len(data) > most:
         raise PlanError(path, f"git's configuration is larger than {_MOST_SETTINGS >> 20} MiB", "make it smaller")
     lines = iter(os.fsdecode(data.removeprefix(b"\xef\xbb\xbf")).replace("\r\n", "\n").split("\n"))
     for line in lines:
@@ -339,7 +359,8 @@ def _is_theirs(workspace: str, *paths: str) -> bool:
 
 def _work_tree(path: str) -> str:
     """core.worktree in the simple form in which git writes it."""
-    return next((value for key, value in reversed(_settings(path)) if key == "core.worktree"), "")
+    tree = next((value for key, value in reversed(_settings(path)) if key == "core.worktree"), "")
+    return tree if _is_possible(tree) else ""
 
 
 def _first_line(path: str) -> str:
