@@ -188,6 +188,22 @@ def test_what_else_a_session_leaves_is_kept_and_comes_back(repo: Path) -> None:
     assert git(repo, "for-each-ref", "refs/ringfence", "refs/heads/ringfence") == ""
 
 
+def test_what_is_on_its_branch_is_kept_when_a_session_ends_on_another(repo: Path) -> None:
+    one = started(repo)
+    shell(
+        one,
+        f"""
+        echo 1 > mine; git add mine; {AS_ME} commit -qm mine
+        git switch -q -c side HEAD~1; echo 2 > s; git add s; {AS_ME} commit -qm side
+        """,
+    )
+    one.end()
+    assert git(repo, "gc", "-q", "--prune=now") == ""
+    kept = git(repo, "for-each-ref", "--format=%(contents:subject)", "refs/ringfence/x", "refs/heads/ringfence")
+    assert sorted(set(kept.splitlines())) == ["mine", "side"]
+    assert is_sound(repo)
+
+
 def test_the_projects_refs_are_shown_as_they_are_and_the_sessions_own_stay(repo: Path) -> None:
     one = started(repo)
     shell(

@@ -81,9 +81,10 @@ def others(ledger: Ledger, session: Session, head: str) -> refs.Refs:
     finally:
         os.close(home)
     main = f"refs/heads/{session.branch}"
-    kept = refs.fitting(kept, [main])
-    if main in kept and head and _is_ancestor(ledger, session, kept[main], head):
-        del kept[main]
+    own = {name: value for name, value in kept.items() if name == main}
+    if own and head and _is_ancestor(ledger, session, own[main], head):
+        own = {}
+    kept = refs.fitting(kept, [main]) | own
     kept |= {f"{refs.STASH}/{number:04}": value for number, value in enumerate(stash)}
     there = _there(ledger, session, kept.values())
     return {name: value for name, value in kept.items() if value in there}  # git takes no other for a ref
