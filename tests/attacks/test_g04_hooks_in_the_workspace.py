@@ -180,7 +180,23 @@ def test_too_much_configuration_is_refused(tmp_path: Path) -> None:
         repository.programs(f"{tmp_path}/ws", f"{tmp_path}/ws/.git", home)
 
 
-@pytest.mark.parametrize("key", ["core.hooksPath", "core.worktree", "core.pager", "include.path"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[core]\npager = " + " ".join(f"~user{number}/x" for number in range(20000)),
+        "[core]\n" + "".join(f"hooksPath = {number}\n" for number in range(20000)),
+        "[pager]\n" + "".join(f"x = ./{number}\n" for number in range(20000)),
+    ],
+    ids=["users", "hooks", "programs"],
+)
+def test_more_programs_than_can_be_looked_for_are_refused(tmp_path: Path, text: str) -> None:
+    """Each user of another name takes a look at who there is."""
+    (tmp_path / ".gitconfig").write_text(text)
+    with pytest.raises(PlanError, match="more programs than are looked for"):
+        repository.programs(f"{tmp_path}/ws", f"{tmp_path}/ws/.git", str(tmp_path))
+
+
+@pytest.mark.parametrize("key", ["core.worktree", "include.path"])
 def test_a_path_that_nothing_can_stand_at_is_not_looked_for(tmp_path: Path, key: str) -> None:
     """Which would take minutes."""
     git = tmp_path / "ws/.git"

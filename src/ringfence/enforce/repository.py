@@ -16,6 +16,7 @@ from .links import real_path
 NOWHERE = "/nonexistent"
 _MOST = 1 << 16
 _MOST_SETTINGS = 1 << 22  # of one file; and of what all of them set
+_MOST_RUN = 1 << 16  # of what names programs and hooks, 16 for each and its bytes
 _PATH_MOST, _NAME_MOST = 4096, 255
 _HEADER = re.compile(r'\s*\[([^\s\]"]*)(\s+"(?:[^"\\]|\\.)*")?\s*\]')
 _ESCAPED = {"n": "\n", "t": "\t", "b": "\b"}
@@ -198,13 +199,17 @@ def programs(
         files += [(f"{module}/{name}", (tree,)) for name in ("config", "config.worktree")]
     trees = tuple(dict.fromkeys(tree for _, bases in files for tree in bases))
     files += [(path, trees) for path in users]
-    first, left = len(files), _MOST_SETTINGS
+    first, left, run = len(files), _MOST_SETTINGS, 0
     for path, bases in files:  # it grows
         settings = _settings(real_path(path), left)
         left -= sum(len(value) for _, value in settings)
         for key, value in settings:
             section, last = key.partition(".")[0].removesuffix(" *"), key.rpartition(".")[2]
-            if section == "pager" or f"{section}.{last}" in _RUN:
+            is_run = section == "pager" or f"{section}.{last}" in _RUN
+            run += 16 + len(value) if is_run or last in ("hookspath", "templatedir") else 0
+            if run > _MOST_RUN:
+                raise PlanError(path, "git's configuration names more programs than are looked for", "name fewer")
+            if is_run:
                 found += [program for base in bases for program in _named(value, base, home)]
             if key not in ("core.hookspath", "init.templatedir", "include.path", "includeif *.path"):
                 continue
