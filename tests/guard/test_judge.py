@@ -564,3 +564,27 @@ def test_a_long_line_is_judged_long_before_a_hook_must_end(bounds: Bounds, line:
     judge(ToolCall("bash", {"command": line}), bounds)
 
     assert time.process_time() - start < 3
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "PATH=~/w/link/../../evil:$PATH ls",  # which the kernel finds in the worktree
+        "export PATH=$HOME/w/link/../../evil:$PATH; ls",
+        "PATH=/opt/../proc/self/cwd/evil:$PATH ls",
+        "PATH=/usr/../dev/fd/3:$PATH ls",
+        "PATH=$PATH:~/w/.vscode ls",  # where nobody writes, but who made the project
+        "env -i sh -c 'PATH=$HOME{root}/evil:$PATH ls'",
+        "env -u HOME sh -c 'PATH=$HOME{root}/evil:$PATH ls'",
+    ],
+)
+def test_path_gets_no_directory_of_the_project_by_a_detour(root: Path, line: str) -> None:
+    (root / "a/b/c").mkdir(parents=True)
+    (root / "link").symlink_to("a/b/c")
+    write, ours = Access.WRITE, Origin("worktree")
+    writes = Rule(write, Verdict.ALLOW, str(root), ours), Rule(write, Verdict.DENY, f"{root}/.vscode", ours)
+    rules = (Rule(Access.READ, Verdict.ALLOW, "/", ours), *writes)
+    made = bounds_of(str(root), Policy(str(root), rules), home=str(root.parent))
+
+    assert verdict(made, "bash", command=line.replace("{root}", str(root))) == "ask"
+    assert verdict(made, "bash", command="PATH=~/.local/bin:/usr/local/go/bin:$PATH ls") == "allow"

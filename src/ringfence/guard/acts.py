@@ -243,13 +243,17 @@ def squeeze(walk: Walk, call: Call) -> None:
     """gzip and its kin replace a file by another beside it, or print it."""
     no_directory(walk, call, "-S", "--suffix")
     prints = call.has("-c", "--stdout", "--to-stdout", "-l", "--list", "-t", "--test")
+    if call.has("-N", "--name", "-r", "--recursive") and not prints and not walk.bounds.held:
+        walk.doubt(f"which names {call.name} writes is not known")
+    ends = [value.text for value in call.values("-S", "--suffix") if value.known and value.text]
     for operand in call.operands:
         if prints:
             walk.reads(operand, call.shell)
         else:
             walk.writes(operand, call.shell)
-            if operand.known:
-                walk.writes(Field(operand.text + ".gz", raw=operand.raw), call.shell)
+            names = (operand.text + ".gz", posixpath.splitext(operand.text)[0], *map(operand.text.removesuffix, ends))
+            for name in names if operand.known else ():
+                walk.writes(Field(name, raw=operand.raw), call.shell)
 
 
 def rsync(walk: Walk, call: Call) -> None:

@@ -32,9 +32,25 @@ def after(walk: Walk, call: Call) -> None:
         walk.call(call.operands, outside(call.shell), call.stdin)
 
 
+# Tools that are published by their own names. Who else has a name of the shell's there (`uvx ls`) is not known.
+_OF_NODE = """
+tsc tsx ts-node eslint prettier jest vitest mocha ava webpack vite rollup esbuild next ng turbo nx lerna playwright
+cypress tailwindcss svelte-check biome swc stylelint tap xo standard tslint babel parcel gulp grunt knip depcheck nyc c8
+pyright npm yarn pnpm bun node
+""".split()
+_OF_PYTHON = """
+ruff black isort flake8 pylint pyright basedpyright bandit autopep8 yapf pyflakes pycodestyle vulture mypy ty pytype
+djlint yamllint tox nox pytest coverage pre-commit mkdocs poetry hatch pdm pipenv uv cmake ninja meson python
+""".split()
+_PUBLISHED = {"npx": _OF_NODE, "bunx": _OF_NODE, "npm": _OF_NODE, "uvx": _OF_PYTHON}
+
+
 def is_here(walk: Walk, call: Call, words: list[Field]) -> None:
-    """A package with a stroke in its name (`@scope/name`, `owner/name`, an address) is fetched, and no path."""
-    if words and "/" in words[0].text and words[0].text[:1] not in ("/", "."):
+    """A package with a stroke in its name (`@scope/name`, `owner/name`, an address) is fetched, and no path; so is a
+    tool that the project does not have, by whatever name."""
+    name = words[0].text if words else ""
+    published = name in _PUBLISHED[call.name] if call.name in _PUBLISHED else "/" not in name
+    if name[:1] not in ("/", ".", "") and not published:
         walk.doubt(f"{call.name} may fetch {words[0].shown!r}, and what that does is not known")
 
 
@@ -347,7 +363,9 @@ def module(walk: Walk, call: Call, name: str, words: list[Field]) -> None:
         told_by_the_line(walk, call, words)
         nothing_elsewhere(walk, call, words)
         walk.notes.append(f"{name} runs what the project tells it to")
-    elif name not in _PLAIN_MODULES or not all(name == "http.server" and _SERVES.match(one.text) for one in words):
+    elif name == "http.server" and all(one.known and _SERVES.match(one.text) for one in words):
+        walk.reads(Field("."), call.shell)
+    elif name not in _PLAIN_MODULES or words:
         walk.doubt(f"what the module {name} does is not known")
 
 
@@ -379,7 +397,9 @@ _NODE_PLAIN = lazy(
 
 
 def interpreter(walk: Walk, call: Call) -> None:
-    while call.name == "node" and len(call.operands) > 1 and _NODE_PLAIN.match(call.operands[0].text):
+    while call.name == "node" and len(call.operands) > 1 and call.operands[0].known:
+        if not _NODE_PLAIN.match(call.operands[0].text):
+            break
         call.operands = call.operands[1:]
     texts = [field.text for field in call.operands if field.known]
     known = bool(texts) and len(texts) == len(call.operands)
@@ -389,7 +409,8 @@ def interpreter(walk: Walk, call: Call) -> None:
     opens = any(re.match(r"-w|--w|--config|-H|--host|--context", text) for text in texts)  # a browser, other settings
     if known and call.name in _SHOWS and _SHOWS[call.name].match(line) and not opens:
         return
-    if known and call.name in _DOES and walk.bounds.held and _DOES[call.name].match(line):
+    new = any(walk.has_written(text, call.shell) for text in texts[1:])
+    if known and call.name in _DOES and walk.bounds.held and _DOES[call.name].match(line) and not new:
         runs_own(walk, call, call.operands)
         return
     checks = texts[:1] == [_CHECKS.get(call.name)] and len(call.operands) == 2

@@ -88,25 +88,32 @@ def concern(walk: Touches, name: str, value: str | None, shell: Shell) -> None:
         walk.doubt(f"it sets {name}, which steers what other programs do")
 
 
-_ENTRY = r"(?:\$PATH|\$\{PATH\}|(?:\$HOME|\$\{HOME\}|~)/[\w./+-]+|/(?:usr|opt|bin|sbin|snap)/[\w./+-]+)"
+_NAME = r"(?!\.\.?(?:/|:|\Z))[\w.+-]+"  # and no `..`, which after a link leads elsewhere than it says
+_ENTRY = rf"(?:\$PATH|\$\{{PATH\}}|(?:\$HOME|\$\{{HOME\}}|~)(?:/{_NAME})+|/(?:usr|opt|bin|sbin|snap)(?:/{_NAME})+)"
 _ENTRIES = lazy(rf"{_ENTRY}(?::{_ENTRY})*\Z")
+_KEEPS = ("$PATH", "${PATH}")
+_OF_HOME = lazy(r"(?:\$HOME|\$\{HOME\}|~)")
 
 
 def only_adds(walk: Touches, word: Word | None, shell: Shell) -> bool:
-    """Whether PATH keeps what it holds, and gets directories besides into which no line can put a program."""
+    """Whether PATH keeps what it holds, and gets directories besides into which no line can put a program. The home is
+    perhaps not handed on (`env -i`): then the same names are looked for from the root."""
     raw = word.raw if word is not None else ""
     if raw[:1] == raw[-1:] == '"' and "~" not in raw:  # which is no home in quotes
         raw = raw[1:-1]
     home, names = walk.bounds.home, raw.split(":")
     if not _ENTRIES.match(raw) or not home or {"PATH", "HOME"} & shell.variables.keys():
         return False
-    added = [re.sub(r"\A(?:\$HOME|\$\{HOME\}|~)", home, name) for name in names if name not in _KEEPS]
-    reals = [walk.bounds.resolve(posixpath.normpath(name)) for name in added]
-    allowed = (walk.bounds.decide(Access.WRITE, real).verdict is Verdict.ALLOW for real in reals)
-    return len(added) < len(names) and not any(allowed)
+    added = [name for name in names if name not in _KEEPS]
+    reals = {walk.bounds.resolve(_OF_HOME.sub(place, name)) for name in added for place in (home, "")}
+    return len(added) < len(names) and not any(_gets_programs(walk, real) for real in reals)
 
 
-_KEEPS = ("$PATH", "${PATH}")
+def _gets_programs(walk: Touches, real: str) -> bool:
+    """Whether a line, or whoever wrote the project, can have put a program into a directory."""
+    made = walk.bounds.decide(Access.WRITE, real)
+    allows = made.verdict is Verdict.ALLOW or (made.rule is not None and made.rule.verdict is Verdict.ALLOW)
+    return allows or (real + "/").startswith(walk.bounds.root.rstrip("/") + "/")
 
 
 def assigned_elsewhere(walk: Touches, name: str, text: str, shell: Shell) -> None:
