@@ -26,8 +26,11 @@ _ASSIGNS = lazy(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)\Z", re.DOTALL)
 
 def after(walk: Walk, call: Call) -> None:
     """What follows the options is a command."""
-    if call.name in ("npx", "bunx", "uvx"):
+    if call.name in _PUBLISHED:
         is_here(walk, call, call.operands)
+        odd = next((option for option, _ in call.options if option not in _ALONE), "")
+        if odd:
+            walk.doubt(f"{call.name} gets {odd}, after which the next word is perhaps not what it runs")
     if call.operands:
         walk.call(call.operands, outside(call.shell), call.stdin)
 
@@ -43,6 +46,13 @@ ruff black isort flake8 pylint pyright basedpyright bandit autopep8 yapf pyflake
 djlint yamllint tox nox pytest coverage pre-commit mkdocs poetry hatch pdm pipenv uv cmake ninja meson python
 """.split()
 _PUBLISHED = {"npx": _OF_NODE, "bunx": _OF_NODE, "npm": _OF_NODE, "uvx": _OF_PYTHON}
+
+
+# Their options that take no value.
+_ALONE = frozenset(
+    "-y --yes --no --no-install -q --quiet --silent -v --verbose --version -V --bun --offline --prefer-offline --isolated "
+    "--refresh --no-cache --no-progress --ignore-scripts --directory --project".split()
+)
 
 
 def is_here(walk: Walk, call: Call, words: list[Field]) -> None:
