@@ -143,6 +143,8 @@ def follow(path: str, seen: dict[str, str] | None = None, links: list[str] | Non
             continue
         there = f"{here}/{name}"
         if there == "/proc":
+            if ".." in rest:
+                return "/.."  # as below: above a link (`thread-self`, `net`) is not what stands before it
             return os.path.normpath("/".join(("/proc", *rest[::-1])))
         if there not in seen:
             seen[there] = MISSING if seen.get(here) == MISSING else link(there)

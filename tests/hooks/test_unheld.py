@@ -84,6 +84,8 @@ def test_a_link_to_where_we_are_is_not_replaced(root: Path) -> None:
         ("tar cf x.tar /etc", "ask"),
         ("cp -r / x", "ask"),
         ("grep -r x /etc", "ask"),
+        ("grep -r x /proc", "ask"),
+        ("git diff --no-index /dev/null /proc/1/environ", "ask"),
         ("touch /tmp/x", "ask"),
         ("cat /tmp/x", "ask"),
         ("ls / /etc; find / -name x", "allow"),
@@ -101,3 +103,17 @@ def test_a_line_that_runs_as_it_came_finds_what_the_sandbox_would_hide(line: str
     assert "inside the sandbox" not in said["user_message"]
     _, out, _ = answer(["claude"], json.dumps(payload("claude", root, command=line)).encode(), dict(os.environ), "/x")
     assert json.loads(out)["hookSpecificOutput"]["permissionDecision"] == "allow"  # where it is moved inside
+
+
+def test_what_is_above_a_link_of_proc_is_not_read(root: Path) -> None:
+    """The kernel has /proc/PID there, and by that the home; by its letters it is `/cwd`, which may be read."""
+    (root / "key").write_text("secret")
+    path = "/proc/thread-self/../../cwd/key"
+    assert subprocess.run(["cat", path], capture_output=True, text=True, cwd=root, check=True).stdout == "secret"
+
+    asked: dict[str, object] = {"cwd": str(root), "workspace_roots": [str(root)]}
+    reading = asked | {"hook_event_name": "beforeReadFile", "file_path": path}
+    running = asked | {"hook_event_name": "beforeShellExecution", "command": f"cat {path}"}
+    told = [answer(["cursor"], json.dumps(one).encode(), dict(os.environ), "/x")[1] for one in (reading, running)]
+
+    assert [json.loads(said)["permission"] for said in told] == ["deny", "deny"]

@@ -49,10 +49,10 @@ _PUBLISHED = {"npx": _OF_NODE, "bunx": _OF_NODE, "npm": _OF_NODE, "uvx": _OF_PYT
 
 
 # Their options that take no value.
-_ALONE = frozenset(
-    "-y --yes --no --no-install -q --quiet --silent -v --verbose --version -V --bun --offline --prefer-offline --isolated "
-    "--refresh --no-cache --no-progress --ignore-scripts --directory --project".split()
-)
+_ALONE = """
+-y --yes --no --no-install -q --quiet --silent -v --verbose --version -V --bun --offline --prefer-offline --isolated
+--refresh --no-cache --no-progress --ignore-scripts --directory --project
+""".split()
 
 
 def is_here(walk: Walk, call: Call, words: list[Field]) -> None:

@@ -97,7 +97,8 @@ class Touches:
 
     def finds(self, real: str, shown: str, names: bool) -> None:
         """What a line comes upon that no sandbox holds: other processes, disks, what is hidden below a directory."""
-        if (real + "/").startswith(("/proc/", "/dev/")) and not _OF_ALL.match(real):
+        whole = not names and real in ("/proc", "/dev")
+        if whole or ((real + "/").startswith(("/proc/", "/dev/")) and not _OF_ALL.match(real)):
             self.doubt(f"it reads {shown!r}, where without a sandbox more is seen than may be read")
         elif not names and self.bounds.is_directory(real) and self.bounds.hides(real):
             self.doubt(f"it reads {shown!r}, below which not everything may be read")
@@ -142,6 +143,8 @@ class Touches:
             decision = self.bounds.decide(Access.READ, real)
             if decision.verdict is not Verdict.ALLOW or _BEHIND.match(path):
                 self.doubt(f"{name} is told {path!r}, which may not be read: {decision.reason}")
+            if not self.bounds.held:
+                self.finds(real, path, names=True)
 
     def writes(self, field: Field, shell: Shell, replaces: bool = False, mode: bool = False) -> None:
         """A path opened for writing; or with `replaces` a name made, removed or put in another's place; or with `mode`
