@@ -7,6 +7,7 @@ import posixpath
 import re
 from collections.abc import Callable
 
+from ..model import Access, Verdict
 from .arguments import Call, apply_role
 from .reach import Walk
 from .state import Field
@@ -232,6 +233,9 @@ def unpacked(walk: Walk, call: Call, places: list[Field]) -> None:
             walk.loose.append(real)
             if walk.bounds.is_directory(real) and walk.bounds.leaks(real):
                 walk.doubt(f"{call.name} writes below {place.shown!r}, where a link leads elsewhere")
+            hooks = walk.bounds.decide(Access.WRITE, f"{real.rstrip('/')}/.git/hooks/x")
+            if not walk.bounds.held and hooks.verdict is not Verdict.ALLOW:
+                walk.doubt(f"{call.name} may write what git or an agent runs, and no sandbox keeps it from that")
 
 
 def zip_up(walk: Walk, call: Call) -> None:
