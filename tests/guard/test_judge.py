@@ -1,5 +1,6 @@
 """One tool call: the verdict, its reasons, and the call as it should be made."""
 
+import json
 import time
 from pathlib import Path
 
@@ -589,3 +590,29 @@ def test_path_gets_no_directory_of_the_project_by_a_detour(root: Path, line: str
 
     assert verdict(made, "bash", command=line.replace("{root}", str(root))) == "ask"
     assert verdict(made, "bash", command="PATH=~/.local/bin:/usr/local/go/bin:$PATH ls") == "allow"
+
+
+@pytest.mark.parametrize(
+    ("tool", "given"),
+    [
+        ("Write", {"file_path": "PATH"}),
+        ("Read", {"file_path": "PATH"}),
+        ("read_many_files", {"include": ["PATH"]}),
+        ("Glob", {"pattern": "PATH*"}),
+        ("multiedit", {"edits": [{"filePath": "PATH"}]}),
+        ("apply_patch", {"patch": "*** Begin Patch\n*** Add File: PATH\n+a\n*** End Patch"}),
+    ],
+)
+def test_a_path_is_outside_if_it_is_so_by_its_letters(tool: str, given: dict[str, object], root: Path) -> None:
+    """What is written in Node or Rust mostly takes `..` for the name before it. That is a link of the project's here,
+    by which the kernel stays inside."""
+    (root / "a/b/c").mkdir(parents=True)
+    (root / "link").symlink_to("a/b/c")
+
+    def judged(path: str) -> str:
+        said = json.loads(json.dumps(given).replace("PATH", path))
+        return verdict(bounds_of(str(root)), tool, **said)
+
+    assert (root / "link/../../x").resolve() == root / "a/x"
+    assert [judged(path) for path in ("link/../../x", f"{root}/link/../../x", "link/%2e%2e/../x")] == ["deny"] * 3
+    assert judged("link/../x") == judged("sub/../x") == "allow"

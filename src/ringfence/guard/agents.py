@@ -160,7 +160,8 @@ def answer(agent: str, asked: Asked, made: Judgement) -> Answer:
         # Nothing to add: the agent's own rules go on. Cursor and the extensions want a word all the same.
         return Answer(0, _PASSES.get(agent, {}))
     word = made.verdict.word
-    plain = "it may run as it is" if takes_no_other(asked) else "it runs inside the sandbox"
+    moved = is_shell(asked) and not takes_no_other(asked)
+    plain = "it runs inside the sandbox" if moved else "it may run as it is"
     reason = f"ringfence: {reason or plain}"
     if agent in ("opencode", "pi"):
         return Answer(0, {"verdict": word, "reason": reason, "input": given})

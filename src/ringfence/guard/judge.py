@@ -209,7 +209,8 @@ def judged_path(path: str, bounds: Bounds, access: Access) -> Finding:
 
 
 def readings(path: str) -> list[str]:
-    """What else agents take a path for: some cut blanks off, or make odd ones plain, and some decode letters."""
+    """What else agents take a path for: some cut blanks off, or make odd ones plain, some decode letters, and to some
+    `..` takes away the name before it, to the kernel what that leads to."""
     others = {path.strip(), path.removeprefix("@")}
     if path.strip()[:8].lower() == "file:///":
         others |= {path.strip()[7:]}
@@ -224,6 +225,7 @@ def readings(path: str) -> list[str]:
         others |= {re.sub(r"\\(.)", r"\1", path), path.replace("\\", "/")}
     if "%" in path:
         others |= {re.sub(r"%([0-9A-Fa-f]{2})", lambda found: chr(int(found[1], 16)), path)}
+    others |= {posixpath.normpath(other) for other in (path, *others) if ".." in other}
     return [other for other in others if other not in ("", path) and "\0" not in other]
 
 
