@@ -615,4 +615,5 @@ def test_a_path_is_outside_if_it_is_so_by_its_letters(tool: str, given: dict[str
 
     assert (root / "link/../../x").resolve() == root / "a/x"
     assert [judged(path) for path in ("link/../../x", f"{root}/link/../../x", "link/%2e%2e/../x")] == ["deny"] * 3
+    assert [judged(path) for path in ("@file:///x", "sub/%2e%2e/.\uff0e/x")] == ["deny"] * 2  # two ways at once
     assert judged("link/../x") == judged("sub/../x") == "allow"

@@ -208,7 +208,13 @@ def judged_path(path: str, bounds: Bounds, access: Access) -> Finding:
     return max((found, *others), key=lambda finding: finding.verdict)
 
 
-def readings(path: str) -> list[str]:
+def readings(path: str) -> set[str]:
+    """What else agents take a path for, be it in two of their ways at once (`@file:///x`)."""
+    once = _read_otherwise(path)
+    return once.union(*map(_read_otherwise, once)) - {path}
+
+
+def _read_otherwise(path: str) -> set[str]:
     """What else agents take a path for: some cut blanks off, or make odd ones plain, some decode letters, and to some
     `..` takes away the name before it, to the kernel what that leads to."""
     others = {path.strip(), path.removeprefix("@")}
@@ -226,7 +232,7 @@ def readings(path: str) -> list[str]:
     if "%" in path:
         others |= {re.sub(r"%([0-9A-Fa-f]{2})", lambda found: chr(int(found[1], 16)), path)}
     others |= {posixpath.normpath(other) for other in (path, *others) if ".." in other}
-    return [other for other in others if other not in ("", path) and "\0" not in other]
+    return {other for other in others if other not in ("", path) and "\0" not in other}
 
 
 # What a policy lets a command read below /proc and /dev is that of the sandbox. A file tool is no command: to the
