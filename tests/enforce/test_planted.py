@@ -238,23 +238,22 @@ def test_a_plant_runs_a_program_until_it_is_moved_out_of_the_way(
     assert not (workspace.parent / "pwned").exists()
 
 
-def in_two_by_a_part(workspace: Path) -> Iterator[Path]:
+def by_a_part(workspace: Path, kept: str) -> Iterator[Path]:
     """Below a name at which nobody looks, and then a pointer to it."""
     where = by_configuration(workspace)
-    part = workspace / "kept/.git/modules/part"
+    part = workspace / kept / ".git/modules/part"
     part.parent.mkdir(parents=True)
     (where / ".git").rename(part)
     yield where
     (where / ".git").write_text(f"gitdir: {part}\n")
+
+
+def in_two_by_a_part(workspace: Path) -> Iterator[Path]:
+    return by_a_part(workspace, "kept")
 
 
 def in_two_by_a_part_in_the_git_directory(workspace: Path) -> Iterator[Path]:
-    where = by_configuration(workspace)
-    part = workspace / ".git/kept/.git/modules/part"
-    part.parent.mkdir(parents=True)
-    (where / ".git").rename(part)
-    yield where
-    (where / ".git").write_text(f"gitdir: {part}\n")
+    return by_a_part(workspace, ".git/kept")
 
 
 def in_two_by_a_worktree(workspace: Path) -> Iterator[Path]:
