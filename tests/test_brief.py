@@ -11,13 +11,13 @@ import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-import msgspec
 import pytest
+from tests.backends import on
 from tests.looking import until
 
 import ringfence
 from ringfence import enforce, keep
-from ringfence.enforce import enactor, lookout
+from ringfence.enforce import lookout
 
 AS_ROOT = os.geteuid() == 0
 
@@ -31,9 +31,6 @@ def workspace(
     (tmp_path / "config").mkdir()
     place = tmp_path / "ws"
     place.mkdir()
-    host = enforce.probe()
-    enactor._hosts[os.geteuid()] = msgspec.structs.replace(host, namespaces=False)
-    keep.forget_all()
     keeps = request.param == "keeping the lock"
     near = lookout.timed(enforce.mounts())
     assert {path.stat().st_dev for path in (tmp_path, Path("/etc"), Path("/"))} <= near, "the test needs such a disk"
@@ -41,9 +38,8 @@ def workspace(
         enforce.brief.begin(near)
     monkeypatch.setattr(enforce.brief, "near", near if keeps else frozenset())
     monkeypatch.setattr(enforce.brief, "has_begun", keeps)
-    yield place
-    keep.forget_all()
-    enactor._hosts[os.geteuid()] = host
+    with on("landlock"):
+        yield place
 
 
 def run(workspace: Path, script: str = "true", **more: object) -> ringfence.Outcome:

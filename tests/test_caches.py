@@ -12,12 +12,11 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 
-import msgspec
 import pytest
+from tests.backends import on
 
 import ringfence
 from ringfence import enforce, keep
-from ringfence.enforce import enactor
 from ringfence.explain import why
 from ringfence.run import make_request
 
@@ -47,16 +46,12 @@ class Place:
 def place(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, settled: None
 ) -> Iterator[Place]:
-    keep.forget_all()
-    host = enforce.probe()
-    enactor._hosts[os.geteuid()] = msgspec.structs.replace(host, namespaces=request.param.startswith("view"))
     monkeypatch.setattr(keep, "_has_overlays", request.param == "view")
     made = Place(tmp_path)
     monkeypatch.setenv("HOME", str(made.home))
     monkeypatch.delenv("XDG_CACHE_HOME")
-    yield made
-    enactor._hosts[os.geteuid()] = host
-    keep.forget_all()
+    with on(request.param.partition(" ")[0]):
+        yield made
 
 
 def test_a_warm_cache_is_read_and_never_written(place: Place) -> None:

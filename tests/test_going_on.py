@@ -8,14 +8,14 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-import msgspec
 import pytest
+from tests.backends import on
 from tests.enforce.test_nothing_survives import is_gone, left
 from tests.looking import until
 
 import ringfence
-from ringfence import enforce, keep
-from ringfence.enforce import enactor, endings, standby, wire
+from ringfence import enforce
+from ringfence.enforce import endings, standby, wire
 from ringfence.model import Plan, StepKind
 
 AS_ROOT = os.geteuid() == 0
@@ -25,15 +25,11 @@ WARDEN = "read -r _ _ _ warden _ < /proc/$PPID/stat; grep Seccomp: /proc/$warden
 
 @pytest.fixture
 def workspace(tmp_path: Path, settled: None, unhurried: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    keep.forget_all()
     stand_by_for(60_000, monkeypatch)  # on a busy machine the next run comes late
-    host = enforce.probe()
-    enactor._hosts[os.geteuid()] = msgspec.structs.replace(host, namespaces=False)
     place = tmp_path / "ws"
     place.mkdir()
-    yield place
-    enactor._hosts[os.geteuid()] = host
-    keep.forget_all()
+    with on("landlock"):
+        yield place
 
 
 def stand_by_for(milliseconds: int, monkeypatch: pytest.MonkeyPatch) -> None:

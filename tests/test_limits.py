@@ -8,12 +8,12 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 
-import msgspec
 import pytest
+from tests.backends import on
 
 import ringfence
-from ringfence import Exceeded, enforce, keep
-from ringfence.enforce import cgroup, enactor
+from ringfence import Exceeded
+from ringfence.enforce import cgroup
 from ringfence.model.policy import LIMITS
 
 AS_ROOT = os.geteuid() == 0
@@ -23,16 +23,13 @@ PYTHON = "/usr/bin/python3"
 @pytest.fixture(params=["view", "view, no group", "landlock", "landlock, no group"])
 def workspace(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A workspace for each way of holding; for a plain user who may make no group, two of them are the same."""
-    keep.forget_all()
-    host = enforce.probe()
-    enactor._hosts[os.geteuid()] = msgspec.structs.replace(host, namespaces=request.param.startswith("view"))
-    if "no group" in request.param:
+    backend, _, group = request.param.partition(", ")
+    if group:
         monkeypatch.setattr(cgroup, "_found", {})
     place = tmp_path / "ws"
     place.mkdir()
-    yield place
-    enactor._hosts[os.geteuid()] = host
-    keep.forget_all()
+    with on(backend):
+        yield place
 
 
 def run(workspace: Path, program: str, limits: dict[str, float | str], **more: object) -> ringfence.Outcome:

@@ -9,13 +9,13 @@ import threading
 from collections.abc import Container, Iterator
 from pathlib import Path
 
-import msgspec
 import pytest
+from tests.backends import on
 from tests.looking import until
 
 import ringfence
 from ringfence import enforce, keep
-from ringfence.enforce import enactor, process, watch
+from ringfence.enforce import process, watch
 
 AS_ROOT = os.geteuid() == 0
 pytestmark = pytest.mark.slow
@@ -23,14 +23,10 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture(params=["view", "landlock"])
 def workspace(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Path]:
-    keep.forget_all()
-    host = enforce.probe()
-    enactor._hosts[os.geteuid()] = msgspec.structs.replace(host, namespaces=request.param == "view")
     place = tmp_path / "ws"
     place.mkdir()
-    yield place
-    enactor._hosts[os.geteuid()] = host
-    keep.forget_all()
+    with on(request.param):
+        yield place
 
 
 def run(workspace: Path, number: int) -> tuple[int, bytes | None]:

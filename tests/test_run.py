@@ -14,15 +14,15 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-import msgspec
 import pytest
+from tests.backends import on
 from tests.looking import children, until
 
 import ringfence
 from ringfence import enforce, keep, plan
 from ringfence.audit.index import find
 from ringfence.audit.wanted import Wanted
-from ringfence.enforce import bubblewrap, enactor, linux, process, standby
+from ringfence.enforce import linux, process, standby
 from ringfence.model.event import Ran
 from ringfence.run import make_request
 from ringfence.where import find_program
@@ -36,16 +36,11 @@ STANDS_BY = pytest.mark.parametrize("workspace", ["view", "landlock"], indirect=
 )
 def each_backend(request: pytest.FixtureRequest, tmp_path: Path, settled: None, unhurried: None) -> Iterator[Path]:
     """A workspace, on each backend, with nothing prepared before or after."""
-    keep.forget_all()
-    host = enforce.probe()
-    chosen = msgspec.structs.replace(host, namespaces=request.param == "view")
-    enactor._hosts[os.geteuid()] = bubblewrap.found(chosen, None) if request.param == "bubblewrap" else chosen
     place = tmp_path / "ws"
     (place / ".git" / "hooks").mkdir(parents=True)
     (place / ".git" / "config").write_text("[core]\n")
-    yield place
-    enactor._hosts[os.geteuid()] = host
-    keep.forget_all()
+    with on(request.param):
+        yield place
 
 
 def run(workspace: Path, script: str, **more: object) -> ringfence.Outcome:

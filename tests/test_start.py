@@ -10,12 +10,11 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
-import msgspec
 import pytest
+from tests.backends import on
 
 import ringfence
 from ringfence import enforce, keep
-from ringfence.enforce import enactor
 from ringfence.run import make_request
 
 AS_ROOT = os.geteuid() == 0
@@ -24,14 +23,10 @@ AS_ROOT = os.geteuid() == 0
 @pytest.fixture(params=["view", "landlock"])
 def workspace(request: pytest.FixtureRequest, tmp_path: Path, settled: None, unhurried: None) -> Iterator[Path]:
     """A workspace, on each backend, with nothing prepared before or after."""
-    keep.forget_all()
-    host = enforce.probe()
-    enactor._hosts[os.geteuid()] = msgspec.structs.replace(host, namespaces=request.param == "view")
     place = tmp_path / "ws"
     place.mkdir()
-    yield place
-    enactor._hosts[os.geteuid()] = host
-    keep.forget_all()
+    with on(request.param):
+        yield place
 
 
 def options(workspace: Path) -> dict[str, object]:

@@ -16,18 +16,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from tests.backends import COMMAND_LINE
 from tests.looking import until
 
 AS_ROOT = ["--as-root"] * (os.geteuid() == 0)
-AS = """
-import msgspec, os, sys
-from ringfence import cli, enforce
-from ringfence.enforce import enactor
-if sys.argv.pop(1) == "landlock":
-    host = enforce.probe()
-    enactor._hosts[os.geteuid()] = msgspec.structs.replace(host, namespaces=False, namespaces_why="for the test")
-sys.exit(cli.main())
-"""
 SECONDS = 60
 
 
@@ -106,7 +98,7 @@ class Desk:
         self.backend, self.workspace = backend, workspace
         self.people: list[Person] = []
         self.script = workspace.parent / "as.py"
-        self.script.write_text(AS)
+        self.script.write_text(COMMAND_LINE)
 
     def words(self, *words: str, options: tuple[str, ...] = ()) -> list[str]:
         return [

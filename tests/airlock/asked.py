@@ -8,25 +8,11 @@ import sys
 import time
 from pathlib import Path
 
+from tests.backends import COMMAND_LINE
+
 AS_ROOT = ["--as-root"] * (os.geteuid() == 0)
 PYTHON = "/usr/bin/python3"
 SECONDS = 60.0
-# The command line, on a backend that is chosen.
-AS = """
-import msgspec, os, sys
-from ringfence import cli, enforce
-from ringfence.enforce import enactor
-how = sys.argv.pop(1)
-host = enforce.probe()
-if how == "landlock":
-    enactor._hosts[os.geteuid()] = msgspec.structs.replace(host, namespaces=False, namespaces_why="for the test")
-if how == "bubblewrap":
-    why = "for the test"
-    enactor._hosts[os.geteuid()] = msgspec.structs.replace(
-        host, namespaces=False, namespaces_why=why, bubblewrap="/usr/bin/bwrap", fresh_proc=True
-    )
-sys.exit(cli.main())
-"""
 
 
 class Place:
@@ -45,7 +31,7 @@ class Place:
         return {"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": str(self.home), "LANG": "C.UTF-8", "TERM": "xterm"}
 
     def words(self, verb: str, *words: str) -> list[str]:
-        return [*self.prefix, sys.executable, "-c", AS, self.backend, verb, *words]
+        return [*self.prefix, sys.executable, "-c", COMMAND_LINE, self.backend, verb, *words]
 
     def run_words(self, *words: str) -> list[str]:
         effort = ["--best-effort"] * (self.backend != "view")  # for root it is not all that is required

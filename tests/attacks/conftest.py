@@ -25,13 +25,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-import msgspec
 import pytest
+from tests.backends import on
 
 import ringfence
-from ringfence import enforce, keep
-from ringfence.enforce import bubblewrap, enactor
-from ringfence.model import Host
 from ringfence.plan.numbers import numbers
 
 SECONDS = 60.0  # nothing here takes one; a hang must not take the whole run
@@ -344,35 +341,14 @@ def environment(ground: Ground) -> dict[str, str]:
     return {"PATH": PATH, "HOME": str(ground.home), "LANG": "C.UTF-8"}
 
 
-@functools.cache
-def with_bubblewrap(host: Host, ids: tuple[int, int] | None) -> Host:
-    """The same machine as one that lets only bubblewrap make user namespaces."""
-    found = bubblewrap.found(host, ids)
-    assert found.bubblewrap, found.bubblewrap_why
-    return found
-
-
-@contextlib.contextmanager
-def backend(walls: Walls) -> Iterator[None]:
+def backend(walls: Walls) -> contextlib.AbstractContextManager[None]:
     """Every plan for this user is made for this backend."""
     ids = (PLAIN, PLAIN) if walls.who == "owner" else None
-    host = enforce.probe(ids)
-    chosen = host
     if walls.backend == "unasked view":  # whose warden has no /proc in which it sees the command
-        chosen = msgspec.structs.replace(host, fresh_proc=False)
-    elif walls.backend != "view":
-        chosen = msgspec.structs.replace(host, namespaces=False, namespaces_why="the test says so")
-    if walls.backend == "bubblewrap":
-        chosen = with_bubblewrap(chosen, ids)
+        return on("view", ids, fresh_proc=False)
     if walls.backend == "unasked":  # Landlock, and a warden that may not look at the command's calls
-        chosen = msgspec.structs.replace(chosen, traces=False)
-    enactor._hosts[walls.uid] = chosen
-    keep.forget_all()
-    try:
-        yield
-    finally:
-        keep.forget_all()
-        enactor._hosts[walls.uid] = host
+        return on("landlock", ids, traces=False)
+    return on(walls.backend, ids)
 
 
 class Field:

@@ -1,20 +1,15 @@
 """A new file is the command's alone: nothing shows that the warden had it open, on whatever processor who runs."""
 
-import os
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-import msgspec
 import pytest
-from tests.enforce.test_broker import AS_PLAIN, NOBODY
+from tests.backends import on
+from tests.enforce.test_broker_judges import workspace as workspace
 
 import ringfence
-from ringfence import keep
-from ringfence.enforce import enactor
-from ringfence.enforce.bubblewrap import found as with_bubblewrap
 from ringfence.plan import filters, ready, syscalls
 
 assert sys.platform == "linux"
@@ -103,26 +98,10 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def workspace() -> Iterator[Path]:
-    with tempfile.TemporaryDirectory(dir="/var/tmp", prefix="rf-") as scratch:
-        os.chmod(scratch, 0o755)
-        root = Path(scratch, "ws")
-        root.mkdir()
-        if AS_PLAIN:
-            os.chown(root, NOBODY, NOBODY)
-        yield root
-
-
-@pytest.fixture
 def walls(request: pytest.FixtureRequest) -> Iterator[None]:
     """A run as the parameter says."""
-    host = enactor.probe()
-    chosen = msgspec.structs.replace(host, namespaces=request.param == "view", namespaces_why="for the test")
-    enactor._hosts[os.geteuid()] = with_bubblewrap(chosen, None) if request.param == "bubblewrap" else chosen
-    keep.forget_all()
-    yield
-    enactor._hosts[os.geteuid()] = host
-    keep.forget_all()
+    with on(request.param):
+        yield
 
 
 def went_wrong(workspace: Path, program: Path, where: str = "", late: tuple[str, ...] = ()) -> list[int]:

@@ -4,13 +4,11 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-import msgspec
 import pytest
+from tests.backends import on
 from tests.network.conftest import Echo, Web
 
 import ringfence
-from ringfence import enforce, keep
-from ringfence.enforce import enactor
 from ringfence.model import Enforcement
 from ringfence.policy import Flags
 
@@ -48,13 +46,8 @@ def workspace() -> Iterator[Path]:
     ids = (PLAIN, PLAIN) if os.geteuid() == 0 else None
     if ids:
         os.chown(path, *ids)
-    uid = PLAIN if ids else os.geteuid()
-    host = enforce.probe(ids)
-    enactor._hosts[uid] = msgspec.structs.replace(host, namespaces=False, detached_mounts=False, fresh_proc=False)
-    keep.forget_all()
-    yield path
-    enactor._hosts[uid] = host
-    keep.forget_all()
+    with on("landlock", ids, detached_mounts=False, fresh_proc=False):
+        yield path
     path.rmdir()
 
 

@@ -10,13 +10,11 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-import msgspec
 import pytest
-from tests.attacks.conftest import with_bubblewrap
+from tests.backends import on
 from tests.workspace.conftest import files, git, session
 
-from ringfence import Enforcement, Flags, SessionError, enforce, keep
-from ringfence.enforce import enactor
+from ringfence import Enforcement, Flags, SessionError
 from ringfence.model.session import Fault
 from ringfence.session import Session
 
@@ -87,12 +85,8 @@ def tmp_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ]
 )
 def backend(request: pytest.FixtureRequest) -> Iterator[str]:
-    host = enforce.probe()
-    chosen = msgspec.structs.replace(host, namespaces=request.param == "view")
-    enactor._hosts[os.geteuid()] = with_bubblewrap(chosen, None) if request.param == "bubblewrap" else chosen
-    yield request.param
-    enactor._hosts[os.geteuid()] = host
-    keep.forget_all()
+    with on(request.param):
+        yield request.param
 
 
 def two(repo: Path) -> tuple[Session, Session]:
