@@ -2,7 +2,6 @@
 
 import json
 import os
-import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
@@ -23,12 +22,7 @@ def place(installed: None) -> Iterator[tuple[Hosting, Living]]:
     with hosted() as hosting:
         one, other = hosting.create("a"), hosting.create("b")
         accounts = {"alice": (one.name,), "bob": (other.name,)}
-        top = f"{hosting.base}/{one.name}/user/src"
-        script = (
-            "git init -q -b main && echo one > f && git add f && git -c user.name=a -c user.email=a@b commit -qm one"
-        )
-        words = ["setpriv", f"--reuid={one.uid}", f"--regid={one.gid}", "--clear-groups", "sh", "-c", script]
-        subprocess.run(words, cwd=top, env={"PATH": os.environ["PATH"], "HOME": top}, check=True)
+        hosting.commit(one)
         with served(hosting) as spawner, living(spawner, accounts) as made:
             yield hosting, made
 

@@ -1,11 +1,9 @@
 """The page, in a real Chromium over TLS: what a person sees, decides, and cannot be made to do by another page."""
 
 import http.client
-import os
 import shlex
 import shutil
 import ssl
-import subprocess
 import tempfile
 import urllib.parse
 from collections.abc import Iterator
@@ -77,12 +75,7 @@ def place(installed: None, shared: Path) -> Iterator[Place]:
     with hosted() as hosting:
         one, other = hosting.create("a"), hosting.create("b")
         accounts = {"alice": (one.name,), "bob": (other.name,)}
-        top = f"{hosting.base}/{one.name}/user/src"
-        script = (
-            "git init -q -b main && echo one > f && git add f && git -c user.name=a -c user.email=a@b commit -qm one"
-        )
-        words = ["setpriv", f"--reuid={one.uid}", f"--regid={one.gid}", "--clear-groups", "sh", "-c", script]
-        subprocess.run(words, cwd=top, env={"PATH": os.environ["PATH"], "HOME": top}, check=True)
+        hosting.commit(one)
         port = free_port()
         with served(hosting) as spawner:
             files = certificate(spawner.top)
