@@ -4,8 +4,9 @@ any architecture on any machine."""
 import struct
 from collections.abc import Sequence
 
-from ringfence.plan.bpf import AND_VALUE, GO_TO, LOAD_WORD, RETURN, WORD, Compare, check
+from ringfence.plan.bpf import AND_VALUE, GO_TO, LOAD_WORD, RETURN, Compare, check
 
+WORD = 0xFFFFFFFF
 _DATA = struct.Struct("<IIQ6Q")
 
 
@@ -33,8 +34,6 @@ def simulate(program: bytes, nr: int, arch: int, args: Sequence[int] = (), instr
 def _holds(code: int, accumulator: int, value: int) -> bool:
     if code == Compare.EQUAL:
         return accumulator == value
-    if code == Compare.GREATER:
-        return accumulator > value
     if code == Compare.AT_LEAST:
         return accumulator >= value
     return bool(accumulator & value)

@@ -337,7 +337,7 @@ static long allow_own(void)
 		ALLOW(close), ALLOW(fcntl), ALLOW(mkdirat), ALLOW(renameat2), ALLOW(unlinkat), ALLOW(linkat), ALLOW(symlinkat),
 		ALLOW(mknodat), ALLOW(readlinkat), ALLOW(umask), ALLOW(pidfd_open), ALLOW(pidfd_getfd), ALLOW(dup3), ALLOW(bind),
 		ALLOW(fchdir), ALLOW(recvmsg), ALLOW(connect), ALLOW(listen), ALLOW(accept4), ALLOW(getsockopt), ALLOW(getsockname),
-		ALLOW(setsockopt), ALLOW(sendto), ALLOW(sendmsg), ALLOW(socket), ALLOW(fstatfs), ALLOW(shutdown),
+		ALLOW(setsockopt), ALLOW(sendto), ALLOW(sendmsg), ALLOW(socket), ALLOW(fstatfs),
 		ALLOW(getdents64), ALLOW(epoll_ctl), ALLOW(chdir), ALLOW(getcwd),
 		ALLOW(clock_gettime), ALLOW(timerfd_create), ALLOW(timerfd_settime), ALLOW(getcpu), ALLOW(sched_getaffinity), ALLOW(sched_setaffinity),
 		ALLOW(setitimer), ALLOW(rt_sigreturn), ALLOW(pread64), ALLOW(truncate), ALLOW(fchmod), ALLOW(fchmodat), ALLOW(fchown),

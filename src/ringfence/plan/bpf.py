@@ -14,7 +14,6 @@ import msgspec
 
 LONGEST = 4096  # BPF_MAXINSNS
 FARTHEST = 255  # a conditional jump counts in one byte; an unconditional one in four
-WORD = 0xFFFFFFFF
 
 # struct seccomp_data: int nr; u32 arch; u64 instruction_pointer; u64 args[6]
 NUMBER = 0
@@ -38,7 +37,6 @@ class Compare(enum.IntEnum):
     """How a conditional jump compares the accumulator with its value (BPF_JMP | BPF_K)."""
 
     EQUAL = 0x15
-    GREATER = 0x25
     AT_LEAST = 0x35
     ANY_BIT = 0x45
 

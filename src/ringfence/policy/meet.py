@@ -117,16 +117,16 @@ def _at(rule: Rule, access: Access, path: str, verdict: Verdict = Verdict.ALLOW)
     return Rule(access, verdict, path, rule.origin, always, need=rule.need, why=rule.why)
 
 
-def _denies(rule: Rule) -> bool:
+def _denies(rule: Rule | HostRule) -> bool:
     return rule.verdict is not Verdict.ALLOW
 
 
 def _network(outer: Network, inner: Network) -> Network:
     """What both reach. What listens or leads inwards is the outer run's alone."""
-    theirs = [rule for rule in outer.hosts if not _is_denying(rule)]
+    theirs = [rule for rule in outer.hosts if not _denies(rule)]
     allowed = [rule for rule in theirs if inner.open or _covers(inner, rule)]
-    allowed += [rule for rule in inner.hosts if not _is_denying(rule) and (outer.open or _covers(outer, rule))]
-    denied = [rule for network in (outer, inner) for rule in network.hosts if _is_denying(rule)]
+    allowed += [rule for rule in inner.hosts if not _denies(rule) and (outer.open or _covers(outer, rule))]
+    denied = [rule for network in (outer, inner) for rule in network.hosts if _denies(rule)]
     paths = {rule.path for rule in inner.sockets}
     return msgspec.structs.replace(
         outer,
@@ -145,15 +145,11 @@ def _network(outer: Network, inner: Network) -> Network:
     )
 
 
-def _is_denying(rule: HostRule) -> bool:
-    return rule.verdict is not Verdict.ALLOW
-
-
 def _covers(network: Network, asked: HostRule) -> bool:
     """Whether one rule of a network allows all that another allows. Of several ports or addresses none need be told
     apart: then the narrower one is not given."""
     return any(
-        not _is_denying(rule)
+        not _denies(rule)
         and rule.port in (0, asked.port)
         and (rule.host == asked.host or _is_below(asked.host, rule.host))
         for rule in network.hosts
@@ -201,7 +197,7 @@ def _not_given(found: Policy, inner: Policy) -> list[str]:
     missing += [
         (rule.origin, f"{shown(rule.text or rule.host)} reachable")
         for rule in network.hosts
-        if not _is_denying(rule) and rule not in has.hosts
+        if not _denies(rule) and rule not in has.hosts
     ]
     missing += [(_OUTER, "the host's network")] * (network.open and not has.open)
     missing += [(_OUTER, "questions to a person (--ask)")] * inner.asking
