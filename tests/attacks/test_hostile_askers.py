@@ -472,8 +472,9 @@ def test_a_place_is_free_again_however_its_sibling_ended(outer: Outer, mark: str
     (outer.workspace / "deeper.py").write_text(ASKER + deeper)
     asker = inner(script=f"/usr/bin/python3 -I deeper.py {mark}")
     again = inner(script=inner(script="echo served"))  # two of them
-    wait = "while [ ! -e on ]; do sleep 0.1; done"
-    with outer.start(script=f"{asker} & {wait}; sleep 12; {again}") as process:
+    wait = "while [ ! -e on ]; do sleep 0.1; done; end=$(($(date +%s) + 12))"
+    once = f"until {again} || [ $(date +%s) -gt $end ]; do sleep 0.2; done"
+    with outer.start(script=f"{asker} & {wait}; {once}") as process:
         try:
             assert until((outer.workspace / "there").exists)
             servers = [pid for pid in map(int, filter(str.isdigit, os.listdir("/proc"))) if _serves(pid, outer)]

@@ -30,16 +30,18 @@ pytestmark = pytest.mark.usefixtures("installed")
 PYTHON = "/usr/bin/python3 -I -c"
 # What each needs for itself is told apart from what it takes: processes that ask, serve and keep count too.
 SLEEPERS = "for n in $(seq {many}); do sleep {mark} & done; wait"
-EATS = f"{PYTHON} 'import time\nheld = bytes(range(256)) * (150 * 4096); time.sleep(6)'"
-BURNS = f"{PYTHON} 'import time\nwhile time.process_time() < 1.2: pass'"
+# Alone each is there for a moment; of two the first stays until the other has come.
+EATS = f"{PYTHON} 'import sys, time\nheld = bytes(range(256)) * (150 * 4096); time.sleep(float(sys.argv[1]))'"
+BURNS = f"{PYTHON} 'import time\nwhile time.process_time() < 0.6: pass'"
 WRITES = f"{PYTHON} 'import os, sys\nopen(sys.argv[1], \"wb\").write(bytes(15 << 20)); os.sync()'"
-KEEPS = f'{PYTHON} \'import os, time\nopen(os.environ["TMPDIR"] + "/big", "wb").write(bytes(25 << 20)); time.sleep(3)\''
+FILLS = 'import os, sys, time\nopen(os.environ["TMPDIR"] + "/big", "wb").write(bytes(25 << 20)); '
+KEEPS = f"{PYTHON} '{FILLS}time.sleep(float(sys.argv[1]))'"
 
 
 def test_processes_of_both_are_counted(outer: Outer, mark: str) -> None:
     many = SLEEPERS.format(many=30, mark=mark)
 
-    code, said = outer.run("--processes", "60", "--timeout", "4s", script=inner(script=many))
+    code, said = outer.run("--processes", "60", "--timeout", "2s", script=inner(script=many))
     assert code == 124, said
 
     code, said = outer.run("--processes", "60", script=f"{inner(script=many)} & {many}")
@@ -62,10 +64,10 @@ def test_those_of_a_sibling_of_a_sibling_are_counted_for_both_around_it(outer: O
 
 
 def test_memory_of_both_is_counted(outer: Outer) -> None:
-    code, said = outer.run("--memory", "300M", script=inner(script=EATS))
+    code, said = outer.run("--memory", "300M", script=inner(script=f"{EATS} 1"))
     assert code == 0, said
 
-    code, said = outer.run("--memory", "300M", script=f"{inner(script=EATS)} & {EATS}; wait")
+    code, said = outer.run("--memory", "300M", script=f"{inner(script=f'{EATS} 60')} & {EATS} 60; wait")
     assert code == 123, said
     assert "beyond its limit of memory" in said
 
@@ -73,11 +75,11 @@ def test_memory_of_both_is_counted(outer: Outer) -> None:
 def test_processor_time_of_those_that_have_ended_is_counted(outer: Outer) -> None:
     burns = inner(script=BURNS)
 
-    code, said = outer.run("--cpu", "5s", script=burns)
+    code, said = outer.run("--cpu", "3s", script=burns)
     assert code == 0, said
 
     begun = time.monotonic()
-    code, said = outer.run("--cpu", "5s", script=";".join([burns] * 12))
+    code, said = outer.run("--cpu", "3s", script=";".join([burns] * 12))
     assert code == 123, said
     assert "beyond its limit of cpu" in said
     assert time.monotonic() - begun < 20
@@ -100,11 +102,11 @@ def test_what_is_in_the_private_directories_of_both_is_counted(workspace: object
     amount = {"disk": "40M", "memory": "90M"}[limit]
     most = {"disk": 1, "memory": 3}[limit]
 
-    code, said = outer.run(f"--{limit}", amount, script=inner(script=KEEPS))
+    code, said = outer.run(f"--{limit}", amount, script=inner(script=f"{KEEPS} 1"))
     assert code == 0, said
 
-    script = " & ".join([inner(script=KEEPS)] * most)
-    code, said = outer.run(f"--{limit}", amount, script=f"{script} & {KEEPS}; wait")
+    script = " & ".join([inner(script=f"{KEEPS} 60")] * most)
+    code, said = outer.run(f"--{limit}", amount, script=f"{script} & {KEEPS} 60; wait")
     assert code == 123, said
     assert f"beyond its limit of {limit}" in said
 
