@@ -102,7 +102,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    if "--help" in sys.argv:
-        print(__doc__)
-        sys.exit()
-    sys.exit(main())
+    sys.exit(print(__doc__) if "--help" in sys.argv else main())

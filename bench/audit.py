@@ -52,7 +52,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    if "--help" in sys.argv:
-        print(__doc__)
-        sys.exit()
-    main()
+    print(__doc__) if "--help" in sys.argv else main()

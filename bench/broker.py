@@ -17,11 +17,11 @@ import tempfile
 from pathlib import Path
 
 import processors
+from owner import own
 
 import ringfence
 
 FILES = 20_000
-OWNER = (65534, 65534) if os.geteuid() == 0 else None
 # Opens a file so often, or runs a command so often; the nanoseconds that each of them took, by the clock and of the
 # processor.
 LOOP = """
@@ -86,8 +86,7 @@ def prepare(workspace: Path) -> None:
     mkdir many; cd many; for d in $(seq 100); do mkdir $d; (cd $d; seq {FILES // 100} | xargs -n 200 touch); done; cd ..
     git init -q; git config user.name b; git config user.email b@example.org; git add -A; git commit -q -m many"""
     subprocess.run(["sh", "-c", script], cwd=workspace, check=True)
-    if OWNER:
-        subprocess.run(["chown", "-R", f"{OWNER[0]}:{OWNER[1]}", str(workspace)], check=True)
+    own(workspace)
 
 
 def compare(words: list[str], cwd: str, plans: tuple[ringfence.Flags, ringfence.Flags], rounds: int, time: int) -> str:
@@ -108,7 +107,7 @@ def compare(words: list[str], cwd: str, plans: tuple[ringfence.Flags, ringfence.
     return f"{middle:5.3f} x ({low:.3f} to {high:.3f}) of {plain / 1000:,.2f} us"
 
 
-def main() -> int:
+def main() -> None:
     rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 9
     which = sys.argv[2] if len(sys.argv) > 2 else ""
     workspace = Path(tempfile.mkdtemp(prefix="ringfence-bench-", dir="/var/tmp"))
@@ -133,11 +132,7 @@ def main() -> int:
                 print(f"{what:30} judged  {seen}   (mark {mark} x; {where})", flush=True)
     finally:
         shutil.rmtree(workspace)
-    return 0
 
 
 if __name__ == "__main__":
-    if "--help" in sys.argv:
-        print(__doc__)
-        sys.exit()
-    sys.exit(main())
+    print(__doc__) if "--help" in sys.argv else main()

@@ -15,11 +15,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import processors
+from owner import AS_OWNER, own
 
 import ringfence
 
 FILES = 20_000
-OWNER = (65534, 65534) if os.geteuid() == 0 else None
 MAKE = """
 #include <fcntl.h>
 #include <stdio.h>
@@ -57,8 +57,7 @@ def prepare(workspace: Path) -> None:
     git commit -q --allow-empty -m empty; git checkout -q -b main; mv ../many .; git add -A; git commit -q -m many
     git checkout -q empty"""
     subprocess.run(["sh", "-c", script], cwd=workspace, check=True)
-    if OWNER:
-        subprocess.run(["chown", "-R", f"{OWNER[0]}:{OWNER[1]}", str(workspace)], check=True)
+    own(workspace)
 
 
 def timed(call: Callable[[str], None], script: str) -> float:
@@ -67,20 +66,18 @@ def timed(call: Callable[[str], None], script: str) -> float:
     return time.perf_counter() - begin
 
 
-def main() -> int:
+def main() -> None:
     rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 5
     workspace = Path(tempfile.mkdtemp(prefix="ringfence-bench-", dir="/var/tmp"))
     memory = tempfile.mkdtemp(prefix="ringfence-bench-", dir="/dev/shm")
     workspace.chmod(0o755)
-    if OWNER:
-        os.chown(workspace, *OWNER)
-        os.chown(memory, *OWNER)
-    who = {"user": OWNER[0], "group": OWNER[1], "extra_groups": []} if OWNER else {}
+    own(workspace)
+    own(memory)
     environ = {"PATH": os.environ["PATH"], "HOME": str(workspace)}
 
     def bare(script: str) -> None:
         words = ["sh", "-c", script.replace("PLACE", memory)]
-        subprocess.run(words, cwd=workspace, check=True, env=environ, **who)  # type: ignore[call-overload]
+        subprocess.run(words, cwd=workspace, check=True, env=environ, **AS_OWNER)  # type: ignore[call-overload]
 
     def inside(script: str) -> None:
         words = ["sh", "-c", script.replace("PLACE", "/tmp")]
@@ -107,11 +104,7 @@ def main() -> int:
     finally:
         shutil.rmtree(workspace)
         shutil.rmtree(memory)
-    return 0
 
 
 if __name__ == "__main__":
-    if "--help" in sys.argv:
-        print(__doc__)
-        sys.exit()
-    sys.exit(main())
+    print(__doc__) if "--help" in sys.argv else main()

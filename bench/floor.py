@@ -17,7 +17,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from run import OWNER, interleaved, without_view
+from owner import own
+from run import interleaved, without_view
 
 import ringfence
 from ringfence import keep
@@ -138,8 +139,7 @@ PARTS = {0: "fork and exec", 1: "and three processes for it", 3: "and three doma
 def main() -> int:
     workspace = Path(tempfile.mkdtemp(prefix="ringfence-floor-", dir="/var/tmp"))
     workspace.chmod(0o755)
-    if OWNER:
-        os.chown(workspace, *OWNER)
+    own(workspace)
     try:
         with without_view():
             return measure(workspace)
@@ -197,7 +197,4 @@ def with_python(made: keep.Prepared, steps: tuple[object, ...]) -> None:
 
 
 if __name__ == "__main__":
-    if "--help" in sys.argv:
-        print(__doc__)
-        sys.exit()
-    sys.exit(main())
+    sys.exit(print(__doc__) if "--help" in sys.argv else main())

@@ -165,7 +165,7 @@ int main(int argc, char **argv) {
 """
 
 
-def main() -> int:
+def main() -> None:
     rounds = sys.argv[1] if len(sys.argv) > 1 else "7"
     with tempfile.TemporaryDirectory(prefix="ringfence-bench-", dir="/dev/shm") as directory:
         program = os.path.join(directory, "floor")
@@ -175,11 +175,7 @@ def main() -> int:
     for kind, line in zip(KINDS, seen.splitlines(), strict=True):
         fastest, median, alone, alone_median = line.split()
         print(f"{kind:50} {fastest:>6}, {median:>6} {alone:>8}, {alone_median:>6}")
-    return 0
 
 
 if __name__ == "__main__":
-    if "--help" in sys.argv:
-        print(__doc__)
-        sys.exit()
-    sys.exit(main())
+    print(__doc__) if "--help" in sys.argv else main()

@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import msgspec
+from owner import AS_OWNER, OWNER, own
 
 import ringfence
 from ringfence import enforce, keep
@@ -27,7 +28,6 @@ from ringfence.model import Plan, Step, StepKind
 from ringfence.run import make_request, plan_for
 
 # Started by root, the commands run as a plain owner of the workspace, as they would for a plain user.
-OWNER = (65534, 65534) if os.geteuid() == 0 else None
 TIMES = int(os.environ.get("BENCH_TIMES", "100"))
 COMMAND = [str(Path(sys.executable).with_name("ringfence")), "run"]
 OPENS = """
@@ -225,15 +225,14 @@ def launches(sheet: Sheet, workspace: Path) -> None:
     from_a_nursery = mounts_from_a_nursery(whole)
     from_a_nursery()
     with_all()
-    who = {"user": OWNER[0], "group": OWNER[1], "extra_groups": []} if OWNER else {}
     seen = interleaved(
         {
             "bare": lambda: subprocess.run(["/bin/true"], check=True),
             "mounts": with_mounts,
             "mounts, from a nursery": from_a_nursery,
             "all": with_all,
-            "bubblewrap, mounts": lambda: subprocess.run([*fewer.split(), "/bin/true"], check=True, **who),  # type: ignore[call-overload]
-            "bubblewrap": lambda: subprocess.run([*words, "/bin/true"], check=True, **who),  # type: ignore[call-overload]
+            "bubblewrap, mounts": lambda: subprocess.run([*fewer.split(), "/bin/true"], check=True, **AS_OWNER),  # type: ignore[call-overload]
+            "bubblewrap": lambda: subprocess.run([*words, "/bin/true"], check=True, **AS_OWNER),  # type: ignore[call-overload]
         }
     )
     print("     " + ", ".join(f"{name} {value * 1000:.2f} ms" for name, value in seen.items()))
@@ -293,10 +292,9 @@ def inside(workspace: Path, argv: list[str]) -> float:
 
 
 def outside(workspace: Path, argv: list[str]) -> float:
-    who = {"user": OWNER[0], "group": OWNER[1], "extra_groups": []} if OWNER else {}
     environ = {"PATH": os.environ["PATH"], "HOME": "/nonexistent"}
     done = subprocess.run(
-        argv, cwd=workspace, capture_output=True, check=True, stdin=subprocess.DEVNULL, env=environ, **who
+        argv, cwd=workspace, capture_output=True, check=True, stdin=subprocess.DEVNULL, env=environ, **AS_OWNER
     )  # type: ignore[call-overload]
     return float(done.stdout.split()[-1])
 
@@ -321,8 +319,7 @@ def steady(sheet: Sheet, workspace: Path) -> None:
     git = ["git", "-c", f"safe.directory={workspace}", "-c", "user.name=b", "-c", "user.email=b@example.org"]
     for words in (["init", "-q"], ["add", "-A"], ["commit", "-qm", "many"]):
         subprocess.run([*git, *words], cwd=workspace, check=True)
-    if OWNER:
-        subprocess.run(["chown", "-R", f"{OWNER[0]}:{OWNER[1]}", str(workspace)], check=True)
+    own(workspace)
     if wants("landlock"):
         with without_view():
             loops(sheet, workspace, target, "Landlock")
@@ -386,8 +383,7 @@ def measured() -> int:
     sheet = Sheet()
     workspace = Path(tempfile.mkdtemp(prefix="ringfence-bench-", dir="/var/tmp"))
     workspace.chmod(0o755)
-    if OWNER:
-        os.chown(workspace, *OWNER)
+    own(workspace)
     try:
         for part, measure in PARTS.items():
             if wants(part):
@@ -398,7 +394,4 @@ def measured() -> int:
 
 
 if __name__ == "__main__":
-    if "--help" in sys.argv:
-        print(__doc__)
-        sys.exit()
-    sys.exit(main())
+    sys.exit(print(__doc__) if "--help" in sys.argv else main())

@@ -18,23 +18,16 @@ from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
+from owner import OWNER, own
 
 import ringfence
 from ringfence import enforce, keep
 from ringfence.enforce import enactor
 from ringfence.run import make_request
 
-OWNER = (65534, 65534) if os.geteuid() == 0 else None
 ROUNDS = 5
 IN_A_DIRECTORY = 100
 FEW = 10
-
-
-def own(path: Path) -> None:
-    if OWNER:
-        for above, _, names in os.walk(path):
-            for name in ("", *names):
-                os.chown(os.path.join(above, name), *OWNER)
 
 
 def processor_ms(call: Callable[[], object]) -> float:
@@ -120,7 +113,7 @@ def without_view(workspace: Path, paths: list[str]) -> None:
     enactor._hosts[uid] = host
 
 
-def main() -> int:
+def main() -> None:
     most = int(sys.argv[1]) if len(sys.argv) > 1 else 100_000
     enforce.probe(OWNER)
     base = Path(tempfile.mkdtemp(prefix="ringfence-bench-", dir="/var/tmp"))
@@ -141,11 +134,7 @@ def main() -> int:
     finally:
         shutil.rmtree(base)
         shutil.rmtree(large)
-    return 0
 
 
 if __name__ == "__main__":
-    if "--help" in sys.argv:
-        print(__doc__)
-        sys.exit()
-    sys.exit(main())
+    print(__doc__) if "--help" in sys.argv else main()
