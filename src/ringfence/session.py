@@ -124,8 +124,6 @@ class Session:
         if outcome.ending != Exited(0):
             what = f"`{self._setup}` {outcome.ending}"
             raise SessionError(Fault.SETUP_FAILED, self.name, what, f"the session stays: {self.path}")
-        with self._opened() as ledger:
-            self._record = ledger.write(replace(ledger.get(self.name), setup=True))
 
     def run(self, argv: Sequence[str], *, below: str = "", **options: Any) -> Outcome:
         """Run a command in the worktree, or in a directory below it; options as for `ringfence.run`."""

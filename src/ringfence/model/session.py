@@ -63,7 +63,6 @@ class Session(msgspec.Struct, frozen=True):
     state: State
     made: str  # UTC
     dependencies: tuple[Dependency, ...] = ()
-    setup: bool = False  # a set-up command has been run
     config: str = ""  # the configuration of its own repository, as we wrote it
     seen: str = ""  # a fingerprint of the project's refs, as it was last shown them
     merging: tuple[str, ...] = ()  # branch, old and new commit, and the state to return to
