@@ -6,6 +6,7 @@ depends on the machine, nothing is claimed of them, and they are not run. Tools 
 of their own in HOME and /tmp, which the sandbox gives them or does not; that alone is not held against them.
 """
 
+import itertools
 import os
 import re
 import shutil
@@ -27,22 +28,34 @@ NOWHERE = "goes nowhere"
 
 
 class Place:
-    """Fresh worktrees, one for each command."""
+    """Worktrees as new, one for each command. One that a command only read is as new."""
 
     def __init__(self, base: Path) -> None:
         self.base = base
         self.template = base / "template"
+        self.unused = list[Path]()
+        self.numbers = itertools.count()
         make_template(self.template)
 
-    def seen(self, command: str, number: int, first: str = "", seconds: int = 5) -> "Seen":
+    def worktree(self) -> Path:
+        try:
+            return self.unused.pop()
+        except IndexError:
+            place = self.base / str(next(self.numbers))
+            shutil.copytree(self.template, place / "w", symlinks=True)
+            (place / "home").mkdir()
+            return place
+
+    def seen(self, command: str, first: str = "", seconds: int = 5) -> "Seen":
         """The judgement, made beforehand, and the truth."""
-        place = self.base / str(number)
+        place = self.worktree()
         root, home = place / "w", place / "home"
-        shutil.copytree(self.template, root, symlinks=True)
-        home.mkdir()
         made = judge(ToolCall("bash", {"command": command}), bounds_of(str(root), home=str(home)))
         found = observe(command, root, home, first, seconds)
-        shutil.rmtree(place, ignore_errors=True)
+        if first or found.writes:
+            shutil.rmtree(place, ignore_errors=True)
+        else:
+            self.unused.append(place)
         return Seen(command, made, found, str(place))
 
 
@@ -122,16 +135,16 @@ def asked(seen: Seen) -> list[str]:
 def checked(kind: str, base: Path, faults: Callable[[Seen], list[str]]) -> list[str]:
     place = Place(base)
 
-    def check(numbered: tuple[int, tuple[str, str]]) -> list[str]:
-        number, (first, command) = numbered
-        seen = place.seen(command, number, first)
+    def check(line: tuple[str, str]) -> list[str]:
+        first, command = line
+        seen = place.seen(command, first)
         if NOWHERE in faults(seen):  # it may not have come to it, on a busy machine
-            seen = place.seen(command, number, first, 60)
+            seen = place.seen(command, first, 60)
         wrong = [] if seen.made.verdict.word == KINDS[kind] else [f"is {seen.made.verdict.word}"]
         return [f"{command!r} ({seen.made.verdict.word}) {fault}" for fault in (*wrong, *faults(seen))]
 
     with ThreadPoolExecutor(os.cpu_count() or 2) as pool:
-        found = pool.map(check, enumerate(once_each_tool(worlds(kind))))
+        found = pool.map(check, once_each_tool(worlds(kind)))
         return [fault for faulty in found for fault in faulty]
 
 
@@ -157,6 +170,6 @@ def test_the_corpus_does_what_the_judge_says(kind: str, faults: Callable[[Seen],
 
 
 def test_the_truth_sees_a_write_that_the_judge_does_not(tmp_path: Path) -> None:
-    seen = Place(tmp_path).seen('python3 -c \'open("../x", "w")\'', 0)
+    seen = Place(tmp_path).seen('python3 -c \'open("../x", "w")\'')
 
     assert (seen.made.verdict, seen.found.writes) == (Verdict.ASK, frozenset((f"{seen.around}/x",)))
