@@ -1,6 +1,7 @@
-"""Looking at what other processes do. On a busy machine everything takes longer, so nothing is counted in seconds."""
+"""Looking at what other processes do, and where. On a busy machine all takes longer: nothing is counted in seconds."""
 
 import contextlib
+import os
 import secrets
 import socket
 import time
@@ -8,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
+PROJECT = Path(__file__).resolve().parent.parent
 PATIENCE = 45.0  # seconds, of which nothing here takes one on a quiet machine
 
 Found = TypeVar("Found")
@@ -19,6 +21,13 @@ def until(look: Callable[[], Found], pause: float = 0.005) -> Found:
     while not (found := look()) and time.monotonic() < end:
         time.sleep(pause)
     return found
+
+
+def common_place() -> Path:
+    """Where others can go, that is no home and not private to a run: the project, or for root /opt."""
+    is_open = all(place.stat().st_mode & 0o001 for place in (PROJECT, *PROJECT.parents))
+    is_private = any(PROJECT.is_relative_to(place) for place in ("/tmp", "/var/tmp", "/dev/shm"))
+    return Path("/opt") if os.geteuid() == 0 and (is_private or not is_open) else PROJECT
 
 
 def children(pid: int) -> list[int]:

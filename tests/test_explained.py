@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 import pytest
 from tests.attacks.conftest import PATH, ROOT, WALLS, Walls, backend
+from tests.looking import common_place
 
 import ringfence
 from ringfence.explain import explained
@@ -29,19 +30,12 @@ from ringfence.run import make_request
 PYTHON = "/usr/bin/python3"
 
 
-def _ground() -> Path:
-    """Where others can go, that is no home and not private to a run: the project, or for root /opt."""
-    project = Path(__file__).resolve().parent.parent
-    is_open = all(place.stat().st_mode & 0o001 for place in (project, *project.parents))
-    return project if is_open or os.geteuid() != 0 else Path("/opt")
-
-
 class World:
     """A workspace, a home and things around them, of one owner; and somebody who listens on the host."""
 
     def __init__(self, walls: Walls) -> None:
         self.walls = walls
-        self.base = Path(tempfile.mkdtemp(prefix="rf-why-", dir=_ground()))
+        self.base = Path(tempfile.mkdtemp(prefix="rf-why-", dir=common_place()))
         self.ws, self.home, self.out = self.base / "ws", self.base / "home", self.base / "out"
         self.tmp = Path(tempfile.mkdtemp(prefix="rf-why-", dir="/tmp")) / "data"
         for name, text in FILES.items():

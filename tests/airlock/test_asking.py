@@ -14,12 +14,11 @@ from pathlib import Path
 import pytest
 from tests.airlock.asked import AS_ROOT, PYTHON, Place, still
 from tests.conftest import needs_bwrap
-from tests.looking import until
+from tests.looking import common_place, until
 
 from ringfence.enforce import outside
 from ringfence.enforce.pauses import Call, Inquiry
 
-ROOT = Path(__file__).parent.parent.parent
 pytestmark = [pytest.mark.needs_userns, pytest.mark.needs_landlock(6)]
 BACKENDS = ["view", "landlock"]
 FORBIDDEN = "HTTP/1.1 403 Forbidden\n"
@@ -27,13 +26,13 @@ FORBIDDEN = "HTTP/1.1 403 Forbidden\n"
 
 @pytest.fixture(params=BACKENDS)
 def place(request: pytest.FixtureRequest) -> Iterator[Place]:
-    with tempfile.TemporaryDirectory(dir=ROOT, prefix="rf-ask-") as base:
+    with tempfile.TemporaryDirectory(dir=common_place(), prefix="rf-ask-") as base:
         yield Place(Path(base), request.param)
 
 
 @pytest.fixture
 def view() -> Iterator[Place]:
-    with tempfile.TemporaryDirectory(dir=ROOT, prefix="rf-ask-") as base:
+    with tempfile.TemporaryDirectory(dir=common_place(), prefix="rf-ask-") as base:
         yield Place(Path(base), "view")
 
 

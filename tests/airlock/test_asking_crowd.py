@@ -9,9 +9,8 @@ from pathlib import Path
 
 import pytest
 from tests.airlock.asked import Place, Run
-from tests.looking import until
+from tests.looking import common_place, until
 
-ROOT = Path(__file__).parent.parent.parent
 pytestmark = [pytest.mark.needs_userns, pytest.mark.needs_landlock(6)]
 COUNT = 64
 # Each child opens a file of its own, and says what came of it; on a word from outside half of them are killed.
@@ -45,7 +44,7 @@ print(text)
 
 @pytest.fixture(params=["view", "landlock"])
 def place(request: pytest.FixtureRequest) -> Iterator[Place]:
-    with tempfile.TemporaryDirectory(dir=ROOT, prefix="rf-ask-") as base:
+    with tempfile.TemporaryDirectory(dir=common_place(), prefix="rf-ask-") as base:
         made = Place(Path(base), request.param)
         for number in range(COUNT):
             (made.home / f"data/f{number}").write_text(f"text {number}")

@@ -13,24 +13,24 @@ from pathlib import Path
 
 import pytest
 from tests.airlock.asked import AS_ROOT, PYTHON, Place
+from tests.looking import common_place
 from tests.test_terminal import Person
 
 from ringfence import asking
 
-ROOT = Path(__file__).parent.parent.parent
 pytestmark = [pytest.mark.needs_userns, pytest.mark.needs_landlock(6)]
 CHOICE = r"target: $"
 
 
 @pytest.fixture
 def place() -> Iterator[Place]:
-    with tempfile.TemporaryDirectory(dir=ROOT, prefix="rf-ask-") as base:
+    with tempfile.TemporaryDirectory(dir=common_place(), prefix="rf-ask-") as base:
         yield Place(Path(base), "view")
 
 
 @pytest.fixture(params=["view", "landlock"])
 def each(request: pytest.FixtureRequest) -> Iterator[Place]:
-    with tempfile.TemporaryDirectory(dir=ROOT, prefix="rf-ask-") as base:
+    with tempfile.TemporaryDirectory(dir=common_place(), prefix="rf-ask-") as base:
         yield Place(Path(base), request.param)
 
 

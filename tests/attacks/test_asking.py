@@ -11,13 +11,12 @@ from pathlib import Path
 import pytest
 from tests.airlock.asked import PYTHON, Place
 from tests.conftest import needs_bwrap
-from tests.looking import until
+from tests.looking import common_place, until
 
 from ringfence.airlock import lines
 from ringfence.model import PolicyError
 from ringfence.policy.trust import asking_of
 
-ROOT = Path(__file__).parent.parent.parent
 pytestmark = [pytest.mark.needs_userns, pytest.mark.needs_landlock(6)]
 # Answer whatever is asked at a socket; says whether anybody spoke to us.
 ANSWER = """
@@ -40,7 +39,7 @@ def place(request: pytest.FixtureRequest) -> Iterator[Place]:
     unmet = needs_bwrap() if request.param == "bubblewrap" else None
     if unmet:
         pytest.skip(unmet.reason)
-    with tempfile.TemporaryDirectory(dir=ROOT, prefix="rf-ask-") as base:
+    with tempfile.TemporaryDirectory(dir=common_place(), prefix="rf-ask-") as base:
         yield Place(Path(base), request.param)
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from tests.attacks.conftest import SECONDS, Field, Ground, Said, ringfence_words
+from tests.looking import PROJECT
 
 pytestmark = pytest.mark.needs_root
 MANY = """
@@ -79,13 +80,14 @@ def test_a_workspace_that_is_a_mount_of_its_own_works(field: Field, where: str) 
 
 def test_a_workspace_in_the_shared_temporary_directory_is_shown_alone(field: Field) -> None:
     ground = field.ground()
+    shared = "/var/tmp" if PROJECT.is_relative_to("/tmp") else "/tmp"  # we are started from there
     script = f"""
-        mount -t tmpfs -o mode=1777 t /tmp
-        mkdir -p /tmp/x/ws /tmp/other; echo secret > /tmp/other/file
-        chown -R {ground.uid}:{ground.gid} /tmp/x /tmp/other
-        cd /tmp/x/ws
-        {{run}} sh -c 'echo made > file; cat /tmp/other/file || echo hidden; echo x > /tmp/x/beside || echo refused'
-        cat file; test ! -e /tmp/x/beside
+        mount -t tmpfs -o mode=1777 t {shared}
+        mkdir -p {shared}/x/ws {shared}/other; echo secret > {shared}/other/file
+        chown -R {ground.uid}:{ground.gid} {shared}/x {shared}/other
+        cd {shared}/x/ws
+        {{run}} sh -c 'echo made > file; cat ../../other/file || echo hidden; echo x > ../beside || echo refused'
+        cat file; test ! -e {shared}/x/beside
     """
 
     seen = in_own_mounts(field, script)

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.looking import common_place
 
 RINGFENCE = str(Path(sys.executable).with_name("ringfence"))
 AS_ROOT = ["--as-root"] if os.geteuid() == 0 else []
@@ -17,7 +18,7 @@ pytestmark = pytest.mark.needs_userns
 
 @pytest.fixture
 def base() -> Iterator[Path]:
-    with tempfile.TemporaryDirectory(dir=Path(__file__).parent.parent.parent, prefix="rf-explain-") as place:
+    with tempfile.TemporaryDirectory(dir=common_place(), prefix="rf-explain-") as place:
         for name in ("ws", "home"):
             (Path(place) / name).mkdir()
         (Path(place) / "home/notes").write_text("x\n")

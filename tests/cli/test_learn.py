@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.looking import common_place
 
 RINGFENCE = str(Path(sys.executable).with_name("ringfence"))
 AS_ROOT = ["--as-root"] if os.geteuid() == 0 else []
@@ -18,7 +19,7 @@ pytestmark = pytest.mark.needs_userns
 
 @pytest.fixture
 def base() -> Iterator[Path]:
-    with tempfile.TemporaryDirectory(dir=Path(__file__).parent.parent.parent, prefix="rf-learn-") as place:
+    with tempfile.TemporaryDirectory(dir=common_place(), prefix="rf-learn-") as place:
         made = Path(place)
         for name in ("ws/x", "home/.config/tool/a", "home/.config/tool/b", "home/.config/tool/c", "home/.ssh/id_rsa"):
             (made / name).parent.mkdir(parents=True, exist_ok=True)

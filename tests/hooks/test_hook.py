@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.looking import common_place
 
 from ringfence.cli import hook as hook_door
 from ringfence.guard.agents import AGENTS, denial
@@ -21,7 +22,7 @@ AS_ROOT = ["--as-root"] if os.geteuid() == 0 else []
 @pytest.fixture
 def root() -> Iterator[Path]:
     """A repository that does not lie in /tmp, which is the command's own inside the sandbox."""
-    with tempfile.TemporaryDirectory(dir=Path(__file__).parent.parent.parent) as place:
+    with tempfile.TemporaryDirectory(dir=common_place()) as place:
         found = Path(place) / "w"
         for name in ("sub", ".git"):
             (found / name).mkdir(parents=True)

@@ -10,6 +10,7 @@ import hypothesis
 import hypothesis.strategies as st
 import pytest
 from tests.hooks.test_hook import FIXTURES, denies, moved
+from tests.looking import common_place
 
 from ringfence.cli.hook import answer
 from ringfence.guard import ToolCall, judge
@@ -65,7 +66,7 @@ def line_of(said: dict[str, object]) -> str:
 def test_a_shell_line_is_denied_or_runs_inside(
     agent: str, outer: dict[str, object], inner: dict[str, object], cut: int, tool: str
 ) -> None:
-    with tempfile.TemporaryDirectory(dir=Path(__file__).parent.parent.parent) as root:
+    with tempfile.TemporaryDirectory(dir=common_place()) as root:
         found = json.loads((FIXTURES / f"{agent}.json").read_text().replace("/home/dev/proj", root))
         named, given = ("toolName", "toolArgs") if "toolArgs" in found else ("tool_name", "tool_input")
         found[named] = tool

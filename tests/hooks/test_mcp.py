@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from mcp import ClientSession, StdioServerParameters
 from mcp.client.stdio import stdio_client
+from tests.looking import common_place
 
 PROGRAM = str(Path(sys.executable).parent / "ringfence")
 AS_ROOT = ["--as-root"] if os.geteuid() == 0 else []
@@ -19,7 +20,7 @@ pytestmark = [pytest.mark.needs_userns, pytest.mark.slow]
 
 @pytest.fixture
 def root() -> Iterator[Path]:
-    with tempfile.TemporaryDirectory(dir=Path(__file__).parent.parent.parent) as place:
+    with tempfile.TemporaryDirectory(dir=common_place()) as place:
         found = Path(place) / "w"
         found.mkdir()
         (found / "a.txt").write_text("one two\n")

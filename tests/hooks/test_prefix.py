@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.looking import common_place
 
 from ringfence.cli.prefix import words
 
@@ -16,7 +17,7 @@ PROGRAM = Path(sys.executable).parent / "ringfence-shell"
 
 @pytest.fixture
 def root() -> Iterator[Path]:
-    with tempfile.TemporaryDirectory(dir=Path(__file__).parent.parent.parent) as place:
+    with tempfile.TemporaryDirectory(dir=common_place()) as place:
         (Path(place) / "w" / ".git").mkdir(parents=True)
         (Path(place) / "w" / ".git" / "HEAD").write_text("ref: refs/heads/main\n")
         yield Path(place) / "w"

@@ -18,6 +18,7 @@ from pathlib import Path
 
 import pytest
 from tests.hooks.mock_model import Model
+from tests.looking import common_place
 
 from ringfence.guard.installing import SITES
 
@@ -142,7 +143,7 @@ class Ground:
 
 def each(do: Callable[[Ground], object], agents: tuple[str, ...] = AGENTS) -> dict[str, object]:
     """What comes of the same with each agent."""
-    with tempfile.TemporaryDirectory(dir=ROOT, ignore_cleanup_errors=True) as place:
+    with tempfile.TemporaryDirectory(dir=common_place(), ignore_cleanup_errors=True) as place:
         grounds = [Ground(Path(place, agent), agent) for agent in agents]
         with ThreadPoolExecutor(3) as pool:
             return dict(zip(agents, pool.map(do, grounds), strict=True))
@@ -289,7 +290,7 @@ import(process.argv[1]).then(async ({ Ringfence }) => {
 
 def test_where_a_call_of_opencode_begins_does_not_choose_the_workspace() -> None:
     """The extension told the hook that the agent itself stood there, and the sandbox was made around that place."""
-    with tempfile.TemporaryDirectory(dir=ROOT) as place:
+    with tempfile.TemporaryDirectory(dir=common_place()) as place:
         ground = Ground(Path(place).resolve(), "opencode").install()
         subprocess.run(["git", "init", "-q", ground.outside], check=True)  # another project of the same user
         (ground.work / "sub").mkdir()

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.looking import common_place
 
 PROGRAM = Path(sys.executable).parent / "ringfence"
 
@@ -54,7 +55,7 @@ class Ground:
 
 @pytest.fixture
 def ground() -> Iterator[Ground]:
-    with tempfile.TemporaryDirectory(dir=Path(__file__).parent.parent.parent, prefix="t") as place:
+    with tempfile.TemporaryDirectory(dir=common_place(), prefix="t") as place:
         found = Ground(Path(place))
         yield found
         if found.sockets:
