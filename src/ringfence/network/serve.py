@@ -2,6 +2,7 @@
 
 import asyncio
 import collections
+import concurrent.futures
 import functools
 import os
 import resource
@@ -17,6 +18,7 @@ from ..model import Decision, Network, Verdict
 from . import http_proxy, socks_proxy, ssh_agent
 from .asks import Asks
 from .control import Refusal, Serve, Stop, Work, receive
+from .dial import RESOLVING
 from .judge import Denied, Judge, Unreachable, Who
 from .link import Link
 from .own import own_addresses
@@ -167,6 +169,7 @@ def preload() -> None:
 
 
 async def _serve(control: int, make_judge: MakeJudge, work: Work) -> None:
+    asyncio.get_running_loop().set_default_executor(concurrent.futures.ThreadPoolExecutor(RESOLVING))
     gate = Gate(control, make_judge)
     for serve, fds in work:
         gate.take(serve, fds)

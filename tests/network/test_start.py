@@ -1,0 +1,43 @@
+"""The gate, seen from whoever starts runs."""
+
+import threading
+import time
+from typing import Any
+
+import pytest
+from tests.network.conftest import allowing
+
+from ringfence.network import start
+from ringfence.network.control import Serve
+from ringfence.network.start import Gate
+
+
+def test_runs_that_several_threads_start_at_once_have_a_number_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By it a run is ended and told of: with another's, that one would lose its network."""
+    made, said, under_way = Gate(None), list[int](), set[str]()
+    numbers: dict[int, list[int]] = {}
+
+    def send(_to: int, message: Any, _fds: tuple[int, ...] = ()) -> None:
+        assert not under_way  # a long message is in several packets
+        under_way.add("")
+        time.sleep(0.005)
+        under_way.clear()
+        said.append(message.number)
+        numbers.setdefault(threading.get_ident(), []).append(message.number)
+        assert isinstance(message, Serve)
+
+    monkeypatch.setattr(start, "send", send)
+    answers: dict[int, int] = {}
+
+    def serve() -> None:
+        answers[threading.get_ident()] = made.serve(allowing(), "/ws", (), ())
+
+    threads = [threading.Thread(target=serve) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    made.close()
+
+    assert sorted(said) == [1, 2, 3, 4]
+    assert {who: [number] for who, number in answers.items()} == numbers
