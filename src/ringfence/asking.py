@@ -190,10 +190,12 @@ class Asker:
                     self._save()
             for question in list(self._open.values()):
                 self._withdraw(question)
-            self._save()
         finally:
-            self._onward.close()
-            self._over.release()
+            try:
+                self._save()  # whatever went wrong: what was granted has been used
+            finally:
+                self._onward.close()
+                self._over.release()
 
     def _rank(self, ready: tuple[int, int]) -> bool:
         return self._onward.warden is not None and ready[0] == self._onward.warden.fileno()

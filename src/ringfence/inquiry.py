@@ -101,7 +101,8 @@ def as_line(decision: Decision, need: Need, waiter: Waiter, workspace: str, home
     found = targets(need, homes)
     reason = "allow_miss" if decision.rule is None or decision.rule.asks else "deny_match"
     line: Line = {"state": "query", "operation": operation.value, "reason": reason}
-    line |= {"choices": found, "rule": _rule(operation, found[0], workspace), "why": decision.reason}
+    line |= {"choices": [*map(shown, found)], "rule": shown(_rule(operation, found[0], workspace))}
+    line["why"] = decision.reason
     if isinstance(waiter, Host):
         more: Line = {"kind": "network", "code": "NETWORK_DENIED", "target": target, "syscall": "connect"}
         more |= {"suggested_grant": {"allowedDomains": found[0]}, "mechanism": "gate", "errno": "EACCES"}

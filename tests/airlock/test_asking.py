@@ -513,3 +513,23 @@ def test_who_answers_oddly_and_is_gone_disturbs_nobody(view: Place) -> None:
             assert still(run.process, 0.1)
         run.allow(query)
         assert run.end() == (0, "one\n", "")
+
+
+@pytest.mark.parametrize("scope", ["once", "project"])
+def test_a_name_that_is_no_text_is_asked_about_and_so_is_the_next(view: Place, scope: str) -> None:
+    """And so is what comes after it: whoever asks does not end by a name."""
+    os.close(os.open(os.fsencode(view.home) + b"/data/odd\xff", os.O_CREAT | os.O_WRONLY))
+    program = "print(open(b'../home/data/odd\\xff').read() + open('../home/data/one').read())"
+    with view.python(program) as run:
+        query = run.query()
+        assert query["choices"] == [f"{view.home}/data/odd\\xff", f"{view.home}/data"]
+        run.allow(query, scope=scope)
+        if scope == "project":
+            assert "is no text" in str(run.until("refused", "1")["why"])
+            run.allow(query)
+        run.until("answered", "1")
+        run.allow(run.query())
+        code, out, err = run.end()
+
+    assert (code, out) == (0, "one\n\n")
+    assert "Traceback" not in err

@@ -12,7 +12,7 @@ import pytest
 from tests.network.conftest import HERE, Echo, allowing, listener
 
 from ringfence.gate import PolicyJudge
-from ringfence.model import HostRule, Network, ParentProxy, Verdict
+from ringfence.model import Decision, HostRule, Network, ParentProxy, Verdict
 from ringfence.network import dial as dial_module
 from ringfence.network.asks import Asked, Asks
 from ringfence.network.dial import Dialler
@@ -236,6 +236,36 @@ def test_an_address_is_judged_and_a_loopback_is_ours_with_a_parent_too(echo: Ech
         return "reached"
 
     assert with_dialler(network, reach, [["127.0.0.1"]]) == said
+
+
+@pytest.mark.parametrize(
+    ("host", "port", "is_asked"),
+    [
+        ("b.test", 80, True),
+        ("b.test", 0, False),
+        ("b.test", 70000, False),
+        ("no host", 80, False),
+        ('"' * 40_000, 80, False),  # longer than what passes to whoever asks
+        ("denied.test", 80, False),
+    ],
+    ids=["a-host", "port-0", "no-port", "no-host", "long", "denied"],
+)
+def test_a_person_is_asked_only_what_a_person_may_grant(host: str, port: int, is_asked: bool) -> None:
+    """Anything else ended whoever asks, and nobody was asked about anything any more."""
+    asked: list[str] = []
+
+    async def reach(dialler: Dialler) -> None:
+        async def ask(host: str, port: int, decision: Decision, _who: object) -> Judge:
+            asked.append(host)
+            raise Denied(host, decision)
+
+        dialler.ask = ask
+        with pytest.raises(Denied):
+            await dialler.dial(host, port)
+
+    with_dialler(allowing("a.test", denied=("denied.test",)), reach, [["10.1.2.3"]])
+
+    assert asked == [host] * is_asked
 
 
 @pytest.mark.parametrize("keep", [False, True])

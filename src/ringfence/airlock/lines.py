@@ -50,7 +50,10 @@ class Lines:
         return [line for text in whole if (line := _object(text)) is not None]
 
     def send(self, line: Line) -> None:
-        self._owed += msgspec.json.encode(line) + b"\n"
+        try:
+            self._owed += msgspec.json.encode(line) + b"\n"
+        except UnicodeEncodeError:  # a name that is no text: a command's own words, or the path of a grant
+            self._owed += msgspec.json.encode(_as_text(line)) + b"\n"
         self.flush()
 
     def flush(self) -> None:
@@ -64,6 +67,14 @@ class Lines:
 
     def close(self) -> None:
         self.socket.close()
+
+
+def _as_text(value: object) -> object:
+    if isinstance(value, str):
+        return value.encode("utf-8", "backslashreplace").decode()
+    if isinstance(value, dict):
+        return {name: _as_text(one) for name, one in value.items()}
+    return [*map(_as_text, value)] if isinstance(value, list) else value
 
 
 def _object(text: bytes) -> Line | None:

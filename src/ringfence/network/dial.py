@@ -61,7 +61,7 @@ class Dialler:
         try:
             return self.target(host, port), self.judge
         except Denied as refused:
-            if self.ask is None:
+            if self.ask is None or not refused.decision.grant:  # a person is asked what a person may grant
                 raise
             name = self.meant(host)
             return name, await self.ask(name, port, refused.decision, who)
