@@ -15,6 +15,7 @@ from .enforce import outside
 from .enforce.pauses import Call, Pauses
 from .inquiry import Host, Waiter, writes
 from .model import Policy
+from .model.event import written
 from .network.control import Granted
 from .plan import has_view, shows
 
@@ -78,4 +79,4 @@ class Onward:
     def _say(self, number: int, judged: Policy | None = None, keep: bool = False) -> None:
         network = msgspec.structs.replace(self._network, hosts=judged.network.hosts) if judged else None
         with contextlib.suppress(OSError):
-            self.gate.send(msgspec.json.encode(Granted(number, network, keep)))
+            self.gate.send(written(Granted(number, network, keep)))

@@ -1,12 +1,16 @@
 """The gate, seen from whoever starts runs."""
 
+import socket
+import struct
 import threading
 import time
 from typing import Any
 
+import dns.message
 import pytest
-from tests.network.conftest import allowing
+from tests.network.conftest import allowing, listener
 
+from ringfence.model.standins import stand_ins
 from ringfence.network import start
 from ringfence.network.control import Serve
 from ringfence.network.start import Gate
@@ -41,3 +45,18 @@ def test_runs_that_several_threads_start_at_once_have_a_number_each(monkeypatch:
 
     assert sorted(said) == [1, 2, 3, 4]
     assert {who: [number] for who, number in answers.items()} == numbers
+
+
+def test_a_workspace_whose_name_is_no_text_has_a_network(gate: Gate) -> None:
+    """And the addresses that stand for names are those that its /etc/hosts has."""
+    workspace = "/ws/\udcff"
+    with listener() as door:
+        place = door.getsockname()
+        number = gate.serve(allowing("a.test"), workspace, ("names",), (door.detach(),))
+    with socket.create_connection(place, 10) as sock:
+        query = dns.message.make_query("a.test", "A").to_wire()
+        sock.sendall(struct.pack(">H", len(query)) + query)
+        said = sock.recv(struct.unpack(">H", sock.recv(2, socket.MSG_WAITALL))[0], socket.MSG_WAITALL)
+    gate.stop(number)
+
+    assert dns.message.from_wire(said).answer[0][0].to_text() == stand_ins(workspace, ["a.test"])["a.test"]

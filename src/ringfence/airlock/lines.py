@@ -15,6 +15,7 @@ import time
 import msgspec
 
 from ..model import PolicyError
+from ..model.event import written
 
 SCHEMA = "ringfence/asking@1"
 LONGEST = 1 << 16
@@ -50,10 +51,7 @@ class Lines:
         return [line for text in whole if (line := _object(text)) is not None]
 
     def send(self, line: Line) -> None:
-        try:
-            self._owed += msgspec.json.encode(line) + b"\n"
-        except UnicodeEncodeError:  # a name that is no text: a command's own words, or the path of a grant
-            self._owed += msgspec.json.encode(_as_text(line)) + b"\n"
+        self._owed += written(line) + b"\n"
         self.flush()
 
     def flush(self) -> None:
@@ -67,14 +65,6 @@ class Lines:
 
     def close(self) -> None:
         self.socket.close()
-
-
-def _as_text(value: object) -> object:
-    if isinstance(value, str):
-        return value.encode("utf-8", "backslashreplace").decode()
-    if isinstance(value, dict):
-        return {name: _as_text(one) for name, one in value.items()}
-    return [*map(_as_text, value)] if isinstance(value, list) else value
 
 
 def _object(text: bytes) -> Line | None:

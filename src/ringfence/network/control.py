@@ -11,6 +11,7 @@ import select
 import msgspec
 
 from ..model import Network
+from ..model.event import written
 
 _MOST_FDS = 253  # SCM_MAX_FD
 _PACKET = 1 << 15
@@ -67,12 +68,11 @@ class Granted(msgspec.Struct, frozen=True):
 
 
 Message = Serve | Stop
-_encode = msgspec.json.Encoder().encode
 
 
 def send(to: int, message: Message, fds: tuple[int, ...] = ()) -> None:
     """Hand over a message and its descriptors."""
-    data = _encode(message)
+    data = written(message)
     rights = [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, array.array("i", fds).tobytes())] if fds else []
     end = _socket.socket(fileno=os.dup(to))
     try:
