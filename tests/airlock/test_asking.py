@@ -10,7 +10,9 @@ import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
+import msgspec
 import pytest
 from tests.airlock.asked import AS_ROOT, PYTHON, Place, still
 from tests.conftest import needs_bwrap
@@ -18,6 +20,12 @@ from tests.looking import until
 
 from ringfence.enforce import outside
 from ringfence.enforce.pauses import Call, Inquiry
+from ringfence.inquiry import Host, exactly, with_grants
+from ringfence.model import BUILT_IN, Network, Policy, Verdict
+from ringfence.model import Host as HostFacts
+from ringfence.network.control import Granted, Wish
+from ringfence.onward import Onward
+from ringfence.policy.reach import MOST_HOSTS, host_rule
 
 ROOT = Path(__file__).parent.parent.parent
 pytestmark = [pytest.mark.needs_userns, pytest.mark.needs_landlock(6)]
@@ -533,3 +541,21 @@ def test_a_name_that_is_no_text_is_asked_about_and_so_is_the_next(view: Place, s
 
     assert (code, out) == (0, "one\n\n")
     assert "Traceback" not in err
+
+
+def test_a_yes_reaches_the_gate_however_many_hosts_the_policy_names() -> None:
+    """A message holds some 200 KB: whoever waits would have waited for ever."""
+    rules = tuple(host_rule(Verdict.ALLOW, f"host{number}.example.com", BUILT_IN) for number in range(MOST_HOSTS))
+    base = Policy("/ws", (), network=Network(hosts=rules))
+    made = SimpleNamespace(
+        judged=lambda: base, walls=SimpleNamespace(shows_asked=False, layered=()), host=HostFacts.linux()
+    )
+    onward = Onward(made)  # type: ignore[arg-type]
+    waiter = Host(Wish(7, "asked.test", 443))
+    onward.let(waiter, with_grants(base, [exactly(waiter.needs[0])]))
+    said = msgspec.json.decode(onward.gate_end.recv(1 << 20), type=Granted)
+    onward.close()
+    onward.gate_end.close()
+
+    assert said.number == 7
+    assert [rule.host for rule in said.hosts or ()] == ["asked.test"]

@@ -10,7 +10,7 @@ import select
 
 import msgspec
 
-from ..model import Network
+from ..model import HostRule, Network
 from ..model.event import written
 
 _MOST_FDS = 253  # SCM_MAX_FD
@@ -60,10 +60,11 @@ class Wish(msgspec.Struct, frozen=True):
 
 
 class Granted(msgspec.Struct, frozen=True):
-    """And is answered by a network that allows it, or by none; `keep` says that it is the run's from now on."""
+    """And is answered by the rules that were added to the run's since it began, which allow it, or by none; `keep` says
+    that they are the run's from now on."""
 
     number: int  # 0: nobody asked
-    network: Network | None = None
+    hosts: tuple[HostRule, ...] | None = None
     keep: bool = False
 
 

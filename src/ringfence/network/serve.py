@@ -14,7 +14,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from ..model import Decision, Network, Verdict
+from ..model import Decision, HostRule, Network, Verdict
 from . import http_proxy, socks_proxy, ssh_agent
 from .asks import Asks
 from .control import Refusal, Serve, Stop, Work, receive
@@ -64,12 +64,17 @@ class Gate:
             judge, serve.workspace, network.parent, network.match_hosts, serve.credential, report, network.known_names
         )
         self._runs[serve.number] = run
+
+        def wider(hosts: tuple[HostRule, ...]) -> Judge:
+            more = msgspec.structs.replace(network, hosts=(*network.hosts, *hosts))
+            return self._make_judge(more, own, True)
+
         asks: list[Asks] = []
         for door, fd in zip(serve.doors, fds, strict=True):
             sock = socket.socket(fileno=fd)
             if door == "questions":
                 run.hold(sock)
-                run.dialler.ask = Questions(sock, lambda network: self._make_judge(network, own, True), run.rejudge).ask
+                run.dialler.ask = Questions(sock, wider, run.rejudge).ask
             elif door == "asks":
                 asks.append(Asks(run, sock))
             elif door.startswith("inward "):
