@@ -6,6 +6,7 @@ import socket
 import struct
 import threading
 from collections.abc import Callable, Coroutine
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from tests.network.conftest import HERE, Echo, allowing, listener
 
 from ringfence.gate import PolicyJudge
 from ringfence.model import Decision, HostRule, Network, ParentProxy, Verdict
+from ringfence.network import asks as asks_module
 from ringfence.network import dial as dial_module
 from ringfence.network.asks import Asked, Asks
 from ringfence.network.dial import Dialler
@@ -339,3 +341,20 @@ def test_whoever_asked_is_answered_whatever_goes_wrong() -> None:
     asyncio.run(Failing()._answer((1, 3, 0), NOBODY, "a.test", 443, socket.AF_INET))
 
     assert said == [errno.EMFILE]
+
+
+def test_who_answers_at_once_goes_on_where_no_descriptor_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Or nobody would answer anything more of this run, and its programs would wait for ever."""
+
+    def fail(_place: object) -> socket.socket:
+        raise OSError(errno.EMFILE, "too many open files")
+
+    monkeypatch.setattr(asks_module, "_begin", fail)
+
+    async def ask(dialler: Dialler) -> bool:
+        await dialler.resolve("93.184.215.14", 80, dialler.judge)
+        asks = Asks.__new__(Asks)
+        asks.run = SimpleNamespace(dialler=dialler)  # type: ignore[assignment]
+        return asks._at_once((1, 3, 0), NOBODY, "93.184.215.14", 80, socket.AF_INET)
+
+    assert with_dialler(allowing("93.184.215.14"), ask, []) is False

@@ -118,6 +118,8 @@ class Asks:
         except Unreachable as failed:
             self._reply(asked, failed.errno or errno.EHOSTUNREACH, None)
             return True
+        except OSError:  # other runs have every descriptor: this thread goes on, and the loop says what is wrong
+            return False
         if stands:
             self._reply(asked, 0, sock)
             return True
