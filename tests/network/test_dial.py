@@ -335,8 +335,9 @@ def test_whoever_asked_is_answered_whatever_goes_wrong() -> None:
         async def _dial(self, *_: object) -> socket.socket:
             raise OSError(errno.EMFILE, "too many open files")
 
-        def _reply(self, asked: Asked, error: int, sock: socket.socket | None) -> None:
+        def _reply(self, asked: Asked, error: int, sock: socket.socket | None, flags: int = 0) -> bool:
             said.append(error)
+            return True
 
     asyncio.run(Failing()._answer((1, 3, 0), NOBODY, "a.test", 443, socket.AF_INET))
 

@@ -12,6 +12,7 @@ from tests.network.conftest import allowing, listener
 
 from ringfence.model.standins import stand_ins
 from ringfence.network import start
+from ringfence.network.asks import QUESTION, REPLY
 from ringfence.network.control import Serve
 from ringfence.network.start import Gate
 
@@ -60,3 +61,25 @@ def test_a_workspace_whose_name_is_no_text_has_a_network(gate: Gate) -> None:
     gate.stop(number)
 
     assert dns.message.from_wire(said).answer[0][0].to_text() == stand_ins(workspace, ["a.test"])["a.test"]
+
+
+def test_a_run_that_was_stopped_keeps_no_other_waiting() -> None:
+    """Its warden takes no answers; more of them than a socket holds would have stopped the gate."""
+    gate, (warden, theirs), door = Gate(None), socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET), listener()
+    place = door.getsockname()
+    gate.serve(allowing("127.0.0.1"), "/ws", ("asks",), (theirs.detach(),))
+    gate.serve(allowing(), "/ws", ("socks",), (door.detach(),))
+    for port in range(1, 513):  # a socket holds some 280 answers
+        here = socket.inet_aton("127.0.0.1")
+        warden.send(QUESTION.pack(port, 5, 0, socket.AF_INET, socket.htons(port), here, 1, b"x"))
+    answers = set()
+    for _ in range(100):  # while the gate comes to all of those
+        with socket.create_connection(place, 10) as sock:
+            sock.sendall(b"\x05\x01\x00")
+            answers.add(sock.recv(2))
+    heard = {REPLY.unpack(warden.recv(REPLY.size))[0] for _ in range(512)}
+    warden.close()
+    gate.close()
+
+    assert answers == {b"\x05\x00"}
+    assert heard == {*range(1, 513)}
