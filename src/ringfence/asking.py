@@ -37,6 +37,7 @@ from .inquiry import (
     with_grants,
 )
 from .model import Asking, Decision, Denial, Outcome, PolicyError, UsageError, Verdict
+from .model.event import written
 from .model.grant import Grant, Operation
 from .network.control import Wish
 from .onward import Onward
@@ -306,6 +307,9 @@ class Asker:
             number = str(self._last)
             line = as_line(decision, need, waiter, self._workspace, self._homes)
             line |= {"query_id": number, "deadline": self._seconds}
+            if len(written(line)) > lines.LONGEST:  # nobody who is asked would read it, nor what is asked later
+                self._refuse(waiter, (decision, need))
+                return
             question = _Question(number, need, time.monotonic() + self._seconds, line)
             self._open[number] = self._keys[key] = question
             self._tell(line)

@@ -18,6 +18,7 @@ from tests.airlock.asked import AS_ROOT, PYTHON, Place, still
 from tests.conftest import needs_bwrap
 from tests.looking import until
 
+from ringfence.airlock.lines import LONGEST
 from ringfence.enforce import outside
 from ringfence.enforce.pauses import Call, Inquiry
 from ringfence.inquiry import Host, exactly, with_grants
@@ -559,3 +560,23 @@ def test_a_yes_reaches_the_gate_however_many_hosts_the_policy_names() -> None:
 
     assert said.number == 7
     assert [rule.host for rule in said.hosts or ()] == ["asked.test"]
+
+
+def test_a_question_is_no_longer_than_whoever_is_asked_reads(view: Place) -> None:
+    """Who asks may stand in a directory, and be a program, of thousands of letters that are six each in JSON."""
+    program = """
+import os
+for _ in range(15):
+    os.mkdir('\\x01' * 250); os.chdir('\\x01' * 250)
+with open('/usr/bin/cat', 'rb') as cat, open('c', 'wb') as copy:
+    copy.write(cat.read())
+os.chmod('c', 0o755)
+os.execv('./c', ['c', '../' * 15 + '../home/data/one'])
+"""
+    with view.python(program) as run:
+        query = run.query()
+        run.allow(query)
+        assert run.end()[:2] == (0, "one\n")
+
+    assert query["path"] == f"{view.home}/data/one"
+    assert len(json.dumps(query)) < LONGEST // 2
