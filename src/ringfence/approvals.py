@@ -141,6 +141,7 @@ def _made(
     environ: Mapping[str, str],
 ) -> Grant:
     from .policy.grants import refusal, target_of
+    from .policy.words import shown
 
     is_path = operation not in (Operation.CONNECT, Operation.BIND)
     text = os.path.realpath(target) if is_path else target
@@ -150,6 +151,8 @@ def _made(
         stored = target_of(operation, text)
     except ValueError as error:
         raise PolicyError("approval", str(error)) from None
+    if answer.is_kept and not stored.isprintable() and any("\ud800" <= one <= "\udfff" for one in stored):
+        raise PolicyError("approval", f"{shown(stored)} is no text, and cannot be remembered", "grant it once")
     now = int(time.time())
     if not 0 <= seconds <= MOST_SECONDS:
         raise PolicyError("approval", "would end in more than a hundred years, or before now", "leave the time out")

@@ -37,6 +37,7 @@ from .inquiry import (
     with_grants,
 )
 from .model import Asking, Decision, Denial, Outcome, PolicyError, UsageError, Verdict
+from .model.event import written
 from .model.grant import Grant, Operation
 from .network.control import Wish
 from .onward import Onward
@@ -190,10 +191,12 @@ class Asker:
                     self._save()
             for question in list(self._open.values()):
                 self._withdraw(question)
-            self._save()
         finally:
-            self._onward.close()
-            self._over.release()
+            try:
+                self._save()  # whatever went wrong: what was granted has been used
+            finally:
+                self._onward.close()
+                self._over.release()
 
     def _rank(self, ready: tuple[int, int]) -> bool:
         return self._onward.warden is not None and ready[0] == self._onward.warden.fileno()
@@ -304,6 +307,9 @@ class Asker:
             number = str(self._last)
             line = as_line(decision, need, waiter, self._workspace, self._homes)
             line |= {"query_id": number, "deadline": self._seconds}
+            if len(written(line)) > lines.LONGEST:  # nobody who is asked would read it, nor what is asked later
+                self._refuse(waiter, (decision, need))
+                return
             question = _Question(number, need, time.monotonic() + self._seconds, line)
             self._open[number] = self._keys[key] = question
             self._tell(line)

@@ -23,6 +23,7 @@ from .policy.reach import host_rule
 NOT_OURS = ("/proc", "/sys", "/dev")  # what stands there is another thing to us than to whoever asks
 READS = (Operation.READ, Operation.LIST, Operation.EXECUTE)
 ACCESSES = {"read": Access.READ, "write": Access.WRITE}
+_MOST_TOLD = 1024  # letters
 Need = tuple[Operation, str]  # what somebody wants to do, and with what: a canonical path, or a host and its port
 
 
@@ -101,7 +102,8 @@ def as_line(decision: Decision, need: Need, waiter: Waiter, workspace: str, home
     found = targets(need, homes)
     reason = "allow_miss" if decision.rule is None or decision.rule.asks else "deny_match"
     line: Line = {"state": "query", "operation": operation.value, "reason": reason}
-    line |= {"choices": found, "rule": _rule(operation, found[0], workspace), "why": decision.reason}
+    line |= {"choices": [*map(shown, found)], "rule": shown(_rule(operation, found[0], workspace))}
+    line["why"] = decision.reason
     if isinstance(waiter, Host):
         more: Line = {"kind": "network", "code": "NETWORK_DENIED", "target": target, "syscall": "connect"}
         more |= {"suggested_grant": {"allowedDomains": found[0]}, "mechanism": "gate", "errno": "EACCES"}
@@ -110,10 +112,10 @@ def as_line(decision: Decision, need: Need, waiter: Waiter, workspace: str, home
     inquiry = waiter.inquiry
     key = "allowRead" if operation.kind == "read" else "allowWrite"
     line |= {"kind": "filesystem", "code": "FILESYSTEM_DENIED", "path": shown(target)}
-    line |= {"requested_path": shown(os.fsdecode(inquiry.path)), "syscall": inquiry.call.name.lower()}
+    line |= {"requested_path": _brief(inquiry.path), "syscall": inquiry.call.name.lower()}
     line |= {"suggested_grant": {key: shown(found[0])}, "mechanism": "seccomp"}
     line |= {"errno": errno.errorcode.get(inquiry.errno, ""), "flags": flag_names(inquiry)}
-    who = {"pid": inquiry.pid, "exe": shown(os.fsdecode(inquiry.exe)), "cwd": shown(os.fsdecode(inquiry.cwd))}
+    who = {"pid": inquiry.pid, "exe": _brief(inquiry.exe), "cwd": _brief(inquiry.cwd)}
     return line | {"process": who}
 
 
@@ -208,6 +210,12 @@ def flag_names(inquiry: Inquiry) -> list[str]:
     modes_of = ("O_RDONLY", "O_WRONLY", "O_RDWR", "O_RDWR")
     names = ("O_CREAT", "O_EXCL", "O_TRUNC", "O_APPEND", "O_DIRECTORY", "O_NOFOLLOW", "O_CLOEXEC", "O_NONBLOCK")
     return [modes_of[inquiry.flags & 3], *(name for name in names if inquiry.flags & getattr(os, name))]
+
+
+def _brief(path: bytes) -> str:
+    """A path that is only told of: a command may have made it as long as it likes, of letters that are six in JSON."""
+    text = shown(os.fsdecode(path))
+    return text if len(text) <= _MOST_TOLD else f"{text[:_MOST_TOLD]}…"
 
 
 def shown(text: str) -> str:

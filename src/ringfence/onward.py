@@ -3,18 +3,16 @@
 What is decided comes from `asking`; here it is done. Each end may be gone, and all who waited there with it.
 """
 
-import contextlib
 import errno
 import os
 import socket
 from typing import TYPE_CHECKING
 
-import msgspec
-
 from .enforce import outside
 from .enforce.pauses import Call, Pauses
 from .inquiry import Host, Waiter, writes
 from .model import Policy
+from .model.event import written
 from .network.control import Granted
 from .plan import has_view, shows
 
@@ -26,7 +24,7 @@ class Onward:
     """The ends of one run where somebody waits. The warden's comes when the command has started."""
 
     def __init__(self, made: "Prepared") -> None:
-        self._policy, self._network = made.judged(), made.policy.network
+        self._policy = made.judged()
         self._is_named = made.walls.shows_asked  # what is read is opened inside, by its name
         self._hands_directories = not has_view(made.host)
         self._layered = made.walls.layered
@@ -76,6 +74,9 @@ class Onward:
         self._say(0, judged, keep=True)
 
     def _say(self, number: int, judged: Policy | None = None, keep: bool = False) -> None:
-        network = msgspec.structs.replace(self._network, hosts=judged.network.hosts) if judged else None
-        with contextlib.suppress(OSError):
-            self.gate.send(msgspec.json.encode(Granted(number, network, keep)))
+        more = judged.network.hosts[len(self._policy.network.hosts) :] if judged else None
+        try:
+            self.gate.send(written(Granted(number, more, keep)))
+        except OSError:  # it is gone; or it is more than a message holds, and then nobody waits for nothing
+            if judged:
+                self._say(number)

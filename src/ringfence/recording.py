@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from .audit.log import LogError, encoded, now, sha256
+from .audit.log import LogError, now, sha256
 from .audit.signs import may_hold_secrets
 from .enforce.planted import searched
 from .model import Ending, Gap, Need, Outcome, Refused
-from .model.event import AnyEvent, Changed, Denied, Escaped, Granted, Ran, Signed
+from .model.event import AnyEvent, Changed, Denied, Escaped, Granted, Ran, Signed, written
 from .policy import Flags, Reach
 from .record import MOST_TEXT, cleaned, open_log, shortened, unwritten
 
@@ -40,7 +40,7 @@ class Entry:
         self._again: tuple[str, ...] = ()
         self._unwritten: list[AnyEvent] = []
         grants = granted(request.flags)
-        self._granted = [encoded(Granted(**self._common, grants=grants))] if grants else []  # type: ignore[arg-type]
+        self._granted = [written(Granted(**self._common, grants=grants))] if grants else []  # type: ignore[arg-type]
         try:
             open_log(directory)
         except (LogError, OSError):
@@ -48,7 +48,7 @@ class Entry:
 
     def begun(self) -> list[bytes]:
         """What is known before its end, encoded; of many words as much as there is surely room for."""
-        return [*self._granted, encoded(self._ran(self._common, _few(self._words), ""))]
+        return [*self._granted, written(self._ran(self._common, _few(self._words), ""))]
 
     def _ran(self, common: dict[str, str | int], words: tuple[str, ...], error: str) -> Ran:
         return Ran(**common, argv=words, cwd=self._request.cwd, ran_as=self._ran_as, error=error)  # type: ignore[arg-type]
@@ -79,7 +79,7 @@ class Entry:
             if isinstance(event, Ran):
                 error = f"{event.error}; {late}" if event.error else late
                 events[at] = msgspec.structs.replace(event, argv=_few(event.argv), error=error)
-        return [*map(encoded, events[:1]), *self._granted, *map(encoded, events[1:])]
+        return [*map(written, events[:1]), *self._granted, *map(written, events[1:])]
 
     def _events(self, outcome: Outcome | None, error: str) -> list[AnyEvent]:
         request, common = self._request, self._common

@@ -385,8 +385,8 @@ def _launch_with_others(
     if asks:
         from . import asking
     asker = asking.Asker(made, job.argv, job.asking or Asking(), environment()) if asks else None
-    # Whose proxy we dial through is not for a command to say, which a sibling's variables come from.
-    passage = _passage(made, environment() if made.request.given else job.environ, asker)
+    # Whose proxy we dial through is not for the command's variables to say: whoever asks for a run may choose those.
+    passage = _passage(made, environment(), asker)
     with contextlib.ExitStack() as stack:
         if asker:
             stack.enter_context(asker)

@@ -21,6 +21,7 @@ from typing import Literal
 import msgspec
 
 from .model import RingfenceError, UsageError, WorkspaceError
+from .model.event import written
 from .workspace.paths import DIRECTORY, canonical, is_inside, open_beneath, open_directory, read_beneath
 
 if sys.platform != "linux":
@@ -65,7 +66,7 @@ class Wrong(Exception):
 
 def say(**document: object) -> None:
     """One line."""
-    data = memoryview(msgspec.json.encode(document) + b"\n")
+    data = memoryview(written(document) + b"\n")
     while data:
         data = data[os.write(1, data) :]
 

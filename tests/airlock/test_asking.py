@@ -10,14 +10,23 @@ import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
+import msgspec
 import pytest
 from tests.airlock.asked import AS_ROOT, PYTHON, Place, still
 from tests.conftest import needs_bwrap
 from tests.looking import common_place, until
 
+from ringfence.airlock.lines import LONGEST
 from ringfence.enforce import outside
 from ringfence.enforce.pauses import Call, Inquiry
+from ringfence.inquiry import Host, exactly, with_grants
+from ringfence.model import BUILT_IN, Network, Policy, Verdict
+from ringfence.model import Host as HostFacts
+from ringfence.network.control import Granted, Wish
+from ringfence.onward import Onward
+from ringfence.policy.reach import MOST_HOSTS, host_rule
 
 pytestmark = [pytest.mark.needs_userns, pytest.mark.needs_landlock(6)]
 BACKENDS = ["view", "landlock"]
@@ -512,3 +521,61 @@ def test_who_answers_oddly_and_is_gone_disturbs_nobody(view: Place) -> None:
             assert still(run.process, 0.1)
         run.allow(query)
         assert run.end() == (0, "one\n", "")
+
+
+@pytest.mark.parametrize("scope", ["once", "project"])
+def test_a_name_that_is_no_text_is_asked_about_and_so_is_the_next(view: Place, scope: str) -> None:
+    """And so is what comes after it: whoever asks does not end by a name."""
+    os.close(os.open(os.fsencode(view.home) + b"/data/odd\xff", os.O_CREAT | os.O_WRONLY))
+    program = "print(open(b'../home/data/odd\\xff').read() + open('../home/data/one').read())"
+    with view.python(program) as run:
+        query = run.query()
+        assert query["choices"] == [f"{view.home}/data/odd\\xff", f"{view.home}/data"]
+        run.allow(query, scope=scope)
+        if scope == "project":
+            assert "is no text" in str(run.until("refused", "1")["why"])
+            run.allow(query)
+        run.until("answered", "1")
+        run.allow(run.query())
+        code, out, err = run.end()
+
+    assert (code, out) == (0, "one\n\n")
+    assert "Traceback" not in err
+
+
+def test_a_yes_reaches_the_gate_however_many_hosts_the_policy_names() -> None:
+    """A message holds some 200 KB: whoever waits would have waited for ever."""
+    rules = tuple(host_rule(Verdict.ALLOW, f"host{number}.example.com", BUILT_IN) for number in range(MOST_HOSTS))
+    base = Policy("/ws", (), network=Network(hosts=rules))
+    made = SimpleNamespace(
+        judged=lambda: base, walls=SimpleNamespace(shows_asked=False, layered=()), host=HostFacts.linux()
+    )
+    onward = Onward(made)  # type: ignore[arg-type]
+    waiter = Host(Wish(7, "asked.test", 443))
+    onward.let(waiter, with_grants(base, [exactly(waiter.needs[0])]))
+    said = msgspec.json.decode(onward.gate_end.recv(1 << 20), type=Granted)
+    onward.close()
+    onward.gate_end.close()
+
+    assert said.number == 7
+    assert [rule.host for rule in said.hosts or ()] == ["asked.test"]
+
+
+def test_a_question_is_no_longer_than_whoever_is_asked_reads(view: Place) -> None:
+    """Who asks may stand in a directory, and be a program, of thousands of letters that are six each in JSON."""
+    program = """
+import os
+for _ in range(15):
+    os.mkdir('\\x01' * 250); os.chdir('\\x01' * 250)
+with open('/usr/bin/cat', 'rb') as cat, open('c', 'wb') as copy:
+    copy.write(cat.read())
+os.chmod('c', 0o755)
+os.execv('./c', ['c', '../' * 15 + '../home/data/one'])
+"""
+    with view.python(program) as run:
+        query = run.query()
+        run.allow(query)
+        assert run.end()[:2] == (0, "one\n")
+
+    assert query["path"] == f"{view.home}/data/one"
+    assert len(json.dumps(query)) < LONGEST // 2

@@ -13,6 +13,8 @@ from mcp import ClientSession, StdioServerParameters
 from mcp.client.stdio import stdio_client
 from tests.looking import common_place
 
+from ringfence.cli import mcp
+
 PROGRAM = str(Path(sys.executable).parent / "ringfence")
 AS_ROOT = ["--as-root"] if os.geteuid() == 0 else []
 pytestmark = [pytest.mark.needs_userns, pytest.mark.slow]
@@ -87,3 +89,17 @@ def test_a_server_inside_the_sandbox_speaks_as_if_it_were_not(root: Path) -> Non
     )
 
     assert (done.returncode, done.stdout, done.stderr) == (0, data, b"")
+
+
+def test_what_a_command_says_without_end_is_not_held(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mcp, "MOST_HELD", 1000)
+    monkeypatch.setattr(mcp, "MOST_BYTES", 100)
+    workspace = mcp.Workspace(["--workspace", str(root), *AS_ROOT])
+    (root / "large").write_bytes(b"x" * 5000)
+
+    outcome, said = workspace.command("cat", "large")
+
+    assert (outcome.stdout or b"", bytes(said.out), said.lost) == (b"", b"x" * 1000, 4000)
+    assert workspace.read("large") == "x" * 100 + "\n[4900 more bytes]"
+    with pytest.raises(ValueError, match="more than 1000 bytes"):  # of what is cut nothing is written back
+        workspace.edit("large", "x", "y")

@@ -20,6 +20,8 @@ import pytest
 from tests.looking import until
 from tests.network.conftest import Echo, Web, listener
 
+import ringfence
+
 pytestmark = [pytest.mark.needs_userns, pytest.mark.needs_landlock(6)]
 PYTHON = "/usr/bin/python3"
 ROOT = os.geteuid() == 0
@@ -628,3 +630,22 @@ def test_a_source_route_leads_no_socket_to_another_host(world: World, echo: Echo
 
     said = world.python(program, "good.test", f"127.0.0.1:{echo.port}")
     assert said.split() == ["ENOPROTOOPT"] * 4
+
+
+def test_the_commands_variables_name_no_proxy_to_dial_through(tmp_path: Path) -> None:
+    """Who asks for a run chooses them, as an account of a service does: the gate would connect to any place in them."""
+    with socket.create_server(("127.0.0.1", 0)) as proxy:
+        proxy.settimeout(0)
+        place = f"http://127.0.0.1:{proxy.getsockname()[1]}"
+        program = "import socket; socket.create_connection(('a.invalid', 443), 10)"
+        outcome = ringfence.run(
+            [PYTHON, "-I", "-S", "-c", program],
+            workspace=str(tmp_path),
+            env={"HTTPS_PROXY": place, "ALL_PROXY": place, "PATH": "/usr/bin:/bin"},
+            flags=ringfence.Flags(allow_host=("a.invalid",)),
+            as_root=ROOT,
+            capture=True,
+        )
+        assert outcome.exit_code == 1
+        with pytest.raises(BlockingIOError):
+            proxy.accept()

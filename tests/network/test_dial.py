@@ -6,17 +6,19 @@ import socket
 import struct
 import threading
 from collections.abc import Callable, Coroutine
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from tests.network.conftest import Echo, allowing, listener
+from tests.network.conftest import HERE, Echo, allowing, listener
 
 from ringfence.gate import PolicyJudge
-from ringfence.model import Network, ParentProxy
+from ringfence.model import Decision, HostRule, Network, ParentProxy, Verdict
+from ringfence.network import asks as asks_module
 from ringfence.network import dial as dial_module
 from ringfence.network.asks import Asked, Asks
 from ringfence.network.dial import Dialler
-from ringfence.network.judge import NOBODY, Denied, Unreachable
+from ringfence.network.judge import NOBODY, Denied, Judge, Unreachable
 from ringfence.network.names import Names
 from ringfence.network.own import own_addresses
 
@@ -209,6 +211,119 @@ def test_what_is_not_allowed_does_not_get_to_the_parent() -> None:
     assert with_dialler(network, reach, [["127.0.0.1"]]) == "denied"
 
 
+@pytest.mark.parametrize(
+    ("host", "said"),
+    [
+        ("10.1.2.3", "denied"),  # by its address: the parent need not resolve it, so it is ours to judge
+        ("127.0.0.1", "reached"),  # this machine's, as it was named, and not the parent's own
+        ("a.test", "the parent's"),
+    ],
+)
+def test_an_address_is_judged_and_a_loopback_is_ours_with_a_parent_too(echo: Echo, host: str, said: str) -> None:
+    network = allowing(
+        "10.1.2.3",
+        f"localhost:{echo.port}",
+        "a.test",
+        denied_addresses=(HostRule(Verdict.DENY, "10.0.0.0/8", 0, HERE, "10.0.0.0/8"),),
+        parent=ParentProxy(http="http://127.0.0.1:1", https="http://127.0.0.1:1"),
+    )
+
+    async def reach(dialler: Dialler) -> str:
+        try:
+            (await dialler.dial(host, echo.port)).close()
+        except Denied:
+            return "denied"
+        except Unreachable as error:
+            return "the parent's" if "parent" in str(error) else str(error)
+        return "reached"
+
+    assert with_dialler(network, reach, [["127.0.0.1"]]) == said
+
+
+@pytest.mark.parametrize(
+    ("host", "port", "is_asked"),
+    [
+        ("b.test", 80, True),
+        ("b.test", 0, False),
+        ("b.test", 70000, False),
+        ("no host", 80, False),
+        ('"' * 40_000, 80, False),  # longer than what passes to whoever asks
+        ("denied.test", 80, False),
+    ],
+    ids=["a-host", "port-0", "no-port", "no-host", "long", "denied"],
+)
+def test_a_person_is_asked_only_what_a_person_may_grant(host: str, port: int, is_asked: bool) -> None:
+    """Anything else ended whoever asks, and nobody was asked about anything any more."""
+    asked: list[str] = []
+
+    async def reach(dialler: Dialler) -> None:
+        async def ask(host: str, port: int, decision: Decision, _who: object) -> Judge:
+            asked.append(host)
+            raise Denied(host, decision)
+
+        dialler.ask = ask
+        with pytest.raises(Denied):
+            await dialler.dial(host, port)
+
+    with_dialler(allowing("a.test", denied=("denied.test",)), reach, [["10.1.2.3"]])
+
+    assert asked == [host] * is_asked
+
+
+@pytest.mark.parametrize("keep", [False, True])
+def test_an_address_that_a_person_allowed_once_is_asked_about_again(keep: bool) -> None:
+    """And not for two seconds nobody's to judge, as what was resolved just now is."""
+    network, asked = allowing("a.test"), list[str]()
+
+    async def reach(dialler: Dialler) -> None:
+        async def ask(host: str, port: int, _decision: object, _who: object) -> Judge:
+            asked.append(f"{host}:{port}")
+            judge = PolicyJudge(allowing("a.test", host), frozenset())
+            if keep:
+                dialler.judge = judge
+            return judge
+
+        dialler.ask = ask
+        for _ in range(2):
+            await dialler.resolve("a.test", 80, dialler.judge)
+
+    with_dialler(network, reach, [["10.1.2.3"]])
+
+    assert asked == ["10.1.2.3:80"] * (1 if keep else 2)
+
+
+def test_names_that_nobody_answers_for_keep_no_other_run_waiting() -> None:
+    """One run asks for hundreds of them, each of which keeps a thread of the gate's for as long as a resolver waits."""
+
+    async def main() -> tuple[int, list[str]]:
+        loop = asyncio.get_running_loop()
+        asked: list[str] = []
+
+        async def resolve(host: str, port: int, **_: object) -> list[tuple[Any, ...]]:
+            asked.append(host)
+            await (asyncio.sleep(0) if host == "quick.test" else loop.create_future())
+            return [(socket.AF_INET, 1, 6, "", ("93.184.215.14", port))]
+
+        loop.getaddrinfo = resolve  # type: ignore[method-assign,assignment]
+        names = [f"{number}.slow.test" for number in range(3 * dial_module.RESOLVING)]
+        hostile, other = (
+            Dialler(PolicyJudge(allowing("*.slow.test", "quick.test"), frozenset()), Names("/ws"), ParentProxy())
+            for _ in range(2)
+        )
+        tasks = [loop.create_task(hostile.resolve(name, 80, hostile.judge)) for name in names]
+        while not asked:
+            await asyncio.sleep(0)
+        await other.resolve("quick.test", 80, other.judge)
+        for task in tasks:
+            task.cancel()
+        return len(asked), asked[-1:]
+
+    count, last = asyncio.run(main())
+
+    assert count < dial_module.RESOLVING // 4
+    assert last == ["quick.test"]
+
+
 def test_whoever_asked_is_answered_whatever_goes_wrong() -> None:
     """A connection that nobody answers waits for as long as its program does."""
     said: list[int] = []
@@ -220,9 +335,27 @@ def test_whoever_asked_is_answered_whatever_goes_wrong() -> None:
         async def _dial(self, *_: object) -> socket.socket:
             raise OSError(errno.EMFILE, "too many open files")
 
-        def _reply(self, asked: Asked, error: int, sock: socket.socket | None) -> None:
+        def _reply(self, asked: Asked, error: int, sock: socket.socket | None, flags: int = 0) -> bool:
             said.append(error)
+            return True
 
     asyncio.run(Failing()._answer((1, 3, 0), NOBODY, "a.test", 443, socket.AF_INET))
 
     assert said == [errno.EMFILE]
+
+
+def test_who_answers_at_once_goes_on_where_no_descriptor_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Or nobody would answer anything more of this run, and its programs would wait for ever."""
+
+    def fail(_place: object) -> socket.socket:
+        raise OSError(errno.EMFILE, "too many open files")
+
+    monkeypatch.setattr(asks_module, "_begin", fail)
+
+    async def ask(dialler: Dialler) -> bool:
+        await dialler.resolve("93.184.215.14", 80, dialler.judge)
+        asks = Asks.__new__(Asks)
+        asks.run = SimpleNamespace(dialler=dialler)  # type: ignore[assignment]
+        return asks._at_once((1, 3, 0), NOBODY, "93.184.215.14", 80, socket.AF_INET)
+
+    assert with_dialler(allowing("93.184.215.14"), ask, []) is False

@@ -1,6 +1,7 @@
 """The HTTP proxy: what it carries, and what hostile clients and servers get."""
 
 import base64
+import contextlib
 import http.client
 import socket
 import threading
@@ -365,3 +366,25 @@ def test_the_basic_credential_is_read_as_everybody_writes_it() -> None:
     assert [given(f"Basic {word}"), given(f"basic {word}"), given("Bearer x"), given("Basic ###")] == [
         b"secret", b"secret", b"", b"",
     ]  # fmt: skip
+
+
+def test_a_server_that_was_asked_before_says_nothing_in_a_tunnel_to_another(serve: Serve) -> None:
+    with listener() as first, listener() as second:
+        places = [sock.getsockname()[1] for sock in (first, second)]
+        served = serve(allowing(*(f"127.0.0.1:{port}" for port in places)), "http")
+        with served.connect("http") as client:
+            client.sendall(b"GET http://127.0.0.1:%d/ HTTP/1.1\r\nHost: 127.0.0.1:%d\r\n\r\n" % (places[0], places[0]))
+            before = first.accept()[0]
+            before.recv(4096)
+            before.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+            assert client.recv(4096).endswith(b"ok")
+            client.sendall(b"CONNECT 127.0.0.1:%d HTTP/1.1\r\nHost: x\r\n\r\n" % places[1])
+            after = second.accept()[0]
+            assert client.recv(4096).startswith(b"HTTP/1.1 200 Connection established")
+            with before, after:
+                with contextlib.suppress(OSError):  # it was hung up on
+                    before.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nforged")
+                client.sendall(b"question")
+                assert after.recv(4096) == b"question"
+                after.sendall(b"answer")
+                assert client.recv(4096) == b"answer"

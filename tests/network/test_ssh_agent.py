@@ -1,10 +1,11 @@
 """The ssh agent inside: it lists keys and signs, and everything else is refused."""
 
 import os
+import select
 import socket
 import struct
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import dns.message
@@ -69,6 +70,83 @@ def test_a_hostile_client_is_hung_up_on_or_waited_for(agent: Path, data: bytes) 
     gate.close()
 
     assert listed[0] == 12
+
+
+class Mute:
+    """Somebody at an agent's path, and the gate with a run that has it."""
+
+    def __init__(self, path: Path, backlog: int) -> None:
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.bind(str(path))
+        self.sock.listen(backlog)
+        self.gate = Gate(None)
+        door, web = listener(), listener()
+        self.door, self.other = door.getsockname(), web.getsockname()
+        self.gate.serve(allowing(), "/ws", ("agent",), (door.detach(),), str(path))
+        self.gate.serve(allowing(), "/ws", ("socks",), (web.detach(),))
+
+    def close(self) -> None:
+        self.gate.close()
+        self.sock.close()
+
+
+@pytest.fixture
+def mute(tmp_path: Path) -> Iterator[Callable[[int], Mute]]:
+    made: list[Mute] = []
+
+    def make(backlog: int) -> Mute:
+        made.append(Mute(tmp_path / "mute", backlog))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.close()
+
+
+LONG = struct.pack(">I", 200_000) + b"\x0d" + bytes(199_999)
+
+
+def test_what_an_agent_does_not_take_yet_does_not_pile_up_at_the_gate(mute: Callable[[int], Mute]) -> None:
+    """It may wait for its owner to confirm a signature."""
+    served = mute(5)
+    sent = 0
+    with socket.create_connection(served.door, 10) as sock:
+        assert ask(sock, b"\x05") == b"\x05"  # it serves
+        sock.setblocking(False)
+        while select.select([], [sock], [], 0.5)[1] and sent < 64 << 20:
+            sent += sock.send(LONG)
+
+    assert 200_000 < sent < 48 << 20
+
+
+def test_an_agent_that_accepts_nobody_keeps_no_run_waiting(mute: Callable[[int], Mute]) -> None:
+    served = mute(1)
+    socks = [socket.create_connection(served.door, 10) for _ in range(8)]
+    while not any(select.select(socks, [], [], 10)[0]):
+        pass  # those beyond what the agent's socket holds are hung up on
+    with socket.create_connection(served.other, 10) as sock:
+        sock.sendall(b"\x05\x01\x00")
+        answer = sock.recv(2)
+    for one in socks:
+        one.close()
+
+    assert answer == b"\x05\x00"
+
+
+def test_one_run_does_not_take_all_that_an_agent_can_serve(mute: Callable[[int], Mute]) -> None:
+    served = mute(1000)
+    socks = [socket.create_connection(served.door, 10) for _ in range(100)]
+    gone = 0
+    while gone < 36:
+        for sock in select.select(socks, [], [], 10)[0]:
+            socks.remove(sock)
+            sock.close()
+            gone += 1
+    left = select.select(socks, [], [], 0)[0]
+    for sock in socks:
+        sock.close()
+
+    assert not left
 
 
 @pytest.mark.needs_program("ssh-agent", "ssh-add")

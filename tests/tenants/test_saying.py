@@ -18,6 +18,8 @@ from tests.attacks.everybody import workspace as workspace
 from tests.looking import until
 
 from ringfence import carry
+from ringfence.model import Denial
+from ringfence.steward import say
 
 pytestmark = pytest.mark.usefixtures("installed")
 STEWARD = """
@@ -114,3 +116,10 @@ def test_streams_keep_their_order_and_much_is_not_held(monkeypatch: pytest.Monke
     monkeypatch.setattr(carry, "say", note)
     assert asyncio.run(speak()) == [("stdout", 1)], "the first at once, and the others soon"
     assert said == [("stdout", 1), ("stderr", 5), ("stdout", 4 + carry.MUCH), ("stdout", 4)]
+
+
+def test_a_name_that_is_no_text_is_told_of(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    """A command that was refused one would end its steward, and nobody would hear how it ended."""
+    say(denials=(Denial("write", "/etc/\udcff", "no", ""),))
+
+    assert json.loads(capfdbinary.readouterr().out)["denials"][0]["target"] == "/etc/\\udcff"

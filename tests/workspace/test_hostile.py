@@ -126,6 +126,15 @@ def test_a_planted_pointer_or_link_is_refused(repo: Path, name: str) -> None:
     assert files(evil) == before
 
 
+@pytest.mark.parametrize("name", ["refs/heads/x", "refs/tags/a/b", "refs/stash", "shallow"])
+def test_a_pipe_that_git_would_wait_at_is_refused(repo: Path, name: str) -> None:
+    """Every command of ours would have waited ten minutes, and held the lock."""
+    place = repo / ".git" / name
+    place.parent.mkdir(exist_ok=True)
+    os.mkfifo(place)
+    refused(Fault.UNSAFE, session(repo).start)
+
+
 def test_our_own_directory_by_a_link_is_refused(repo: Path, tmp_path: Path) -> None:
     (tmp_path / "evil").mkdir()
     (repo / ".git" / "ringfence").symlink_to(tmp_path / "evil")

@@ -15,6 +15,7 @@ import time
 import msgspec
 
 from ..model import PolicyError
+from ..model.event import written
 
 SCHEMA = "ringfence/asking@1"
 LONGEST = 1 << 16
@@ -50,7 +51,7 @@ class Lines:
         return [line for text in whole if (line := _object(text)) is not None]
 
     def send(self, line: Line) -> None:
-        self._owed += msgspec.json.encode(line) + b"\n"
+        self._owed += written(line) + b"\n"
         self.flush()
 
     def flush(self) -> None:

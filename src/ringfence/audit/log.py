@@ -19,9 +19,7 @@ from collections import deque
 from collections.abc import Callable, Sequence, Set
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-import msgspec
-
-from ..model.event import Event, Noted
+from ..model.event import Event, Noted, written
 
 # hashlib itself would load OpenSSL, which costs a short process more than everything else here.
 if sys.version_info >= (3, 12):
@@ -80,32 +78,13 @@ def moment(nanoseconds: int) -> str:
 _second = 0, ""  # one of them, and how it is said
 
 
-def encoded(event: Event) -> bytes:
-    """An event as JSON. A name that is not UTF-8 has its bytes written as escapes."""
-    try:
-        return _encode(event)
-    except UnicodeEncodeError:
-        return _encode(_plain(msgspec.to_builtins(event)))
-
-
-_encode = msgspec.json.Encoder().encode
-
-
-def _plain(value: object) -> object:
-    if isinstance(value, str):
-        return value.encode("utf-8", "backslashreplace").decode()
-    if isinstance(value, dict):
-        return {key: _plain(inner) for key, inner in value.items()}
-    return [_plain(inner) for inner in value] if isinstance(value, list | tuple) else value
-
-
 def chained(events: Sequence[Event | bytes], at: Position) -> tuple[bytes, Position]:
     """The lines of events, some perhaps encoded already, that follow a position, and the position after them."""
     data, (file, number, size, before) = b"", at
     last = before.encode()
     for event in events:
         number += 1
-        said = b'{"n":%d,%b' % (number, (event if isinstance(event, bytes) else encoded(event))[1:-1])
+        said = b'{"n":%d,%b' % (number, (event if isinstance(event, bytes) else written(event))[1:-1])
         last = _digest(last + said).hexdigest().encode()
         data += b'%b,"hash":"%b"}\n' % (said, last)
     return data, Position(file, number, size + len(data), last.decode())

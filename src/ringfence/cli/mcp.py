@@ -16,6 +16,20 @@ TABLE = (*WORKSPACE, *POLICY, *LIMITS, OUTPUT[-1])
 EXAMPLES = ("ringfence mcp --workspace /work/project", "ringfence mcp --allow-network --timeout 2m")
 PATIENCE = 600.0  # seconds that a tool may take, unless --timeout says otherwise
 MOST_BYTES = 1_000_000  # of what a tool gives back; the rest is said to be missing
+MOST_HELD = 16 << 20  # of what a command says in each of its streams: the rest is counted, and not in our memory
+
+
+class Said:
+    """What a command says, as much as we hold of it: one that never ends says gigabytes."""
+
+    def __init__(self) -> None:
+        self.out, self.err, self.lost = bytearray(), bytearray(), 0
+
+    def add(self, stream: str, data: bytes) -> None:
+        held = self.out if stream == "stdout" else self.err
+        kept = data[: max(0, MOST_HELD - len(held))]
+        held += kept
+        self.lost += len(data) - len(kept)
 
 
 class Workspace:
@@ -29,34 +43,37 @@ class Workspace:
         self.flags, self.as_root = flags_of(values), "--as-root" in values
         self.timeout = None if "--timeout" in values else PATIENCE
 
-    def command(self, *argv: str, data: bytes = b"") -> Outcome:
-        return run_inside(
+    def command(self, *argv: str, data: bytes = b"") -> tuple[Outcome, Said]:
+        said = Said()
+        outcome = run_inside(
             argv,
             workspace=self.root,
             cwd=self.root,
             flags=self.flags,
-            capture=True,
+            on_output=said.add,
             input=data,
             timeout=self.timeout,
             as_root=self.as_root,
         )
+        return outcome, said
 
-    def done(self, *argv: str, data: bytes = b"") -> bytes:
+    def done(self, *argv: str, data: bytes = b"") -> Said:
         """The output of a command that has to succeed."""
-        outcome = self.command(*argv, data=data)
+        outcome, said = self.command(*argv, data=data)
         if not outcome.ok:
-            raise ValueError((outcome.stderr or b"").decode("utf-8", "replace").strip() or str(outcome.ending))
-        return outcome.stdout or b""
+            raise ValueError(said.err.decode("utf-8", "replace").strip() or str(outcome.ending))
+        return said
 
     def run(self, command: str) -> str:
         """Run a shell command inside the workspace. It may write there and in /tmp, and reach no network by default."""
-        outcome = self.command("bash", "-c", command)
-        said = _text((outcome.stdout or b"") + (outcome.stderr or b""))
-        return f"{said}\n[exit code {outcome.exit_code}]" if outcome.exit_code else said
+        outcome, said = self.command("bash", "-c", command)
+        text = _text(said.out + said.err, said.lost)
+        return f"{text}\n[exit code {outcome.exit_code}]" if outcome.exit_code else text
 
     def read(self, path: str) -> str:
         """Read a text file."""
-        return _text(self.done("cat", "--", path))
+        said = self.done("cat", "--", path)
+        return _text(said.out, said.lost)
 
     def write(self, path: str, content: str) -> str:
         """Write a text file, and the directories it needs."""
@@ -65,7 +82,10 @@ class Workspace:
 
     def edit(self, path: str, old: str, new: str) -> str:
         """Replace a text that occurs exactly once in a file."""
-        before = self.done("cat", "--", path).decode()
+        said = self.done("cat", "--", path)
+        if said.lost:
+            raise ValueError(f"the file has more than {MOST_HELD} bytes")
+        before = said.out.decode()
         if not old or before.count(old) != 1:
             raise ValueError(f"the text occurs {before.count(old) if old else 0} times, and not once")
         self.done("sh", "-c", 'cat > "$1"', "sh", path, data=before.replace(old, new).encode())
@@ -73,12 +93,13 @@ class Workspace:
 
     def list(self, path: str = ".") -> str:
         """List a directory."""
-        return _text(self.done("ls", "-la", "--", path))
+        said = self.done("ls", "-la", "--", path)
+        return _text(said.out, said.lost)
 
 
-def _text(data: bytes) -> str:
-    text = data[:MOST_BYTES].decode("utf-8", "replace")
-    return text if len(data) <= MOST_BYTES else f"{text}\n[{len(data) - MOST_BYTES} more bytes]"
+def _text(data: bytes | bytearray, lost: int) -> str:
+    text, more = data[:MOST_BYTES].decode("utf-8", "replace"), max(0, len(data) - MOST_BYTES) + lost
+    return f"{text}\n[{more} more bytes]" if more else text
 
 
 def main(words: list[str]) -> int:

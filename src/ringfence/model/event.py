@@ -77,3 +77,22 @@ class Noted(Event, frozen=True, kw_only=True, rename="camel", tag="log"):
 
 
 AnyEvent = Ran | Denied | Granted | Escaped | Signed | Changed | Noted
+
+
+_encode = msgspec.json.Encoder().encode
+
+
+def written(value: object) -> bytes:
+    """A value as JSON. A name of a file need not be text: one that is not has its bytes written as escapes."""
+    try:
+        return _encode(value)
+    except UnicodeEncodeError:
+        return _encode(_plain(msgspec.to_builtins(value)))
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, str):
+        return value.encode("utf-8", "backslashreplace").decode()
+    if isinstance(value, dict):
+        return {key: _plain(inner) for key, inner in value.items()}
+    return [_plain(inner) for inner in value] if isinstance(value, list | tuple) else value

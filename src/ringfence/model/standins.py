@@ -14,7 +14,8 @@ def stand_in(workspace: str, name: str, taken: Collection[str]) -> str:
     """The address of a canonical name in a workspace, where these are others' already."""
     from _blake2 import blake2b  # hashlib would cost the command some milliseconds
 
-    key = blake2b(workspace.encode("utf-8", "surrogateescape"), digest_size=32).digest()
+    known = workspace.encode("utf-8", "backslashreplace")  # as `written` has it, for the gate is told so
+    key = blake2b(known, digest_size=32).digest()
     place = int.from_bytes(blake2b(name.encode(), key=key, digest_size=8).digest(), "big") % _ROOM
     address = _written(place)
     while place in (0, _ROOM - 1) or address in taken:

@@ -25,6 +25,7 @@ QUESTION = struct.Struct("=QiIHH16sI128s")  # enforce/dial.h, struct question
 REPLY = struct.Struct("=QiIiI")  # and struct reply
 NONBLOCK = 1
 _WISH = (1 << 64) - 1  # the number of a wish for a socket, and of its answer
+_AGAIN_SECONDS = 0.05
 _ONE_FD = socket.CMSG_SPACE(4)
 _CLOSED_BY_EXEC = getattr(socket, "MSG_CMSG_CLOEXEC", 0)
 
@@ -118,6 +119,8 @@ class Asks:
         except Unreachable as failed:
             self._reply(asked, failed.errno or errno.EHOSTUNREACH, None)
             return True
+        except OSError:  # other runs have every descriptor: this thread goes on, and the loop says what is wrong
+            return False
         if stands:
             self._reply(asked, 0, sock)
             return True
@@ -133,14 +136,21 @@ class Asks:
             error = errno.EACCES
         except (Unreachable, OSError) as failed:  # whoever asked waits for an answer, whatever it is
             error = failed.errno or errno.EHOSTUNREACH
-        self._reply(asked, error, sock)
+        while not self._reply(asked, error, sock, socket.MSG_DONTWAIT):  # the loop is every run's
+            await asyncio.sleep(_AGAIN_SECONDS)
 
-    def _reply(self, asked: Asked, error: int, sock: socket.socket | None) -> None:
+    def _reply(self, asked: Asked, error: int, sock: socket.socket | None, flags: int = 0) -> bool:
+        """Answer; False where the warden takes no more for now, and we are not to wait. It may have been stopped."""
         rights = [] if sock is None else [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [sock.fileno()]))]
-        with contextlib.suppress(OSError):  # the run is over
-            self._channel.sendmsg([REPLY.pack(*asked, error, 0)], rights)
+        try:
+            self._channel.sendmsg([REPLY.pack(*asked, error, 0)], rights, flags)
+        except BlockingIOError:
+            return False
+        except OSError:
+            pass  # the run is over
         if sock is not None:
             sock.close()
+        return True
 
     async def _dial(self, host: str, port: int, family: int, waits: bool, who: Who) -> socket.socket:
         """A socket of the family that the program has, connected or, when it does not wait, on its way."""

@@ -10,7 +10,8 @@ import select
 
 import msgspec
 
-from ..model import Network
+from ..model import HostRule, Network
+from ..model.event import written
 
 _MOST_FDS = 253  # SCM_MAX_FD
 _PACKET = 1 << 15
@@ -59,20 +60,20 @@ class Wish(msgspec.Struct, frozen=True):
 
 
 class Granted(msgspec.Struct, frozen=True):
-    """And is answered by a network that allows it, or by none; `keep` says that it is the run's from now on."""
+    """And is answered by the rules that were added to the run's since it began, which allow it, or by none; `keep` says
+    that they are the run's from now on."""
 
     number: int  # 0: nobody asked
-    network: Network | None = None
+    hosts: tuple[HostRule, ...] | None = None
     keep: bool = False
 
 
 Message = Serve | Stop
-_encode = msgspec.json.Encoder().encode
 
 
 def send(to: int, message: Message, fds: tuple[int, ...] = ()) -> None:
     """Hand over a message and its descriptors."""
-    data = _encode(message)
+    data = written(message)
     rights = [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, array.array("i", fds).tobytes())] if fds else []
     end = _socket.socket(fileno=os.dup(to))
     try:

@@ -21,7 +21,10 @@ _STAGGER = 0.3  # the next address of a name is tried beside one that does not a
 _MOST_HEAD = 16384
 _RESOLVED_SECONDS = 2.0  # what was resolved and judged serves the connections of a moment
 _MOST_RESOLVED = 1024
+RESOLVING = 64  # threads of the gate; names that nobody answers for keep one each for many seconds
+_AT_ONCE = 8  # of them for one run
 
+LOCAL = ("localhost", "127.0.0.1", "::1")  # this machine's, and not a proxy's own
 Place = tuple[int, tuple[str, int]]  # a family, and an address in it with a port
 
 
@@ -34,6 +37,7 @@ class Dialler:
         self.parent = parent
         self._loop = asyncio.get_running_loop()
         self._resolved: dict[tuple[str, int], tuple[float, list[Place]]] = {}
+        self._turns = asyncio.Semaphore(_AT_ONCE)
         self.reached: Callable[[str, int], None] = lambda _host, _port: None  # is told of every host that is dialled
         self.ask: Callable[[str, int, Decision, Who], Awaitable[Judge]] | None = None  # a person, after a no
 
@@ -57,7 +61,7 @@ class Dialler:
         try:
             return self.target(host, port), self.judge
         except Denied as refused:
-            if self.ask is None:
+            if self.ask is None or not refused.decision.grant:  # a person is asked what a person may grant
                 raise
             name = self.meant(host)
             return name, await self.ask(name, port, refused.decision, who)
@@ -73,6 +77,8 @@ class Dialler:
             async with asyncio.timeout(SECONDS):
                 proxy = self.parent_for(host, port)
                 if proxy:
+                    if _family_of(host):
+                        await self.resolve(host, port, judge)  # no name: what it leads to is known here, and judged
                     return await self._through(proxy, host, port)
                 return await self.first(await self.resolve(host, port, judge))
         except TimeoutError:
@@ -91,14 +97,15 @@ class Dialler:
         """The addresses that a host leads to and that may be reached; Denied when it leads to others alone."""
         allowed = self.resolved(host, port)
         if not allowed:
-            allowed = await self._resolve(host, port, judge)
+            allowed, judge = await self._resolve(host, port, judge)
             if len(self._resolved) >= _MOST_RESOLVED:
                 self._resolved.clear()
             if judge is self.judge:  # and not what was granted once
                 self._resolved[host, port] = (self._loop.time() + _RESOLVED_SECONDS, allowed)
         return allowed
 
-    async def _resolve(self, host: str, port: int, judge: Judge) -> list[Place]:
+    async def _resolve(self, host: str, port: int, judge: Judge) -> tuple[list[Place], Judge]:
+        """The same, and the judge that allowed them."""
         found = await self._addresses(host, port)
         allowed, refused = _reachable(judge, host, port, found)
         if not allowed and refused is not None and refused[1].grant and self.ask is not None:
@@ -108,17 +115,15 @@ class Dialler:
             if refused is None:
                 raise Unreachable(f"{host} has no address", errno.EHOSTUNREACH)
             raise Denied(f"{host}:{port}", refused[1])
-        return allowed
+        return allowed, judge
 
     async def _addresses(self, host: str, port: int) -> list[tuple[int, str]]:
+        family = _family_of(host)
+        if family:
+            return [(family, host)]
         try:
-            literal = ipaddress.ip_address(host)
-        except ValueError:
-            pass
-        else:
-            return [(socket.AF_INET if literal.version == 4 else socket.AF_INET6, host)]
-        try:
-            found = await self._loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+            async with self._turns:
+                found = await self._loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
         except OSError as error:
             raise Unreachable(f"{host} cannot be resolved: {error.strerror}", errno.EHOSTUNREACH) from None
         return [(int(family), str(place[0])) for family, _, _, _, place in found]
@@ -168,7 +173,7 @@ class Dialler:
     def parent_for(self, host: str, port: int) -> str:
         if any(host == entry or (entry.startswith(".") and host.endswith(entry)) for entry in self.parent.no_proxy):
             return ""
-        if host == "localhost" or "*" in self.parent.no_proxy:
+        if host in LOCAL or "*" in self.parent.no_proxy:
             return ""
         return self.parent.http if port == 80 and self.parent.http else self.parent.https
 
@@ -239,6 +244,14 @@ class Dialler:
                 raise Unreachable("the parent proxy hangs up", errno.ECONNREFUSED)
             data += more
         return data
+
+
+def _family_of(host: str) -> int:
+    """The family of an address; 0 of a name."""
+    try:
+        return socket.AF_INET if ipaddress.ip_address(host).version == 4 else socket.AF_INET6
+    except ValueError:
+        return 0
 
 
 def _reachable(

@@ -178,14 +178,14 @@ class Session:
         host, port, path = target_of(request, self.run.match_hosts)
         dialler = self.run.dialler  # where somebody can be asked, dialling judges
         name = dialler.target(host, port) if dialler.ask is None else dialler.meant(host)
-        if request.method == b"CONNECT":
-            self.client.pause()
-            self.run.start(self._tunnel(name, port))
-        elif self.upstream is not None and self.place == (name, port) and not self.upstream.closed:
+        is_same = self.upstream is not None and self.place == (name, port) and not self.upstream.closed
+        if is_same and request.method != b"CONNECT":
             self._forward(path)
-        else:
-            self.client.pause()
-            self.run.start(self._dial(name, port, path))
+            return
+        self._lose_upstream()  # now: what it says from here on would pass for an answer of the next one's
+        self.client.pause()
+        is_tunnel = request.method == b"CONNECT"
+        self.run.start(self._tunnel(name, port) if is_tunnel else self._dial(name, port, path))
 
     async def _reach(self, host: str, port: int) -> Link | None:
         """Dial for the client; None when it has been told why not, or is gone."""

@@ -1,4 +1,4 @@
-"""Hosts that a person is asked about: whoever wants to connect waits, and the answer is another network to judge by."""
+"""Hosts that a person is asked about: whoever wants to connect waits, and the answer is more rules to judge by."""
 
 import asyncio
 import socket
@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from ..model import Decision, Network
+from ..model import Decision, HostRule
 from .control import Granted, Wish
 from .judge import Denied, Judge, Who
 
@@ -16,7 +16,9 @@ _LONGEST = 1 << 20
 class Questions:
     """Our end of the socket on which a run's questions go out."""
 
-    def __init__(self, sock: socket.socket, make: Callable[[Network], Judge], keep: Callable[[Judge], None]) -> None:
+    def __init__(
+        self, sock: socket.socket, make: Callable[[tuple[HostRule, ...]], Judge], keep: Callable[[Judge], None]
+    ) -> None:
         sock.setblocking(False)
         self._socket, self._make, self._keep = sock, make, keep
         self._loop = asyncio.get_running_loop()
@@ -54,7 +56,7 @@ class Questions:
                 self._settle(number, None)
             return
         said = msgspec.json.decode(data, type=Granted)
-        judge = None if said.network is None else self._make(said.network)
+        judge = None if said.hosts is None else self._make(said.hosts)
         if said.keep and judge is not None:
             self._keep(judge)
         self._settle(said.number, judge)

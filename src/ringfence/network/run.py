@@ -53,6 +53,7 @@ class Run:
         self._held: list[socket.socket] = []
         self._tasks: set[asyncio.Task[None]] = set()
         self.signatures = 0
+        self.at_agent: set[Link] = set()  # who is connected to the ssh agent
         # One run does not take every descriptor of a gate that serves others too.
         self._most = min(MOST_CONNECTIONS, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 4)
         self.resolver = Resolver(judge, self.names, self.denied)

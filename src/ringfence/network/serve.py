@@ -2,6 +2,7 @@
 
 import asyncio
 import collections
+import concurrent.futures
 import functools
 import os
 import resource
@@ -13,10 +14,11 @@ from collections.abc import Callable
 
 import msgspec
 
-from ..model import Decision, Network, Verdict
+from ..model import Decision, HostRule, Network, Verdict
 from . import http_proxy, socks_proxy, ssh_agent
 from .asks import Asks
 from .control import Refusal, Serve, Stop, Work, receive
+from .dial import RESOLVING
 from .judge import Denied, Judge, Unreachable, Who
 from .link import Link
 from .own import own_addresses
@@ -62,12 +64,17 @@ class Gate:
             judge, serve.workspace, network.parent, network.match_hosts, serve.credential, report, network.known_names
         )
         self._runs[serve.number] = run
+
+        def wider(hosts: tuple[HostRule, ...]) -> Judge:
+            more = msgspec.structs.replace(network, hosts=(*network.hosts, *hosts))
+            return self._make_judge(more, own, True)
+
         asks: list[Asks] = []
         for door, fd in zip(serve.doors, fds, strict=True):
             sock = socket.socket(fileno=fd)
             if door == "questions":
                 run.hold(sock)
-                run.dialler.ask = Questions(sock, lambda network: self._make_judge(network, own, True), run.rejudge).ask
+                run.dialler.ask = Questions(sock, wider, run.rejudge).ask
             elif door == "asks":
                 asks.append(Asks(run, sock))
             elif door.startswith("inward "):
@@ -167,6 +174,7 @@ def preload() -> None:
 
 
 async def _serve(control: int, make_judge: MakeJudge, work: Work) -> None:
+    asyncio.get_running_loop().set_default_executor(concurrent.futures.ThreadPoolExecutor(RESOLVING))
     gate = Gate(control, make_judge)
     for serve, fds in work:
         gate.take(serve, fds)

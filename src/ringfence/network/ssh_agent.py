@@ -14,6 +14,7 @@ from .run import IDLE_SECONDS, Run
 _FAILURE = b"\x00\x00\x00\x01\x05"
 _LIST, _SIGN = 11, 13
 _MOST = 256 * 1024
+_MOST_AT_ONCE = 64  # connections of one run: an agent takes about a thousand, and they are its owner's too
 
 
 class Session:
@@ -26,29 +27,48 @@ class Session:
         self.agent: Link | None = None
         client.on_end = self.close
         sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        sock.setblocking(False)  # an agent that accepts nobody would keep every run waiting
         try:
+            if len(run.at_agent) >= _MOST_AT_ONCE:
+                raise BlockingIOError
             sock.connect(path)
         except OSError:
             sock.close()
             run.drop(client)
             return
+        run.at_agent.add(client)
         self.agent = run.keep(sock, IDLE_SECONDS)
         run.links[client] = IDLE_SECONDS
         run.heard(client)
         self.agent.on_data = self._answer
         self.agent.on_end = self.close
+        self.agent.on_drain = client.on_drain = self._go_on
         client.on_data = self._data
         client.read()
         self.agent.read()
 
     def close(self) -> None:
         """End both sides."""
+        self.run.at_agent.discard(self.client)
         for link in (self.client, self.agent):
             if link is not None:
                 self.run.drop(link)
 
     def _answer(self, view: memoryview) -> None:
-        self.client.write(view)
+        self._write(self.client, view)
+
+    def _write(self, link: Link | None, data: bytes | memoryview) -> None:
+        """While somebody does not take what it is sent, no more is heard of what it would be sent: nothing piles up."""
+        if link is not None and self.agent is not None and not link.write(data):
+            self.client.pause()
+            if link is self.client:
+                self.agent.pause()
+
+    def _go_on(self) -> None:
+        if self.agent is not None and not self.client.is_full:
+            self.agent.read()
+            if not self.agent.is_full:
+                self.client.read()
 
     def _data(self, view: memoryview) -> None:
         self._kept += view
@@ -70,11 +90,11 @@ class Session:
             said = f"signature {self.run.signatures} by the ssh agent, with {fingerprint(message)}"
             self.run.denied("ssh-agent", Decision(Verdict.ALLOW, said))
         if kind in (_LIST, _SIGN) and self.agent is not None:
-            self.agent.write(message)
+            self._write(self.agent, message)
         else:
             reason = f"the ssh agent lists and signs alone; it was asked for message {kind}"
             self.run.denied("ssh-agent", Decision(Verdict.DENY, reason))
-            self.client.write(_FAILURE)
+            self._write(self.client, _FAILURE)
 
 
 def fingerprint(message: bytes) -> str:

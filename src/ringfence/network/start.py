@@ -1,6 +1,7 @@
 """The gate, seen from whoever starts runs: spawned once, handed each run's sockets, heard at the run's end."""
 
 import _socket
+import _thread
 import os
 import select
 import signal
@@ -73,6 +74,9 @@ class Gate:
             os.close(null)
         self._control = ours
         self._number = 0
+        self._turn = (
+            _thread.allocate_lock()
+        )  # runs are started by several threads, and a message may be in several packets
         self._heard: dict[int, list[Refusal]] = {}
         self._over: set[int] = set()  # runs of which the last word was heard
 
@@ -80,19 +84,21 @@ class Gate:
         self, network: Network, workspace: str, doors: tuple[str, ...], fds: tuple[int, ...], agent: str = ""
     ) -> int:
         """Have a run's sockets served; they are the gate's then. The answer is the run's number."""
-        self._number += 1
         try:
-            send(self._control.fileno(), Serve(self._number, network, workspace, doors, network.credential, agent), fds)
+            with self._turn:
+                number = self._number = self._number + 1
+                send(self._control.fileno(), Serve(number, network, workspace, doors, network.credential, agent), fds)
         finally:
             for fd in fds:
                 os.close(fd)
-        return self._number
+        return number
 
     def stop(self, number: int) -> list[Refusal]:
         """A run is over: what was refused to it."""
         waits = self._hear() > FEW  # or the gate may have more to say than the socket holds
         try:
-            send(self._control.fileno(), Stop(number, waits))
+            with self._turn:
+                send(self._control.fileno(), Stop(number, waits))
             if waits:
                 self._hear_all(number)
         except OSError:  # it is gone, and with it everything it served

@@ -19,7 +19,7 @@ from . import paths
 
 OURS = "ringfence"  # our directory in the git directory: it holds the lock
 _DIRECTORIES = ("objects", "refs", "logs", "info", "worktrees", "refs/heads", "refs/heads/ringfence", "logs/refs")
-_FILES = ("HEAD", "config", "config.worktree", "packed-refs", "objects/info/alternates")
+_FILES = ("HEAD", "config", "config.worktree", "packed-refs", "shallow", "objects/info/alternates")
 
 
 class Repository(msgspec.Struct, frozen=True):
@@ -89,6 +89,18 @@ def _check_inside(fd: int, common: str) -> None:
         _check_kind(fd, common, name, stat.S_ISDIR)
     for name in _FILES:
         _check_kind(fd, common, name, stat.S_ISREG)
+    if not paths.exists_beneath(fd, "refs"):
+        return  # git says what is missing
+    refs = paths.open_directory("refs", fd)  # it reads them all, and would wait at a pipe
+    try:
+        for entry, _ in paths.walk(refs):
+            if not (entry.is_regular or entry.is_directory):
+                what = "is a link, or of another kind"
+                raise SessionError(Fault.UNSAFE, f"{common}/refs/{entry.path}", what, "look who made it")
+    except FileNotFoundError:
+        pass  # somebody removes it at this moment
+    finally:
+        os.close(refs)
 
 
 def _check_kind(fd: int, common: str, name: str, fits: Callable[[int], bool]) -> None:

@@ -1,0 +1,85 @@
+"""The gate, seen from whoever starts runs."""
+
+import socket
+import struct
+import threading
+import time
+from typing import Any
+
+import dns.message
+import pytest
+from tests.network.conftest import allowing, listener
+
+from ringfence.model.standins import stand_ins
+from ringfence.network import start
+from ringfence.network.asks import QUESTION, REPLY
+from ringfence.network.control import Serve
+from ringfence.network.start import Gate
+
+
+def test_runs_that_several_threads_start_at_once_have_a_number_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By it a run is ended and told of: with another's, that one would lose its network."""
+    made, said, under_way = Gate(None), list[int](), set[str]()
+    numbers: dict[int, list[int]] = {}
+
+    def send(_to: int, message: Any, _fds: tuple[int, ...] = ()) -> None:
+        assert not under_way  # a long message is in several packets
+        under_way.add("")
+        time.sleep(0.005)
+        under_way.clear()
+        said.append(message.number)
+        numbers.setdefault(threading.get_ident(), []).append(message.number)
+        assert isinstance(message, Serve)
+
+    monkeypatch.setattr(start, "send", send)
+    answers: dict[int, int] = {}
+
+    def serve() -> None:
+        answers[threading.get_ident()] = made.serve(allowing(), "/ws", (), ())
+
+    threads = [threading.Thread(target=serve) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    made.close()
+
+    assert sorted(said) == [1, 2, 3, 4]
+    assert {who: [number] for who, number in answers.items()} == numbers
+
+
+def test_a_workspace_whose_name_is_no_text_has_a_network(gate: Gate) -> None:
+    """And the addresses that stand for names are those that its /etc/hosts has."""
+    workspace = "/ws/\udcff"
+    with listener() as door:
+        place = door.getsockname()
+        number = gate.serve(allowing("a.test"), workspace, ("names",), (door.detach(),))
+    with socket.create_connection(place, 10) as sock:
+        query = dns.message.make_query("a.test", "A").to_wire()
+        sock.sendall(struct.pack(">H", len(query)) + query)
+        said = sock.recv(struct.unpack(">H", sock.recv(2, socket.MSG_WAITALL))[0], socket.MSG_WAITALL)
+    gate.stop(number)
+
+    assert dns.message.from_wire(said).answer[0][0].to_text() == stand_ins(workspace, ["a.test"])["a.test"]
+
+
+def test_a_run_that_was_stopped_keeps_no_other_waiting() -> None:
+    """Its warden takes no answers; more of them than a socket holds would have stopped the gate."""
+    gate, (warden, theirs), door = Gate(None), socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET), listener()
+    place = door.getsockname()
+    gate.serve(allowing("127.0.0.1"), "/ws", ("asks",), (theirs.detach(),))
+    gate.serve(allowing(), "/ws", ("socks",), (door.detach(),))
+    for port in range(1, 513):  # a socket holds some 280 answers
+        here = socket.inet_aton("127.0.0.1")
+        warden.send(QUESTION.pack(port, 5, 0, socket.AF_INET, socket.htons(port), here, 1, b"x"))
+    answers = set()
+    for _ in range(100):  # while the gate comes to all of those
+        with socket.create_connection(place, 10) as sock:
+            sock.sendall(b"\x05\x01\x00")
+            answers.add(sock.recv(2))
+    heard = {REPLY.unpack(warden.recv(REPLY.size))[0] for _ in range(512)}
+    warden.close()
+    gate.close()
+
+    assert answers == {b"\x05\x00"}
+    assert heard == {*range(1, 513)}
