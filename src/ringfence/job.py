@@ -81,7 +81,8 @@ def _find_request(
     root = here if workspace and workspace == (cwd or workspace) else ""
     root = root or (enforce.canonical(workspace) if workspace else find_workspace(here))
     if not os.path.isdir(root):
-        raise UsageError(root, "the workspace is not a directory", hint="name one with --workspace")
+        what = "is not a directory" if os.path.lexists(root) else "is not there"
+        raise UsageError(root, f"the workspace {what}", hint="name a directory with --workspace")
     ids, home = _owner(root, as_root)
     return Request(root, here, flags or policy.Flags(cwd=here), home, ids, screen=screen)
 
@@ -94,6 +95,7 @@ def _owner(root: str, as_root: bool) -> tuple[tuple[int, int] | None, str]:
     found = enforce.standing_at(root)
     if found.st_uid == 0:
         if not as_root:
+            policy.check_workspace(root, (home,) if home else ())  # --as-root would not help there
             hint = "run as a plain user, give the workspace to one, or say --as-root"
             raise PlanError(root, "the workspace belongs to root, and so would the command", hint)
         return None, home

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -40,6 +41,14 @@ def test_what_may_be_read_may_be_run(workspace: Path) -> None:
     done = {path: why(workspace, "run", path).returncode for path in ("/bin/sh", "~/.ssh/tool")}
 
     assert done == {"/bin/sh": 0, "~/.ssh/tool": 1}
+
+
+def test_a_bare_name_is_the_program_that_a_shell_would_start(workspace: Path) -> None:
+    (workspace / "mine").touch()
+
+    said = [why(workspace, "run", name).stdout.partition(": run ")[2].partition(":")[0] for name in ("env", "mine")]
+
+    assert said == [os.path.realpath(shutil.which("env") or ""), f"{workspace}/mine"]
 
 
 NAMED = {"network": {"allowedDomains": ["*.example.com:443"]}}

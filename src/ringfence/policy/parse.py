@@ -60,6 +60,7 @@ def _json(text: str, name: str) -> tuple[object, Places]:
         raise plain.error(0, f"nested deeper than {MAX_DEPTH} levels") from None
     except (msgspec.MsgspecError, ValueError) as error:
         hint = "" if name.endswith(".json") else "what does not end in .toml is read as JSON"
+        hint = hint if text.strip() else "an empty policy is {}"
         raise plain.error(_offset(str(error), text), f"not valid JSON: {_reason(str(error))}", hint) from None
     return data, json_places(name, text)
 
