@@ -59,7 +59,8 @@ def main(words: list[str]) -> int:
     else:
         print(printable(f"{decision.verdict.word}: {rest[0]} {path}: {decision.reason}"))
         if decision.grant:
-            print(printable(f"  to change it: {decision.grant}"))
+            later = "" if rest[0] == "connect" or os.path.lexists(path) else " (it has to be there first)"
+            print(printable(f"  to change it: {decision.grant}{later}"))
     return 0 if decision.verdict is Verdict.ALLOW else 1
 
 
