@@ -422,7 +422,7 @@ def _passage(made: Prepared, environ: Mapping[str, str], asker: "Asker | None") 
         return None
     from .gates import Passage
 
-    questions = asker.gate_end.detach() if asker is not None else -1
+    questions = -1 if asker is None or made.policy.network.is_strict else asker.gate_end.detach()
     return Passage(made.policy, made.host, made.request.ids, environ, made.agent, made.proxies, questions)
 
 
