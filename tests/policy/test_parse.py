@@ -227,7 +227,7 @@ BAD_JSON = [
     ('{"a": 1,\n"a": 2}', 2, "the key 'a' comes twice", "it was set first in line 1"),
     ('{\n"a" 1}', 2, "not valid JSON: expected ':'", ""),
     ('{"a": 1,\n\n', 1, "not valid JSON: input data was truncated", ""),
-    ("", 1, "not valid JSON: input data was truncated", ""),
+    ("", 1, "not valid JSON: input data was truncated", "an empty policy is {}"),
     ('{"a": "\u00e9",\n x}', 2, "not valid JSON: object keys must be strings", ""),
     ("[" * 40, 1, "not valid JSON: input data was truncated", ""),
     ('{"a": ' * 20 + "1" + "}" * 20, 1, "nested deeper than 16 levels", ""),
