@@ -101,6 +101,19 @@ def test_nobody_tries_again_where_nothing_can_be_reached(place: Place) -> None:
     assert place.run(script, allow_host=("example.com",)).stdout == b",,\n"
 
 
+def test_maven_is_led_by_a_variable_that_all_its_versions_know_unless_somebody_lets_in_their_own(
+    place: Place,
+) -> None:
+    """Debian 12 has Maven 3.8, which reads no MAVEN_ARGS."""
+    said = place.run('echo "$MAVEN_OPTS"').stdout or b""
+    assert said.startswith(b"-Dmaven.repo.local=/")
+    environ = {"PATH": os.environ["PATH"], "HOME": str(place.home), "MAVEN_OPTS": "-Xmx1g"}
+    flags = ringfence.Flags(allow_env=("MAVEN_OPTS",), enforcement=ringfence.Enforcement.BEST_EFFORT)
+    words = ["sh", "-c", 'echo "$MAVEN_OPTS"']
+    mine = ringfence.run(words, workspace=place.workspace, env=environ, flags=flags, capture=True, as_root=AS_ROOT)
+    assert mine.stdout == b"-Xmx1g\n"
+
+
 def test_another_workspace_does_not_see_it(place: Place) -> None:
     (place.home / ".cache" / "uv").mkdir(parents=True)
     other = place.workspace.parent / "other"
@@ -114,7 +127,10 @@ def test_another_workspace_does_not_see_it(place: Place) -> None:
 
 @pytest.mark.parametrize(
     "variable",
-    ["UV_CACHE_DIR", "PIP_CACHE_DIR", "npm_config_cache", "GOCACHE", "GOMODCACHE", "CARGO_HOME", "GRADLE_USER_HOME"],
+    [
+        *("UV_CACHE_DIR", "PIP_CACHE_DIR", "npm_config_cache", "PNPM_HOME", "BUN_INSTALL_CACHE_DIR", "GOCACHE"),
+        *("GOMODCACHE", "CARGO_HOME", "GRADLE_USER_HOME"),
+    ],
 )
 def test_a_tool_without_a_cache_has_one_that_stays(place: Place, variable: str) -> None:
     (place.home / ".m2" / "repository").mkdir(parents=True)  # somebody here has one

@@ -1,5 +1,6 @@
 """From Python: what is kept between calls, and that nothing is kept that should not be."""
 
+import asyncio
 import concurrent.futures
 import contextlib
 import json
@@ -13,6 +14,7 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.backends import on
@@ -678,3 +680,38 @@ def test_a_socket_in_the_workspace_is_reached_where_a_policy_names_it_and_no_oth
         other.unlink()
 
     assert [outcome.stdout for outcome in said] == [b"reached\nrefused\n"] * 9, said
+
+
+@pytest.mark.parametrize("name", ["allow_read", "allow_write", "deny_read", "allow_host", "policy_files"])
+@pytest.mark.parametrize("given", ["/srv", ["/srv"], (Path("/srv"),)], ids=repr)
+def test_one_text_where_several_are_meant_is_not_read_by_its_letters(name: str, given: object) -> None:
+    """`allow_read="/srv"` was leave to read `/`."""
+    with pytest.raises(ringfence.UsageError, match=f"Flags.{name}: is ") as error:
+        ringfence.Flags(**{name: given})  # type: ignore[arg-type]
+    assert error.value.hint == 'it takes a tuple of texts: ("…",)'
+
+
+@pytest.mark.parametrize(
+    ("argv", "more", "said"),
+    [
+        ("ls -l", {}, "command: is one string"),
+        (["ls", 3], {}, "command: 3 is no word of a command"),
+        (["ls", Path("x")], {}, "command: PosixPath('x') is no word"),
+        (["ls", "a\0b"], {}, "command: 'a\\x00b' is no word"),
+        (["ls"], {"input": "text"}, "input: is text"),
+        (["ls"], {"timeout": "5"}, "timeout: is '5'"),
+        (["ls"], {"env": {"A": 1}}, "env: 'A' is 1"),
+        (["ls"], {"flags": {"allow_read": ("/x",)}}, "flags: is {'allow_read'"),
+    ],
+    ids=str,
+)
+def test_what_a_program_gives_by_mistake_is_told_before_anything_is_begun(argv: Any, more: Any, said: str) -> None:
+    async def begun() -> None:
+        async with ringfence.start(argv, **more):
+            pass
+
+    for call in (lambda: ringfence.run(argv, **more), lambda: asyncio.run(begun())):
+        with pytest.raises(ringfence.UsageError) as error:
+            call()
+        assert str(error.value).startswith(said)
+        assert error.value.hint

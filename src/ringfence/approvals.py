@@ -188,16 +188,18 @@ class _Document(msgspec.Struct, forbid_unknown_fields=True):
     grants: list[Grant]
 
 
-def read_document(content: bytes, environ: Mapping[str, str]) -> tuple[list[Grant], list[str]]:
-    """The grants of a document that may be stored here, and what is wrong with the others, as sentences."""
+def read_document(content: bytes, environ: Mapping[str, str], place: str = "-") -> tuple[list[Grant], list[str]]:
+    """The grants of a document that may be stored here, and what is wrong with the others, as sentences. `place` is
+    where it was read."""
     from .policy.grants import LATEST
 
     try:
         document = msgspec.json.decode(content, type=_Document)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
-        raise PolicyError("approvals", f"not a document of approvals: {error}") from None
+        hint = "ringfence approvals export > FILE makes one"
+        raise PolicyError(place, f"not a document of approvals: {error}", hint) from None
     if document.schema != DOCUMENT:
-        raise PolicyError("approvals", f"the document is {document.schema!r}", f"it takes {DOCUMENT}")
+        raise PolicyError(place, f"the document is {document.schema!r}", f"it takes {DOCUMENT}")
     homes, own, good, bad = homes_of(environ), own_of(environ), [], []
     for grant in document.grants:
         why = fault_of(grant, homes, own)

@@ -81,7 +81,8 @@ def _find_request(
     root = here if workspace and workspace == (cwd or workspace) else ""
     root = root or (enforce.canonical(workspace) if workspace else find_workspace(here))
     if not os.path.isdir(root):
-        raise UsageError(root, "the workspace is not a directory", hint="name one with --workspace")
+        what = "is not a directory" if os.path.lexists(root) else "is not there"
+        raise UsageError(root, f"the workspace {what}", hint="name a directory with --workspace")
     ids, home = _owner(root, as_root)
     return Request(root, here, flags or policy.Flags(cwd=here), home, ids, screen=screen)
 
@@ -94,6 +95,7 @@ def _owner(root: str, as_root: bool) -> tuple[tuple[int, int] | None, str]:
     found = enforce.standing_at(root)
     if found.st_uid == 0:
         if not as_root:
+            policy.check_workspace(root, (home,) if home else ())  # --as-root would not help there
             hint = "run as a plain user, give the workspace to one, or say --as-root"
             raise PlanError(root, "the workspace belongs to root, and so would the command", hint)
         return None, home
@@ -112,6 +114,22 @@ def check_words(argv: Sequence[str]) -> None:
         raise UsageError("command", "is one string, and no shell is asked to split it", hint='["sh", "-c", "…"]')
     if not argv or not argv[0]:
         raise UsageError("command", "there is nothing to run", hint="ringfence run -- npm test")
+    for word in argv:
+        if not isinstance(word, str) or "\0" in word:
+            raise UsageError("command", f"{word!r} is no word of a command", hint="text without a null; str(path)")
+
+
+def check_values(env: Mapping[str, str] | None, flags: object, given: object, timeout: object) -> None:
+    """Refuse what a program gives by mistake, before anything is begun."""
+    if flags is not None and not isinstance(flags, policy.Flags):
+        raise UsageError("flags", f"is {flags!r}", hint="ringfence.Flags(allow_read=(…,))")
+    if isinstance(given, str):
+        raise UsageError("input", "is text, and the command reads bytes", hint="text.encode()")
+    if timeout is not None and not isinstance(timeout, int | float):
+        raise UsageError("timeout", f"is {timeout!r}", hint="a number of seconds")
+    for name, value in () if env is None else env.items():
+        if not isinstance(name, str) or not isinstance(value, str):
+            raise UsageError("env", f"{name!r} is {value!r}", hint="names and values are text")
 
 
 class Job(msgspec.Struct, frozen=True):

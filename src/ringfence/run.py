@@ -23,6 +23,7 @@ from .job import (
     rewind,
     was_swapped,
 )
+from .job import check_values as check_values
 from .job import check_words as check_words
 from .job import make_request as make_request
 from .keep import Prepared, Request, acquire, environment, forget, prepare, release
@@ -107,6 +108,7 @@ def run(
     run beside this one; it costs walls of its own, and a thread of ours.
     """
     check_words(argv)
+    check_values(env, flags, input, timeout)
     own = environment()
     flags = msgspec.structs.replace(flags or policy.Flags(), ask=True) if ask else flags
     request, seen = look(own, workspace, cwd, with_limits(flags, limits), as_root, screen)
@@ -420,7 +422,7 @@ def _passage(made: Prepared, environ: Mapping[str, str], asker: "Asker | None") 
         return None
     from .gates import Passage
 
-    questions = asker.gate_end.detach() if asker is not None else -1
+    questions = -1 if asker is None or made.policy.network.is_strict else asker.gate_end.detach()
     return Passage(made.policy, made.host, made.request.ids, environ, made.agent, made.proxies, questions)
 
 

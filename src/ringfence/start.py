@@ -19,7 +19,7 @@ from .job import STREAM_NAMES, AnyPath, Job, make_job, rewind
 from .keep import environment
 from .model import Asking, Outcome
 from .record import Record
-from .run import PAUSES, Living, check_words, launch, make_request, with_limits
+from .run import PAUSES, Living, check_values, check_words, launch, make_request, with_limits
 
 LOOK = 0.005  # seconds of looking for what was left behind, in which nothing else goes on
 HELD = 1 << 20  # of output that nobody has asked for yet, and of input that the command has not read yet
@@ -227,6 +227,7 @@ async def start(
     ...     outcome = await running.wait()
     """
     check_words(argv)
+    check_values(env, flags, input, timeout)
     data = b"" if isinstance(input, Input) else input
     flags = msgspec.structs.replace(flags or policy.Flags(), ask=True) if ask else flags
     request = make_request(workspace, cwd, with_limits(flags, limits), as_root)

@@ -421,6 +421,24 @@ print("socket" in found)
         assert run.end()[:2] == (0, "False\n")
 
 
+def test_a_strict_list_of_hosts_asks_nobody_whatever_a_later_layer_says(view: Place, port: int) -> None:
+    view.with_hosts("127.0.0.1 localhost more.test\n")
+    program = f"""
+import socket
+for host in ("more.test", "127.0.0.1"):
+    try:
+        print(socket.create_connection((host, {port})))
+    except OSError:
+        print("refused")
+"""
+    files = [view.base / f"{name}.toml" for name in ("strict", "later")]
+    for file, word in zip(files, ("true", "false"), strict=True):
+        file.write_text(f"network.strictAllowlist = {word}\n")
+    with view.python(program, *(word for file in files for word in ("--policy", str(file)))) as run:
+        assert run.end()[:2] == (0, "refused\nrefused\n")
+        assert run.asks_nothing_more()
+
+
 @pytest.mark.parametrize("backend", ["view", "bubblewrap"])
 def test_a_host_is_asked_about_by_every_way_to_it(view: Place, backend: str, port: int) -> None:
     """By a connection and by a proxy; a name that leads to this machine is asked about twice, for its address too."""

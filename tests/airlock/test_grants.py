@@ -338,8 +338,11 @@ def test_the_life_of_a_grant_by_the_command(
     assert "tests" in ringfence("show", stored["id"])[1]
     document = workspace / "approvals.json"
     document.write_text(ringfence("export")[1])
-    assert ringfence("revoke", stored["id"])[0] == 0
-    assert ringfence("revoke", stored["id"])[0] == 125
+    code, out, err = ringfence("revoke", stored["id"], "nobody", "--json")
+    assert (code, json.loads(out)["missing"]) == (125, ["nobody"])
+    assert err.startswith("ringfence: nobody: there is no such grant")
+    code, out, _ = ringfence("revoke", stored["id"], "--json")
+    assert (code, json.loads(out)["what"]) == (125, "there is no such grant")
     assert ringfence("list")[1] == ""
     assert ringfence("import", str(document))[0] == 0
     assert [one.id for one in store().grants()] == [stored["id"]]

@@ -1,5 +1,6 @@
 """`ringfence log`: what happened, found, followed, verified and exported."""
 
+import errno
 import json
 import os
 import subprocess
@@ -7,6 +8,11 @@ import sys
 from pathlib import Path
 
 import pytest
+
+from ringfence import RingfenceError
+from ringfence.audit import otel
+from ringfence.audit.wanted import Wanted
+from ringfence.cli import log
 
 RINGFENCE = str(Path(sys.executable).with_name("ringfence"))
 AS_ROOT = ["--as-root"] if os.geteuid() == 0 else []
@@ -118,3 +124,15 @@ def test_trust_is_a_change_of_policy(workspace: Path) -> None:
     events = [json.loads(line) for line in ringfence(workspace, "log", "--json").stdout.splitlines()]
 
     assert [event["what"] for event in events if event["kind"] == "policy"] == ["trusted", "no longer trusted"]
+
+
+def test_a_collector_that_is_not_there_is_said_with_the_variable_that_names_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(_events: object) -> int:
+        raise OSError(errno.EIO, "the collector took 0 spans and no more")
+
+    monkeypatch.setattr(otel, "export", refused)
+    with pytest.raises(RingfenceError, match="export otel: the collector took 0 spans") as error:
+        log.export(str(tmp_path), "otel", Wanted())
+    assert error.value.hint.startswith("OTEL_EXPORTER_OTLP_ENDPOINT names the collector")

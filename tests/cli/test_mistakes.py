@@ -15,6 +15,7 @@ FILES = {
     "type.json": '{\n"filesystem": {"denyRead": 3}}\n',
     "broken.toml": "filesystem = = 3\n",
     "broken.json": '{"filesystem": {',
+    "empty.json": "",
     "twice.json": '{"filesystem": {},\n "filesystem": {}}',
     "url.toml": 'network.allowedDomains = ["https://x.com"]\n',
     "rules.yaml": "enforcement: required\n",
@@ -40,8 +41,9 @@ MISTAKES = [
     ("run --timeout soon -- true", 2, "--timeout: does not understand 'soon'", "60s, 5m, 500ms"),
     ("run --memory lots -- true", 2, "--memory: does not understand 'lots'", "512M, 2G, 1000000"),
     ("run --forward web -- true", 2, "--forward: 'web' is no port", "a number from 1 to 65535"),
-    ("run --workspace gone -- true", 2, "{ws}/gone: the workspace is not a directory", "name one with --workspace"),
-    ("run --workspace plain -- true", 2, "{ws}/plain: the workspace is not a directory", "name one with --workspace"),
+    ("run --workspace gone -- true", 2, "{ws}/gone: the workspace is not there", "name a directory with --workspace"),
+    ("run --workspace plain -- true", 2, "{ws}/plain: the workspace is not a directory",
+     "name a directory with --workspace"),
     ("run --workspace / -- true", 125, "workspace: / belongs to the whole system", ROOM),
     ("run --workspace {home} -- true", 125, "workspace: {home} is a home directory", ROOM),
     ("run --policy gone.toml -- true", 125, "gone.toml: cannot be read: No such file or directory", ""),
@@ -52,6 +54,8 @@ MISTAKES = [
      'it takes a list of paths, each text or {{"path": "…", "literal": true}}'),
     ("policy check --policy broken.toml", 125, "{ws}/broken.toml:1: not valid TOML: Invalid value", ""),
     ("policy check --policy broken.json", 125, "{ws}/broken.json:1: not valid JSON: input data was truncated", ""),
+    ("policy check --policy empty.json", 125, "{ws}/empty.json:1: not valid JSON: input data was truncated",
+     "an empty policy is {{}}"),
     ("policy check --policy rules.yaml", 125, "{ws}/rules.yaml:1: not valid JSON: invalid character",
      "what does not end in .toml is read as JSON"),
     ("policy check --policy url.toml", 125,
@@ -90,6 +94,9 @@ MISTAKES = [
     ("session show gone", 125, "{ws}: there is no git repository here", "git init, or go to one"),
     ("approvals revoke gone", 125, "gone: there is no such grant", "ringfence approvals list"),
     ("approvals import gone.json", 125, "gone.json: No such file or directory", ""),
+    ("approvals import type.json", 125,
+     "type.json: not a document of approvals: Object contains unknown field `filesystem`",
+     "ringfence approvals export > FILE makes one"),
     ("log --since soon", 2, "--since: does not understand 'soon'", "10m, 2h, 3d, or 2026-05-01T12:00"),
     ("trust", 125, "{ws}/.ringfence: holds no policy.json and no policy.toml", ""),
     ("learn --to /no/such/x.toml -- true", 125, "/no/such/x.toml: No such file or directory", ""),
@@ -151,6 +158,14 @@ def test_a_program_that_cannot_be_executed_is_named_with_the_cause(
     assert (done.returncode, done.stderr) == (code, expected)
 
 
+@pytest.mark.needs_root
+@pytest.mark.parametrize("named", ["/", "/tmp", "/proc/self", "{home}"])
+def test_root_is_not_told_to_stay_root_where_that_would_not_help(place: Place, named: str) -> None:
+    done = place.call("run", "--workspace", named.format(home=place.home), "--", "true")
+
+    assert (done.returncode, done.stderr.splitlines()[1:]) == (125, [f"  hint: {ROOM}"])
+
+
 def test_a_current_directory_that_is_gone_is_said(place: Place) -> None:
     (place.workspace / "gone").mkdir()
     script = 'cd gone && rmdir ../gone && exec "$0" run -- true'
@@ -161,7 +176,7 @@ def test_a_current_directory_that_is_gone_is_said(place: Place) -> None:
 
     assert (done.returncode, done.stderr) == (
         125,
-        "ringfence: the current directory: No such file or directory\n",
+        "ringfence: the current directory: is gone\n  hint: cd to one that is there\n",
     )
 
 
@@ -181,8 +196,8 @@ def test_a_directory_that_the_policy_hides_is_named_as_the_place_to_start_in(pla
     other.mkdir()
     done = place.call("run", *AS_ROOT, "--workspace", str(place.workspace), "--", "true", cwd=other)
 
-    refused, why = done.stderr.splitlines()
-    assert done.returncode == 125
+    refused, hint, why = done.stderr.splitlines()
+    assert (done.returncode, hint.startswith("  hint: start it inside the workspace (cd)")) == (125, True)
     assert refused.endswith(f" (directory): start in {other}: No such file or directory")
     assert why.startswith(f"ringfence: refused (INFERRED): read {other}: ")
     assert why.endswith(f"; allow it: ringfence run --allow-read {other} …")

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -40,6 +41,26 @@ def test_what_may_be_read_may_be_run(workspace: Path) -> None:
     done = {path: why(workspace, "run", path).returncode for path in ("/bin/sh", "~/.ssh/tool")}
 
     assert done == {"/bin/sh": 0, "~/.ssh/tool": 1}
+
+
+def test_a_grant_for_what_is_not_there_says_that_it_would_have_no_effect(workspace: Path) -> None:
+    home = workspace.parent / "home"
+    (home / "there").touch()
+
+    said = [why(workspace, "write", f"~/{name}").stdout.splitlines()[1] for name in ("there", "gone")]
+
+    assert said == [
+        f"  to change it: --allow-write {home}/there",
+        f"  to change it: --allow-write {home}/gone (it has to be there first)",
+    ]
+
+
+def test_a_bare_name_is_the_program_that_a_shell_would_start(workspace: Path) -> None:
+    (workspace / "mine").touch()
+
+    said = [why(workspace, "run", name).stdout.partition(": run ")[2].partition(":")[0] for name in ("env", "mine")]
+
+    assert said == [os.path.realpath(shutil.which("env") or ""), f"{workspace}/mine"]
 
 
 NAMED = {"network": {"allowedDomains": ["*.example.com:443"]}}

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ringfence.model import Decision, HostRule, Network, Origin, PolicyError, Verdict
-from ringfence.policy import decide_address, decide_host, decide_name
+from ringfence.model import Decision, HostRule, Network, Origin, Policy, PolicyError, Verdict
+from ringfence.policy import decide_address, decide_connect, decide_host, decide_name
 from ringfence.policy.hosts import HostError, canonical_host, is_address, joined, port_number, special, split_port
 from ringfence.policy.layer import Layer, Setting, Tier, merge
 from ringfence.policy.reach import host_rule
@@ -168,6 +168,13 @@ def test_a_name_may_be_resolved_when_some_port_of_it_may_be_reached() -> None:
     }
 
     assert answers == {"a.com": True, "y.b.com": True, "x.b.com": False, "c.com": False, "a b": False}
+
+
+@pytest.mark.parametrize("is_strict", [False, True])
+def test_what_nobody_spoke_of_is_asked_about_unless_the_list_is_strict(is_strict: bool) -> None:
+    judged = Policy("/work", (), network=Network(is_strict=is_strict), escape=Verdict.ASK)
+
+    assert decide_connect(judged, "example.com", 443).verdict is (Verdict.DENY if is_strict else Verdict.ASK)
 
 
 def test_a_denial_says_its_line_and_its_reason_and_offers_nothing() -> None:

@@ -10,6 +10,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from ..model import RingfenceError
+
 VERBS = {
     "run": "run a command inside its workspace",
     "plan": "show every step and every gap before anything runs",
@@ -104,7 +106,7 @@ def guarded(verb: "Callable[[], int]", as_json: bool) -> int:
     except BrokenPipeError:
         return UNREAD
     except OSError as caught:  # no descriptors left, a full disk: ours, and not the command's
-        error = RingfenceError(caught.filename or _unnamed(caught), caught.strerror or str(caught))
+        error = _failed(caught)
     except KeyboardInterrupt:
         return 130
     if as_json:
@@ -115,9 +117,13 @@ def guarded(verb: "Callable[[], int]", as_json: bool) -> int:
     return error.exit_code
 
 
-def _unnamed(error: OSError) -> str:
-    """What an error is about that names no file; of all that asks so, only the current directory can be missing."""
-    return "the current directory" if isinstance(error, FileNotFoundError) else "system"
+def _failed(error: OSError) -> "RingfenceError":
+    """What failed. Of all that is asked without the name of a file, only the current directory can be missing."""
+    from ..model import RingfenceError
+
+    if isinstance(error, FileNotFoundError) and not error.filename:
+        return RingfenceError("the current directory", "is gone", "cd to one that is there")
+    return RingfenceError(error.filename or "system", error.strerror or str(error))
 
 
 def _dispatch(words: list[str]) -> int:

@@ -211,13 +211,17 @@ def _revoke(names: list[str], values: Values) -> int:
     if not names:
         raise UsageError("approvals revoke", "needs an id", hint="ringfence approvals list")
     gone = _store().remove(names)
-    if gone:
-        _told(record.approved(_workspace(values), [rule_text(grant) for grant in gone], revoked=True))
+    missing = sorted(set(names) - {grant.id for grant in gone})
+    error = PolicyError(", ".join(missing), "there is no such grant", "ringfence approvals list")
+    if not gone:
+        raise error
+    _told(record.approved(_workspace(values), [rule_text(grant) for grant in gone], revoked=True))
     lines = [f"revoked {grant.id}: {rule_text(grant)}" for grant in gone]
-    _print(values, {"schema": "ringfence/approvals-revoked@1", "grants": [_document(grant) for grant in gone]}, *lines)
-    missing = set(names) - {grant.id for grant in gone}
+    document = {"schema": "ringfence/approvals-revoked@1", "grants": list(map(_document, gone)), "missing": missing}
+    _print(values, document, *lines)
     if missing:
-        raise PolicyError(", ".join(sorted(missing)), "there is no such grant", "ringfence approvals list")
+        say(*error.lines())
+        return error.exit_code
     return 0
 
 
@@ -243,7 +247,7 @@ def _import(names: list[str], values: Values) -> int:
     else:
         with open(names[0], "rb") as file:
             content = file.read(1 << 22)
-    good, bad = approvals.read_document(content, os.environ)
+    good, bad = approvals.read_document(content, os.environ, names[0])
     if good:
         store.add(good)
         _told(

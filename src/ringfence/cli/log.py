@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ..keep import environment
-from ..model import UsageError
+from ..model import RingfenceError, UsageError
 from ..policy.trust import audit_of
 from .options import OUTPUT, Option, Values, one, parse_around, printable, render_help, say, with_extra
 
@@ -181,6 +181,9 @@ def export(directory: str, form: str, wanted: "Wanted") -> int:
         except ImportError:
             what = "needs OpenTelemetry, which is not installed"
             raise UsageError("export otel", what, hint=with_extra("otel")) from None
+        except OSError as error:
+            where = "OTEL_EXPORTER_OTLP_ENDPOINT names the collector; without it that is http://localhost:4318"
+            raise RingfenceError("export otel", error.strerror or str(error), hint=where) from None
         print(f"sent {count} spans")
         return 0
     import msgspec

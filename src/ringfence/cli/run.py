@@ -177,6 +177,8 @@ def tell(outcome: Outcome, told: tuple[str, ...] = ()) -> None:
     """In a few words: what was not given, what was not enforced, and why it may have failed."""
     if isinstance(outcome.ending, Refused):
         say(f"ringfence: {outcome.ending}")
+        if outcome.ending.kind == "directory":
+            say("  hint: start it inside the workspace (cd), or in another directory that the command may read")
         _explain(outcome)
         return
     for sentence in outcome.ignored:

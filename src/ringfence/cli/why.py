@@ -8,6 +8,7 @@ from ..explain import why, why_connect
 from ..model import UsageError, Verdict
 from ..policy.hosts import port_number, split_port
 from ..run import make_request
+from ..where import find_program
 from .options import OUTPUT, POLICY, WORKSPACE, Option, flags_of, one, parse, printable, render_help
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ TABLE = (
 EXAMPLES = (
     "ringfence why read ~/.ssh/id_rsa",
     "ringfence why write ../other --json",
-    "ringfence why run node_modules/.bin/tsc",
+    "ringfence why run npm",
     "ringfence why connect github.com:22",
     """echo '{"access": "write", "target": "src/x"}' | ringfence why --jsonl""",
 )
@@ -49,7 +50,8 @@ def main(words: list[str]) -> int:
         from ..why import Desk
 
         return answer_all(Desk(request))
-    decision, path = why_connect(request, rest[1]) if rest[0] == "connect" else why(request, rest[0], rest[1])
+    target = _program(rest[1]) if rest[0] == "run" else rest[1]
+    decision, path = why_connect(request, target) if rest[0] == "connect" else why(request, rest[0], target)
     if "--json" in values:
         from .render import decision_document
 
@@ -57,7 +59,8 @@ def main(words: list[str]) -> int:
     else:
         print(printable(f"{decision.verdict.word}: {rest[0]} {path}: {decision.reason}"))
         if decision.grant:
-            print(printable(f"  to change it: {decision.grant}"))
+            later = "" if rest[0] == "connect" or os.path.lexists(path) else " (it has to be there first)"
+            print(printable(f"  to change it: {decision.grant}{later}"))
     return 0 if decision.verdict is Verdict.ALLOW else 1
 
 
@@ -69,6 +72,12 @@ def _check(words: list[str]) -> None:
     port = split_port(words[1])[1] if words[0] == "connect" else ""
     if words[0] == "connect" and ("/" in words[1] or (port and not port_number(port))):
         raise UsageError("why", f"{words[1]!r} is not a host, or a host and its port", hint=EXAMPLES[3])
+
+
+def _program(name: str) -> str:
+    """What a shell would start by this word: a bare name is looked for in PATH."""
+    found = find_program(name, os.environ.get("PATH", os.defpath), os.getcwd())
+    return name if "/" in name or not os.path.exists(found) else found
 
 
 def answer_all(desk: "Desk") -> int:

@@ -117,6 +117,7 @@ class Network(msgspec.Struct, frozen=True):
     sockets: tuple[SocketRule, ...] = ()  # allowUnixSockets
     match_hosts: bool = True  # requireHostMatch: SNI and the Host header must be what the connection was made for
     ends_with_proxy: bool = False  # endWithProxy: a dead gate ends the run
+    is_strict: bool = False  # strictAllowlist: nobody is asked about a host
     http_proxy_port: int = 0  # somebody else's filter on loopback, instead of ours
     socks_proxy_port: int = 0
     parent: ParentProxy = ParentProxy()

@@ -35,10 +35,12 @@ CACHES = (
     Cache("pip", ".cache/pip", "PIP_CACHE_DIR"),
     Cache("npm", ".npm/_cacache", "npm_config_cache"),
     Cache("npx", ".npm/_npx", ""),  # beside npm's, and led by its variable
+    Cache("pnpm", ".local/share/pnpm/store", "PNPM_HOME"),  # it has its store there
+    Cache("bun", ".bun/install/cache", "BUN_INSTALL_CACHE_DIR"),
     Cache("go", ".cache/go-build", "GOCACHE"),
     Cache("go-mod", "go/pkg/mod", "GOMODCACHE"),
     Cache("cargo", ".cargo/registry", "CARGO_HOME"),
-    Cache("maven", ".m2/repository", "MAVEN_ARGS", "-Dmaven.repo.local={}"),
+    Cache("maven", ".m2/repository", "MAVEN_OPTS", "-Dmaven.repo.local={}"),  # before 3.9 it has no MAVEN_ARGS
     Cache("gradle", ".gradle/caches", "GRADLE_USER_HOME", below=False, beside="GRADLE_RO_DEP_CACHE"),
 )
 

@@ -51,7 +51,9 @@ def given_variables(policy: Policy, command: Command, host: Host, variables: dic
         temporary = "/tmp" if has_view(host) else command.temporary
         fixed = {"PWD": command.cwd, "RINGFENCE": "1", "TMPDIR": temporary}
         fixed |= proxy_environment(policy, host) | retry_environment(policy, host)
-        environ = scrubbed(environ, policy.environment, fixed | variables)
+        named = policy.environment.allow  # what somebody lets in by its name goes before what leads to a cache
+        led = {name: value for name, value in variables.items() if name not in named or name not in environ}
+        environ = scrubbed(environ, policy.environment, fixed | led)
     return as_bytes([f"{name}={value}" for name, value in environ.items()])
 
 

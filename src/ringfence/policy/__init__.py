@@ -11,6 +11,7 @@ from .decide import decide as decide
 from .decide import with_real_patterns as with_real_patterns
 from .decide import written_down as written_down
 from .defaults import PRIVATE as PRIVATE
+from .defaults import check_workspace as check_workspace
 from .flags import Flags as Flags
 from .flags import Reach as Reach
 from .load import load as load

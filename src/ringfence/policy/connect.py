@@ -45,7 +45,7 @@ def decide_host(network: Network, host: str, port: int) -> Decision:
 def decide_connect(policy: Policy, host: str, port: int) -> Decision:
     """The same of a policy, where what nobody spoke of may be asked."""
     answer = decide_host(policy.network, host, port)
-    if answer.verdict is Verdict.DENY and answer.host is None and answer.grant:
+    if answer.verdict is Verdict.DENY and answer.host is None and answer.grant and not policy.network.is_strict:
         return msgspec.structs.replace(answer, verdict=max(policy.escape, Verdict.ASK))
     return answer
 

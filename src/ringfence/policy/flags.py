@@ -6,7 +6,7 @@ from itertools import repeat
 
 import msgspec
 
-from ..model import Access, Enforcement, Injection, Origin, PolicyError, Rule, Verdict
+from ..model import Access, Enforcement, Injection, Origin, PolicyError, Rule, UsageError, Verdict
 from .layer import Layer, Setting, Tier
 from .paths import Base, PathError, are_plain, rule_paths
 from .words import found, shown
@@ -41,6 +41,18 @@ class Flags(msgspec.Struct, frozen=True, cache_hash=True):
     limits: tuple[tuple[str, float | str], ...] = ()  # ("memory", "2G"): by the names of the policy's limits
     profile: str = ""  # a boundary with a name: one of ours, or of the user's own
     ask: bool = False  # what may be granted waits for a person
+
+    def __post_init__(self) -> None:
+        """One text instead of several would be read letter by letter, and its first is often the whole disk."""
+        for name in _SEVERAL:
+            given = getattr(self, name)
+            if type(given) is not tuple or not all(type(one) is str for one in given):
+                raise UsageError(f"Flags.{name}", f"is {given!r}", 'it takes a tuple of texts: ("…",)')
+
+
+_SEVERAL = (
+    """allow_read allow_write deny_read deny_write allow_env allow_host deny_host allow_socket policy_files""".split()
+)
 
 
 def flags_layer(flags: Flags, base: Base) -> Layer:

@@ -211,7 +211,7 @@ KEYS: dict[str, Key] = {
         Object({"command": Text(), "args": _TEXTS, "argv0": Text()}, ("command",)), _NEITHER, _ASKED, _OTHER
     ),
     "seccomp": Key(Object({"applyPath": Text(), "argv0": Text()}), _NEITHER, _ASKED, _OTHER),
-    "bwrapPath": Key(_ABSOLUTE, _NEITHER, _ASKED, _OTHER),
+    "bwrapPath": Key(_ABSOLUTE, _NEITHER, _ASKED, "bubblewrap is taken from where the system has it"),
     "socatPath": Key(_ABSOLUTE, _NEITHER, _ASKED, _OTHER),
     "javaAgentJarPath": Key(_ABSOLUTE, _NEITHER, _ASKED, _OTHER),
     "mandatoryDenySearchDepth": Key(Number(1, 10), _NEITHER, _ASKED, "protected names are not searched for by depth"),

@@ -45,6 +45,8 @@ def parse(
 
 
 def _decoded(content: bytes, name: str) -> str:
+    if content.startswith(b"\xef\xbb\xbf"):  # some editors put it there, and no reader takes it
+        raise PolicyError(Origin(name, 1), "begins with a byte order mark", "save it as UTF-8 without one")
     try:
         return content.decode()
     except UnicodeDecodeError as error:
@@ -59,9 +61,20 @@ def _json(text: str, name: str) -> tuple[object, Places]:
     except RecursionError:
         raise plain.error(0, f"nested deeper than {MAX_DEPTH} levels") from None
     except (msgspec.MsgspecError, ValueError) as error:
-        hint = "" if name.endswith(".json") else "what does not end in .toml is read as JSON"
-        raise plain.error(_offset(str(error), text), f"not valid JSON: {_reason(str(error))}", hint) from None
+        at = _offset(str(error), text)
+        raise plain.error(at, f"not valid JSON: {_reason(str(error))}", _hint(name, text, at)) from None
     return data, json_places(name, text)
+
+
+def _hint(name: str, text: str, at: int) -> str:
+    """What makes most files no JSON that were meant to be some."""
+    if not text.strip():
+        return "an empty policy is {}"
+    if not name.endswith(".json"):
+        return "what does not end in .toml is read as JSON"
+    if text[at : at + 1] in ("/", "#"):
+        return "JSON has no comments; a .toml file may have them"
+    return ""
 
 
 def _offset(message: str, text: str) -> int:

@@ -66,6 +66,8 @@ def make_network(settings: Iterable[tuple[str, object, Origin]], switches: Netwo
             single["parent"] = _parent(value, origin)
         elif key == "network.forward" and isinstance(value, tuple):
             forwards += value
+        elif key == "network.strictAllowlist":
+            single["is_strict"] = bool(value or single.get("is_strict"))  # no later layer takes it back
         elif key in _SINGLE:
             single[_SINGLE[key]] = value
     if len(hosts) > MOST_HOSTS:
