@@ -158,7 +158,8 @@ def common(walk: Walk, call: Call, words: list[Field]) -> None:
     values = _values(call.name, words)
     for index, word in enumerate(words):
         if not word.known:
-            if word.may_be_option and "--" not in [before.text for before in words[:index]] and index not in values:
+            one = index in values and not word.many
+            if word.may_be_option and "--" not in [before.text for before in words[:index]] and not one:
                 walk.doubt(f"git {call.name} gets {word.shown!r}, which is not known and may be an option")
             continue
         if word.text == "--":

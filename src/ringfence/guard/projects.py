@@ -34,11 +34,16 @@ def rules_told(walk: Walk, call: Call, fields: list[Field]) -> None:
         concern(walk, name.rstrip(":+?"), value, call.shell)  # its rules have it in their environment
 
 
+_OF_COMMANDS = re.compile(r"FLAGS|STANDARD_LIBRARIES|_ARG1|_INIT\b|OPTIONS|DEFINITIONS|COMMAND")
+
+
 def cmake(walk: Walk, call: Call) -> None:
     if call.has("-E", "--install"):
         walk.doubt("cmake acts on files, or installs")
-    if any(LOADS.match(field.text.partition("=")[2]) for field in call.words if field.known):
-        walk.doubt("cmake is told options by which a compiler runs or loads something")
+    for name, _, value in (field.text.partition("=") for field in call.words if field.known):
+        ends = "`" in value or (_OF_COMMANDS.search(name) and re.search(r"[;|&<>\n]", value))
+        if LOADS.match(value) or ends:
+            walk.doubt("cmake is told options by which a compiler runs or loads something, or others in its place")
     texts = [field.text for field in call.words]
     if "--" in texts:  # what follows is for make, or ninja
         rules_told(walk, call, call.words[texts.index("--") + 1 :])

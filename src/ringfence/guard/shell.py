@@ -401,7 +401,7 @@ class Reader(Tokens):
         return script
 
 
-_DESCRIPTOR = lazy(r"(?:\d+|\{[A-Za-z_][A-Za-z0-9_]*\})(?=[<>])")
+_DESCRIPTOR = lazy(r"(?:[0-9]+|\{[A-Za-z_][A-Za-z0-9_]*\})(?=[<>])")
 
 
 def _skip_blank(reader: Reader) -> None:

@@ -135,6 +135,8 @@ class Touches:
                     self.told_one(name, part, shell)
 
     def told_one(self, name: str, path: str, shell: Shell) -> None:
+        if path[0] == "~" and name == "jq":  # which takes it for the home itself
+            path = posixpath.join(self.bounds.home or "/", path[1:].lstrip("/"))
         if path[0] == "~":
             return
         once = "/" + path.lstrip("/") if path[0] == "/" else path  # two strokes at the beginning are one
