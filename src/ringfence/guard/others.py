@@ -21,7 +21,7 @@ from .reach import Walk
 from .state import Field, Shell
 from .variables import concern, emptied, handed_on
 
-_ASSIGNS = lazy(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)\Z", re.DOTALL)
+_ASSIGNS = lazy(r"([^=]*)=(.*)\Z", re.DOTALL)  # to env any word is one that has this in it
 
 
 def after(walk: Walk, call: Call) -> None:

@@ -37,6 +37,7 @@ xo standard tslint babel parcel gulp grunt pre-commit clang-format clang-tidy cp
 knip depcheck pyre pytype ty basedpyright djlint rubocop
 """
 _C = "-o:w -MF:w -MT:n -MQ:n -I:n -L:n -l:n -D:n -U:n -x:n -include:r -isystem:n -Xlinker:n -B:q -wrapper:q -specs:q"
+_C += " --prefix=q"  # another name of -B
 
 _SQUEEZES = (
     "-0123456789cdefhkKlLmnNqQrstvVz -S:n -o:w --suffix=n --stdout --to-stdout "

@@ -11,6 +11,8 @@ from .variables import LOADS, concern, handed_on
 
 
 def make(walk: Walk, call: Call) -> None:
+    if walk.handed:
+        walk.doubt(f"make gets {walk.handed}, and what that holds may be a command in its rules")
     rules_told(walk, call, call.operands)
     rules = call.values("-f", "--file", "--makefile")
     if call.stdin is not None or any(re.match(r"-|/dev/|/proc/", field.text) for field in rules):
@@ -86,7 +88,7 @@ def npm(walk: Walk, call: Call) -> None:
     """npm, yarn, pnpm, bun and composer."""
     words = [field.text for field in call.operands if field.known]
     first = words[0] if words else ""
-    if call.has("-g", "--global", "--location") or first in _NPM_OUTSIDE:
+    if any(re.match(r"-g\Z|--global\Z|--loca", option) for option, _ in call.options) or first in _NPM_OUTSIDE:
         walk.doubt(f"{call.name} changes what lies outside the project")
     if first == "exec" and call.name != "composer" and _names_its_program(call.words):
         rest = call.words[1:]  # as npx has it
