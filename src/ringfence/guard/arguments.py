@@ -198,6 +198,13 @@ def apply_role(walk: Walk, role: str, field: Field, call: Call) -> None:
         walk.doubt(f"{call.name} runs or reads {field.shown!r}, and what that does is not known")
 
 
+def links_in(walk: Walk, call: Call, places: list[Field]) -> None:
+    """Directories that a program fills, with links perhaps."""
+    for field in places:
+        paths = walk.absolute(field.text, call.shell, "") if field.known else []
+        walk.loose += [walk.bounds.resolve(path) for path in paths]
+
+
 def worked_in(walk: Walk, field: Field, call: Call) -> None:
     """A directory that a program works in: what it is told from then on is relative to it."""
     entered = call.shell.copy()

@@ -4,7 +4,7 @@ import posixpath
 import re
 from collections.abc import Callable
 
-from .arguments import Call, apply_options, sorted_arguments
+from .arguments import Call, apply_options, links_in, sorted_arguments
 from .patterns import lazy
 from .programs import Row
 from .reach import Walk
@@ -120,9 +120,9 @@ def git(walk: Walk, call: Call) -> None:
         for word in words:  # what nobody has seen, as what curl fetches
             far = name.text == "clone" and re.match(r"/|[^-/:][^/:]*:", word.text)
             walk.strewn = word.shown if far or _ADDRESS.match(word.text) or word.text[:3] == "../" else walk.strewn
-    if name.text in _LINKS:
-        for place in found.shell.places:
-            walk.checked_out.append(walk.stand(place)) if name.text != "stash" else None
+    shows = name.text == "stash" and [word.text for word in words[:1]] in (["list"], ["show"], ["drop"], ["clear"])
+    if name.text in (*_LINKS, "submodule", "sparse-checkout") and not shows:
+        walk.checked_out += [walk.stand(place) for place in found.shell.places]
 
 
 def named(walk: Walk, call: Call, words: list[Field]) -> None:
@@ -258,8 +258,7 @@ def clone(walk: Walk, call: Call) -> None:
     else:
         walk.doubt("what git clone makes is not known")
         return
-    for path in walk.absolute(made.text, call.shell, "") if made.known else ():
-        walk.loose.append(walk.bounds.resolve(path))
+    links_in(walk, call, [made])
 
 
 def init(walk: Walk, call: Call) -> None:
@@ -288,6 +287,7 @@ def worktree(walk: Walk, call: Call) -> None:
     if words and words[0].text in ("add", "move", "remove", "repair") and words[0].known:
         if words[0].text == "add":  # what follows is a commit
             place_first(walk, call, words[1:])
+            links_in(walk, call, words[1:2])
         else:
             for field in words[1:]:
                 walk.writes(field, call.shell)

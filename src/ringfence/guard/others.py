@@ -9,6 +9,7 @@ from .arguments import (
     apply_options,
     apply_role,
     is_own,
+    links_in,
     nothing_elsewhere,
     runs_own,
     sorted_arguments,
@@ -346,6 +347,7 @@ def module(walk: Walk, call: Call, name: str, words: list[Field]) -> None:
         for field in words:
             if not field.known or not field.text.startswith("-"):
                 walk.writes(field, call.shell)
+                links_in(walk, call, [field])  # to the interpreter
             elif field.text not in (
                 "--clear",
                 "--without-pip",

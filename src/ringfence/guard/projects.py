@@ -2,7 +2,7 @@
 
 import re
 
-from .arguments import Call, is_own, runs_own
+from .arguments import Call, is_own, links_in, runs_own
 from .others import MODULES, child, is_here, outside
 from .programs import ROWS
 from .reach import Walk
@@ -235,6 +235,8 @@ def uv(walk: Walk, call: Call) -> None:
         walk.doubt(f"{call.name} runs what it is told")
     elif call.has("--system", "--rm") or first in _UV_OUTSIDE:
         walk.doubt(f"{call.name} changes what lies outside the project")
+    elif first == "venv":
+        links_in(walk, call, call.operands[1:] or [Field(".venv")])  # to the interpreter
     elif first == "env" and words[1:2] not in (["info"], ["list"]):
         walk.doubt(f"{call.name} env changes which interpreter there is")
     elif call.name == "rye" and first == "install":
