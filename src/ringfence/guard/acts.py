@@ -284,67 +284,21 @@ def rsync(walk: Walk, call: Call) -> None:
             walk.doubt(f"rsync writes below {target.shown!r}, where a link leads elsewhere")
 
 
-_TAR_VALUES = {
-    **dict.fromkeys("f C T X b H V g K L N I F".split(), ""),
-    "f": "file",
-    "C": "C",
-    "T": "q",
-    "X": "r",
-    "g": "w",
-    "I": "q",
-    "F": "q",
-    "b": "n",
-    "H": "n",
-    "V": "n",
-    "K": "n",
-    "L": "n",
-    "N": "n",
-}
+_TAR_VALUES = {"f": "file", "C": "C", "X": "r", "g": "w", **dict.fromkeys("TIF", "q"), **dict.fromkeys("bHVKLN", "n")}
 _TAR_LONG = {
-    "--file": "file",
-    "--directory": "C",
-    "--files-from": "q",
-    "--exclude-from": "r",
-    "--listed-incremental": "w",
-    "--use-compress-program": "q",
-    "--to-command": "q",
-    "--checkpoint-action": "q",
-    "--rsh-command": "q",
-    "--info-script": "q",
-    "--new-volume-script": "q",
-    "--index-file": "w",
-    "--exclude": "n",
-    "--strip-components": "n",
-    "--transform": "q",
-    "--xform": "q",
-    "--owner": "n",
-    "--group": "n",
-    "--mode": "n",
-    "--format": "n",
-    "--mtime": "n",
-    "--sort": "n",
-    "--one-top-level": "C",
-    "--wildcards": "",
-    "--gzip": "",
-    "--bzip2": "",
-    "--xz": "",
-    "--zstd": "",
-    "--verbose": "",
-    "--create": "",
-    "--extract": "",
-    "--list": "",
-    "--get": "",
-    "--append": "",
-    "--update": "",
-    "--totals": "",
-    "--no-same-owner": "",
-    "--numeric-owner": "",
-    "--keep-old-files": "",
-    "--overwrite": "",
-    "--to-stdout": "",
-    "--auto-compress": "",
-    "--exclude-vcs": "",
-    "--no-recursion": "",
+    f"--{name}": role
+    for role, names in {
+        "file": "file",
+        "C": "directory one-top-level",
+        "r": "exclude-from",
+        "w": "listed-incremental index-file",
+        "q": "files-from use-compress-program to-command checkpoint-action rsh-command info-script new-volume-script "
+        "transform xform",
+        "n": "exclude strip-components owner group mode format mtime sort",
+        "": "wildcards gzip bzip2 xz zstd verbose create extract list get append update totals no-same-owner "
+        "numeric-owner keep-old-files overwrite to-stdout auto-compress exclude-vcs no-recursion",
+    }.items()
+    for name in names.split()
 }
 _TAR_FLAGS = frozenset("xctruvzjJapkmopwhSWOZdls")
 

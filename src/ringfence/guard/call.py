@@ -145,7 +145,7 @@ _HOMES = {
     **dict.fromkeys(("wget", "curl"), "fetching"),
     **dict.fromkeys(("sed", "awk", "sqlite", "find"), "languages"),
     **dict.fromkeys("env xargs shell python interpreter pip unknown after after1 lock watch sudo".split(), "others"),
-    **dict.fromkeys("rake make cmake npm installing pytest cargo go uv coverage".split(), "projects"),
+    **dict.fromkeys("rake make cmake npm dotnet pytest cargo go uv coverage".split(), "projects"),
 }
 
 

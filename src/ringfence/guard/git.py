@@ -6,36 +6,14 @@ from collections.abc import Callable
 
 from .arguments import Call, apply_options, links_in, sorted_arguments
 from .patterns import lazy
-from .programs import Row
+from .programs import marked
 from .reach import Walk
 from .state import Field
 
-_GLOBAL = Row(
-    frozenset("pPhv"),
-    {"C": "d", "c": "n"},
-    {
-        "--git-dir": "d",
-        "--work-tree": "d",
-        "--namespace": "n",
-        "--exec-path": "q",
-        "--config-env": "q",
-        "--no-pager": "",
-        "--paginate": "",
-        "--bare": "",
-        "--no-optional-locks": "",
-        "--literal-pathspecs": "",
-        "--no-replace-objects": "",
-        "--version": "",
-        "--help": "",
-        "--html-path": "",
-        "--man-path": "",
-        "--attr-source": "n",
-    },
-    "",
-    "",
-    False,
-    True,
-    False,
+_GLOBAL = marked(
+    "^ -pPhv -C:d -c:n --git-dir=d --work-tree=d --namespace=n --exec-path=q --config-env=q --no-pager --paginate "
+    "--bare --no-optional-locks --literal-pathspecs --no-replace-objects --version --help --html-path --man-path "
+    "--attr-source=n"
 )
 _SAFE_KEYS = lazy(
     r"(?:user\.(?:name|email)|color\.\w+|core\.(?:quotepath|abbrev|autocrlf|filemode|longpaths)|advice\.\w+|log\.\w+"

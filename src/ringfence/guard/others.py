@@ -17,7 +17,7 @@ from .arguments import (
 )
 from .patterns import lazy
 from .places import SETTINGS
-from .programs import ROWS, Row
+from .programs import ROWS, marked
 from .reach import Walk
 from .state import Field, Shell
 from .variables import concern, emptied, handed_on
@@ -113,25 +113,9 @@ def sudo(walk: Walk, call: Call) -> None:
         walk.call(operands, outside(call.shell), call.stdin)
 
 
-_ENV = Row(
-    frozenset("i0v"),
-    {"u": "n", "C": "d", "S": "q"},
-    {
-        "--unset": "n",
-        "--chdir": "d",
-        "--split-string": "q",
-        "--ignore-environment": "",
-        "--null": "",
-        "--debug": "",
-        "--default-signal": "?",
-        "--ignore-signal": "?",
-        "--block-signal": "?",
-    },
-    "",
-    "",
-    False,
-    True,
-    False,
+_ENV = marked(
+    "^ -i0v -u:n -C:d -S:q --unset=n --chdir=d --split-string=q --ignore-environment --null --debug --default-signal? "
+    "--ignore-signal? --block-signal?"
 )
 
 
@@ -163,32 +147,10 @@ def env(walk: Walk, call: Call) -> None:
         walk.call(operands, found.shell, call.stdin)
 
 
-_XARGS = Row(
-    frozenset("0rtpox"),
-    {"a": "r", "d": "n", "E": "n", "I": "n", "L": "n", "n": "n", "P": "n", "s": "n", "i": "?", "l": "?", "e": "?"},
-    {
-        "--arg-file": "r",
-        "--delimiter": "n",
-        "--replace": "?",
-        "--max-args": "n",
-        "--max-procs": "n",
-        "--null": "",
-        "--no-run-if-empty": "",
-        "--verbose": "",
-        "--interactive": "",
-        "--max-lines": "?",
-        "--max-chars": "n",
-        "--eof": "?",
-        "--exit": "",
-        "--show-limits": "",
-        "--open-tty": "",
-        "--process-slot-var": "q",
-    },
-    "",
-    "",
-    False,
-    True,
-    False,
+_XARGS = marked(
+    "^ -0rtpox -a:r -d:n -E:n -I:n -L:n -n:n -P:n -s:n -i? -l? -e? --arg-file=r --delimiter=n --replace? --max-args=n "
+    "--max-procs=n --null --no-run-if-empty --verbose --interactive --max-lines? --max-chars=n --eof? --exit "
+    "--show-limits --open-tty --process-slot-var=q"
 )
 
 

@@ -26,8 +26,6 @@ def rules_told(walk: Walk, call: Call, fields: list[Field]) -> None:
         name = name.strip()
         odd = re.match(r"\.?SHELL|MAKE", name) or name.endswith("!") or (name == ".DEFAULT_GOAL" and "install" in value)
         if not equals or not field.known:
-            if name in ("install", "uninstall"):
-                walk.doubt("make install writes where the project says")
             continue
         if odd or re.search(r"[$`;|&<>\n]", value) or LOADS.match(value):
             walk.doubt(f"make is told {field.shown!r}, which may run a command")
@@ -151,23 +149,14 @@ def files(walk: Walk, call: Call) -> None:
             walk.doubt(f"bun runs {first.shown!r}, and what that does is not known")
 
 
-_OUTSIDE = {
-    "cabal": ("install",),
-    "dotnet": ("tool", "nuget", "workload"),
-    "gradle": ("publishToMavenLocal", "publish"),
-    "mix": ("archive.install", "escript.install", "local.hex", "local.rebar", "hex.publish"),
-}
 _DOTNET = frozenset(
     "build run test restore publish pack clean new add remove list sln solution watch format ef build-server sdk help "
     "store package reference".split()
 )
 
 
-def installing(walk: Walk, call: Call) -> None:
-    """A tool of the project, some of whose words are for the whole account."""
-    if any(not field.known or field.text in _OUTSIDE[call.name] for field in call.operands):
-        walk.doubt(f"{call.name} changes what lies outside the project")
-    if call.name == "dotnet" and call.operands and call.operands[0].text not in _DOTNET:
+def dotnet(walk: Walk, call: Call) -> None:
+    if call.operands and call.operands[0].text not in _DOTNET:
         walk.doubt(f"dotnet {call.operands[0].shown} is a program of its own")
 
 
@@ -281,7 +270,7 @@ HANDLERS = {
     "npm": npm,
     "pytest": pytest,
     "cargo": cargo,
-    "installing": installing,
+    "dotnet": dotnet,
     "go": go,
     "uv": uv,
     "coverage": coverage,
