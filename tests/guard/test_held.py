@@ -72,6 +72,7 @@ def test_what_is_private_in_the_sandbox_is_the_hosts_to_an_agents_tool(
 
 
 OWN = [
+    "PYTHONPATH=. python x.py",
     "python x.py",
     "python3 -u sub/x.py --out build/y",
     "./gradlew test",
@@ -237,3 +238,22 @@ def test_what_the_line_has_brought_or_tells_it_is_asked_about_all_the_same(line:
 )
 def test_what_is_read_and_not_known_is_the_sandboxs_matter(line: str, expected: str, root: Path) -> None:
     assert verdict(line, bounds(root)) == expected
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ('for d in sub src; do (cd "$d" && make); done', ["allow", "deny"]),
+        ('cd "$(git rev-parse --show-toplevel)" && make test', ["allow", "deny"]),
+        ('T=$(mktemp -d) && cd "$T" && make', ["allow", "deny"]),
+        ('HERE=$(pwd); cd sub && make && cd "$HERE"', ["allow", "deny"]),
+        ('cd "$X" && touch y', ["ask", "deny"]),
+        ('cd "$X" && cd .. && make', ["ask", "deny"]),
+        ('X=/etc; cd "$X" && make', ["deny", "deny"]),
+        ("cd link-to-e* && make", ["deny", "deny"]),
+    ],
+)
+def test_a_directory_that_expands_is_entered_where_the_sandbox_holds_what_is_done_there(
+    line: str, expected: list[str], root: Path
+) -> None:
+    assert [verdict(line, bounds(root)), verdict(line, bounds(root, held=False))] == expected

@@ -1,6 +1,7 @@
 """One tool call: the verdict, its reasons, and the call as it should be made."""
 
 import json
+import subprocess
 import time
 from pathlib import Path
 
@@ -195,6 +196,27 @@ def test_an_allowed_line_begins_in_the_worktree(root: Path, bounds: Bounds) -> N
     made = judge(ToolCall("bash", {"command": "ls", "description": "d"}), bounds)
 
     assert made.input == {"command": f"cd '{root}' && ls", "description": "d"}
+
+
+def test_an_allowed_line_begins_in_the_worktree_when_a_part_of_it_runs_beside_the_rest(
+    root: Path, bounds: Bounds
+) -> None:
+    made = judge(ToolCall("bash", {"command": "true & cat 2>&1 <<E >seen\nx\nE"}), bounds)
+
+    subprocess.run(["bash", "-c", str(made.input["command"])], cwd=root.parent / "other", check=True)
+    assert ((root / "seen").read_text(), list((root.parent / "other").iterdir())) == ("x\n", [])
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"), [("touch ٣>/dev/null", "deny"), ("echo x >&٣", "deny"), ("touch {١..٣}", "ask")]
+)
+def test_digits_of_another_script_are_letters_as_they_are_to_bash(
+    line: str, expected: str, root: Path, bounds: Bounds
+) -> None:
+    for name in ("٣", "{١..٣}"):
+        (root / name).symlink_to("/etc/x")
+
+    assert verdict(bounds, "bash", command=line) == expected
 
 
 def test_the_prefix_is_quoted_whatever_the_worktree_is_called(tmp_path: Path) -> None:

@@ -156,7 +156,7 @@ def rmdir(walk: Walk, call: Call) -> None:
 def dd(walk: Walk, call: Call) -> None:
     for field in call.operands:
         key, _, value = field.text.partition("=")
-        if not field.known and key not in ("if", "bs", "count", "skip", "seek"):
+        if not field.known and (field.many or key not in ("if", "bs", "count", "skip", "seek")):
             apply_role(walk, "w" if key == "of" else "q", field, call)
         elif key == "of":
             walk.writes(Field(value, raw=field.raw), call.shell)
@@ -209,6 +209,8 @@ def temporary(call: Call) -> Field:
 
 
 def unzip(walk: Walk, call: Call) -> None:
+    if any(option.startswith("--") for option, _ in call.options):
+        walk.doubt("unzip takes an option back, and what is left of the others is not known")
     if call.has("-l", "-t", "-p", "-c", "-v", "-z", "-Z"):
         return
     if call.has("-:"):
@@ -246,7 +248,9 @@ def zip_up(walk: Walk, call: Call) -> None:
 def squeeze(walk: Walk, call: Call) -> None:
     """gzip and its kin replace a file by another beside it, or print it."""
     no_directory(walk, call, "-S", "--suffix")
-    prints = call.has("-c", "--stdout", "--to-stdout", "-l", "--list", "-t", "--test")
+    looks = call.has("--list", "-t", "--test") or (call.name != "lz4" and call.has("-l"))  # to lz4 it is a format
+    acts = call.has("-d", "-z", "--decompress", "--uncompress", "--compress")  # to most the last of them counts
+    prints = call.has("-c", "--stdout", "--to-stdout") or (looks and not acts)
     if call.has("-N", "--name", "-r", "--recursive") and not prints and not walk.bounds.held:
         walk.doubt(f"which names {call.name} writes is not known")
     ends = [value.text for value in call.values("-S", "--suffix") if value.known and value.text]
@@ -280,67 +284,21 @@ def rsync(walk: Walk, call: Call) -> None:
             walk.doubt(f"rsync writes below {target.shown!r}, where a link leads elsewhere")
 
 
-_TAR_VALUES = {
-    **dict.fromkeys("f C T X b H V g K L N I F".split(), ""),
-    "f": "file",
-    "C": "C",
-    "T": "q",
-    "X": "r",
-    "g": "w",
-    "I": "q",
-    "F": "q",
-    "b": "n",
-    "H": "n",
-    "V": "n",
-    "K": "n",
-    "L": "n",
-    "N": "n",
-}
+_TAR_VALUES = {"f": "file", "C": "C", "X": "r", "g": "w", **dict.fromkeys("TIF", "q"), **dict.fromkeys("bHVKLN", "n")}
 _TAR_LONG = {
-    "--file": "file",
-    "--directory": "C",
-    "--files-from": "q",
-    "--exclude-from": "r",
-    "--listed-incremental": "w",
-    "--use-compress-program": "q",
-    "--to-command": "q",
-    "--checkpoint-action": "q",
-    "--rsh-command": "q",
-    "--info-script": "q",
-    "--new-volume-script": "q",
-    "--index-file": "w",
-    "--exclude": "n",
-    "--strip-components": "n",
-    "--transform": "q",
-    "--xform": "q",
-    "--owner": "n",
-    "--group": "n",
-    "--mode": "n",
-    "--format": "n",
-    "--mtime": "n",
-    "--sort": "n",
-    "--one-top-level": "C",
-    "--wildcards": "",
-    "--gzip": "",
-    "--bzip2": "",
-    "--xz": "",
-    "--zstd": "",
-    "--verbose": "",
-    "--create": "",
-    "--extract": "",
-    "--list": "",
-    "--get": "",
-    "--append": "",
-    "--update": "",
-    "--totals": "",
-    "--no-same-owner": "",
-    "--numeric-owner": "",
-    "--keep-old-files": "",
-    "--overwrite": "",
-    "--to-stdout": "",
-    "--auto-compress": "",
-    "--exclude-vcs": "",
-    "--no-recursion": "",
+    f"--{name}": role
+    for role, names in {
+        "file": "file",
+        "C": "directory one-top-level",
+        "r": "exclude-from",
+        "w": "listed-incremental index-file",
+        "q": "files-from use-compress-program to-command checkpoint-action rsh-command info-script new-volume-script "
+        "transform xform",
+        "n": "exclude strip-components owner group mode format mtime sort",
+        "": "wildcards gzip bzip2 xz zstd verbose create extract list get append update totals no-same-owner "
+        "numeric-owner keep-old-files overwrite to-stdout auto-compress exclude-vcs no-recursion",
+    }.items()
+    for name in names.split()
 }
 _TAR_FLAGS = frozenset("xctruvzjJapkmopwhSWOZdls")
 
@@ -413,10 +371,11 @@ def _tar_acts(
 ) -> None:
     extracts = options & {"x", "--extract", "--get"}
     lists = options & {"t", "--list", "O", "--to-stdout", "d"}
+    makes = options & {"c", "r", "u", "--create", "--append", "--update"}
     remote = [archive for archive in archives if ":" in archive.text and not archive.text.startswith(("/", "./"))]
     if remote:
         walk.doubt("tar would speak to another machine")
-    if not extracts and not lists:
+    if makes or not (extracts or lists):
         for archive in archives:
             apply_role(walk, "w", archive, call)
         for directory in files:

@@ -106,6 +106,8 @@ def take_value(walk: Walk, call: Call, option: str, rest: list[Field]) -> Field:
     """The next word, as the value of an option. Where not every option is known, the one before may have wanted this
     one, and then the next word is an option itself."""
     taken = rest.pop(0)
+    if taken.many and not taken.known and (call.row.stops or not call.row.harmless):
+        walk.doubt(f"{call.name} gets {taken.shown!r}, which may be more than the value of {option}")
     if call.row.tolerant and acts(call.row, taken.text):
         walk.doubt(f"{call.name} may take {taken.shown!r} for an option, and not for the value of {option}")
     return taken
@@ -194,6 +196,13 @@ def apply_role(walk: Walk, role: str, field: Field, call: Call) -> None:
             walk.doubt(f"what {call.name} writes by {field.shown!r} is not known")
     elif role == "q":
         walk.doubt(f"{call.name} runs or reads {field.shown!r}, and what that does is not known")
+
+
+def links_in(walk: Walk, call: Call, places: list[Field]) -> None:
+    """Directories that a program fills, with links perhaps."""
+    for field in places:
+        paths = walk.absolute(field.text, call.shell, "") if field.known else []
+        walk.loose += [walk.bounds.resolve(path) for path in paths]
 
 
 def worked_in(walk: Walk, field: Field, call: Call) -> None:
@@ -285,8 +294,8 @@ def nothing_elsewhere(walk: Walk, call: Call, fields: list[Field]) -> None:
     if walk.strewn:
         walk.doubt(f"{call.name} may run {walk.strewn!r}, which this line has brought here")
     for field in fields:
-        if not field.known and not field.digits:
-            if field.may_be_option or "/" in field.text:
+        if not field.known and (field.may_be_option or not field.below):
+            if not field.digits:
                 walk.doubt(f"{call.name} gets {field.shown!r}, which is not known")
             continue
         if _CODE.match(field.text) or (call.name == "pandoc" and field.text.startswith(("-F", "--filter"))):

@@ -110,8 +110,11 @@ def program(walk: Walk, fields: list[Field], shell: Shell, stdin: Word | None) -
         nothing_elsewhere(walk, call, fields[1:])
         walk.notes.append(f"{name} runs what the project tells it to")
     handler(walk, call)
+    several = False
     for index, operand in enumerate(call.operands if found.roles else ()):
-        apply_role(walk, found.roles[min(index, len(found.roles) - 1)], operand, call)
+        several = several or (operand.many and not operand.known)  # which may be the next ones as well
+        for role in {found.roles[min(index, len(found.roles) - 1)], *(found.roles[-1] if several else "")}:
+            apply_role(walk, role, operand, call)
 
 
 def handler_of(name: str) -> tuple[bool, Callable[[Walk, Call], None]]:
@@ -142,7 +145,7 @@ _HOMES = {
     **dict.fromkeys(("wget", "curl"), "fetching"),
     **dict.fromkeys(("sed", "awk", "sqlite", "find"), "languages"),
     **dict.fromkeys("env xargs shell python interpreter pip unknown after after1 lock watch sudo".split(), "others"),
-    **dict.fromkeys("rake make cmake npm installing pytest cargo go uv coverage".split(), "projects"),
+    **dict.fromkeys("rake make cmake npm dotnet pytest cargo go uv coverage".split(), "projects"),
 }
 
 
@@ -167,7 +170,12 @@ def change(walk: Walk, fields: list[Field], shell: Shell, stdin: Word | None) ->
             walk.doubt("it gives cd more than one target")
         if "CDPATH" in shell.variables:
             walk.doubt("it changes directory by CDPATH")
-        return moved(shell, enter(walk, fields[0], shell, "it tries to cd to", physical), walk)
+        target = fields[0]
+        if walk.bounds.held and not target.known:
+            return moved(shell, frozenset())  # what is done there the sandbox holds; from here on nobody knows where
+        if walk.bounds.held:
+            target = Field(target.text, raw=target.raw, plain=True)
+        return moved(shell, enter(walk, target, shell, "it tries to cd to", physical), walk)
     return moved(shell, frozenset())
 
 
@@ -296,6 +304,8 @@ def declaring(options: str, local: bool = False) -> Callable[[Walk, list[Field],
         if odd or (local and not walk.calls):
             for name in names:
                 shell.assign(name, None)
+        if any(re.match(r"-\w*[aA]", word) for word in words):
+            walk.lists.update(names)
         if any(re.match(r"-\w*r", word) for word in words) or options == READONLY:
             walk.frozen.update(names)
 
@@ -339,10 +349,12 @@ def taking(values: str) -> Callable[[Walk, list[Field], Shell, Word | None], Non
                     walk.doubt("mapfile runs a text for what it reads")
             if field.known and "[" in field.text:
                 walk.evaluated(field.text.partition("[")[2].removesuffix("]"), field.shown, shell)
-            name = field.text.split("[")[0]
+            attached = re.match(r"-[ers]*a(.+)", field.text) if "a" in values else None  # read -aNAME
+            name = (attached[1] if attached else field.text).split("[")[0]
             if field.known and _NAME.match(name):
                 concern(walk, name, None, shell)
                 shell.assign(name, None)
+                walk.lists.add(name)
 
     return handler
 

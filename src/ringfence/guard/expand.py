@@ -10,16 +10,17 @@ from collections.abc import Callable
 
 from .patterns import lazy
 from .state import Field, Shell
-from .syntax import Arithmetic, Literal, Piece, Sequence, Simple, Substitution, Variable, Word
+from .syntax import Arithmetic, Literal, Piece, Pipeline, Sequence, Simple, Substitution, Variable, Word
 from .words import Unreadable
 
 _SPECIAL = frozenset("*?[{~")
 _GLOB = lazy(r"[*?\[]")
 _TILDE_AFTER_NAME = lazy(r"[A-Za-z_][A-Za-z0-9_]*=(?:.*:)?~")
-_NUMBERS = lazy(r"(-?\d{1,6})\.\.(-?\d{1,6})\Z")
+_NUMBERS = lazy(r"(-?[0-9]{1,6})\.\.(-?[0-9]{1,6})\Z")
 _LETTERS = lazy(r"([a-zA-Z])\.\.([a-zA-Z])\Z")
 _ESCAPED = lazy(r"([*?\[\\])")
-_PLAIN = lazy(r"[A-Za-z0-9_./^~@-]+\Z")
+_PLAIN = lazy(r"[A-Za-z0-9_./^~@%+-]+\Z")
+_COUNTS = lazy(r"(?:nproc|date \+%s|wc -[lcw])\Z")
 _BARE_NAME = lazy(r"\$[A-Za-z_0-9@*#?$!-]")
 MOST_FIELDS = 256
 LONGEST = 100_000  # characters that a word may become: what it names may name others in turn, each twice as long
@@ -43,6 +44,8 @@ class Expander:
     def fields(self, word: Word) -> list[Field]:
         """The arguments a word becomes."""
         pieces = word.pieces
+        if word.raw in ('"$@"', '"${@}"') and self.shell.positional is not None:
+            return list(self.shell.positional)
         first = pieces[0] if len(pieces) == 1 else None
         if isinstance(first, Literal) and not first.quoted and _SPECIAL.isdisjoint(first.text):
             return [Field(first.text, raw=word.raw, plain=True)]
@@ -111,9 +114,7 @@ class Expander:
                     value = None
                 wild = wild or bool(_GLOB.search(piece.text))
             splits = isinstance(piece, Variable | Substitution | Arithmetic) and not getattr(piece, "quoted", False)
-            digits = (
-                _is_count(piece) and not self.shell.odd_words and not {"nproc", "git"} & self.shell.functions.keys()
-            )
+            digits = is_count(piece, self.shell) and not self.shell.odd_words
             splits = splits and not digits
             several = (isinstance(piece, Variable) and piece.name in ("@", "*")) or _is_list(piece)
             if value is None or (splits and self.shell.odd_words):
@@ -169,19 +170,21 @@ def _is_list(piece: Piece) -> bool:
     return isinstance(piece, Variable) and ("[@]" in piece.rest or "[*]" in piece.rest)
 
 
-def _is_count(piece: Piece) -> bool:
-    """`$(nproc)` or `$(git merge-base a b)`: one word of digits, whatever it is."""
+def is_count(piece: Piece, shell: Shell) -> bool:
+    """`$(nproc)`, `$(date +%s)`, `$(... | wc -l)` or `$(git merge-base a b)`: one word of digits, whatever it is."""
     words = _called(piece.script) if isinstance(piece, Substitution) and not piece.process else []
-    return words == ["nproc"] or (words[:2] == ["git", "merge-base"] and not any(word[:1] == "-" for word in words))
+    merges = words[:2] == ["git", "merge-base"] and not any(word[:1] == "-" for word in words)
+    return (merges or _COUNTS.match(" ".join(words)) is not None) and words[0] not in shell.functions
 
 
 def _called(script: Sequence) -> list[str]:
-    """The words of the only command of a script, where they are written out."""
+    """The words of the only command of a script, or of the last of its pipeline, where they are written out."""
     first = script.items[0][0] if len(script.items) == 1 else None
-    if not isinstance(first, Simple) or first.redirects or first.assignments:
+    last = first.commands[-1] if isinstance(first, Pipeline) else first
+    if not isinstance(last, Simple) or last.assignments or any(one.operator != "<" for one in last.redirects):
         return []
-    plain = [word.raw for word in first.words if isinstance(word, Word) and _PLAIN.match(word.raw)]
-    return plain if len(plain) == len(first.words) else []
+    plain = [word.raw for word in last.words if isinstance(word, Word) and _PLAIN.match(word.raw)]
+    return plain if len(plain) == len(last.words) else []
 
 
 def fixed(pattern: str) -> str:

@@ -4,38 +4,16 @@ import posixpath
 import re
 from collections.abc import Callable
 
-from .arguments import Call, apply_options, sorted_arguments
+from .arguments import Call, apply_options, links_in, sorted_arguments
 from .patterns import lazy
-from .programs import Row
+from .programs import marked
 from .reach import Walk
 from .state import Field
 
-_GLOBAL = Row(
-    frozenset("pPhv"),
-    {"C": "d", "c": "n"},
-    {
-        "--git-dir": "d",
-        "--work-tree": "d",
-        "--namespace": "n",
-        "--exec-path": "q",
-        "--config-env": "q",
-        "--no-pager": "",
-        "--paginate": "",
-        "--bare": "",
-        "--no-optional-locks": "",
-        "--literal-pathspecs": "",
-        "--no-replace-objects": "",
-        "--version": "",
-        "--help": "",
-        "--html-path": "",
-        "--man-path": "",
-        "--attr-source": "n",
-    },
-    "",
-    "",
-    False,
-    True,
-    False,
+_GLOBAL = marked(
+    "^ -pPhv -C:d -c:n --git-dir=d --work-tree=d --namespace=n --exec-path=q --config-env=q --no-pager --paginate "
+    "--bare --no-optional-locks --literal-pathspecs --no-replace-objects --version --help --html-path --man-path "
+    "--attr-source=n"
 )
 _SAFE_KEYS = lazy(
     r"(?:user\.(?:name|email)|color\.\w+|core\.(?:quotepath|abbrev|autocrlf|filemode|longpaths)|advice\.\w+|log\.\w+"
@@ -120,9 +98,9 @@ def git(walk: Walk, call: Call) -> None:
         for word in words:  # what nobody has seen, as what curl fetches
             far = name.text == "clone" and re.match(r"/|[^-/:][^/:]*:", word.text)
             walk.strewn = word.shown if far or _ADDRESS.match(word.text) or word.text[:3] == "../" else walk.strewn
-    if name.text in _LINKS:
-        for place in found.shell.places:
-            walk.checked_out.append(walk.stand(place)) if name.text != "stash" else None
+    shows = name.text == "stash" and [word.text for word in words[:1]] in (["list"], ["show"], ["drop"], ["clear"])
+    if name.text in (*_LINKS, "submodule", "sparse-checkout") and not shows:
+        walk.checked_out += [walk.stand(place) for place in found.shell.places]
 
 
 def named(walk: Walk, call: Call, words: list[Field]) -> None:
@@ -158,7 +136,8 @@ def common(walk: Walk, call: Call, words: list[Field]) -> None:
     values = _values(call.name, words)
     for index, word in enumerate(words):
         if not word.known:
-            if word.may_be_option and "--" not in [before.text for before in words[:index]] and index not in values:
+            one = index in values and not word.many
+            if word.may_be_option and "--" not in [before.text for before in words[:index]] and not one:
                 walk.doubt(f"git {call.name} gets {word.shown!r}, which is not known and may be an option")
             continue
         if word.text == "--":
@@ -257,8 +236,7 @@ def clone(walk: Walk, call: Call) -> None:
     else:
         walk.doubt("what git clone makes is not known")
         return
-    for path in walk.absolute(made.text, call.shell, "") if made.known else ():
-        walk.loose.append(walk.bounds.resolve(path))
+    links_in(walk, call, [made])
 
 
 def init(walk: Walk, call: Call) -> None:
@@ -287,6 +265,7 @@ def worktree(walk: Walk, call: Call) -> None:
     if words and words[0].text in ("add", "move", "remove", "repair") and words[0].known:
         if words[0].text == "add":  # what follows is a commit
             place_first(walk, call, words[1:])
+            links_in(walk, call, words[1:2])
         else:
             for field in words[1:]:
                 walk.writes(field, call.shell)

@@ -118,7 +118,10 @@ def shell(call: ToolCall, bounds: Bounds) -> Judgement:
 
 
 def prefixed(command: str, directory: str) -> str:
-    """The command, begun in a directory."""
+    """The command, begun in a directory; as one group, where a part of it runs beside the rest, and takes the first
+    `cd` with it."""
+    if re.search(r"(?<![&<>])&(?![&>])", command):
+        return f"cd {in_quotes(directory)} && {{\n{command}\n}}"
     return f"cd {in_quotes(directory)} && {command}"
 
 

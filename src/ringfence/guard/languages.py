@@ -71,6 +71,7 @@ _AWK_TOKEN = lazy(
     r'(?P<text>"(?:[^"\\\n]|\\[^\n])*")|(?P<comment>#[^\n]*)|(?P<pattern>/(?:[^/\\\[\n]|\\[^\n]|\[\^?\]?[^]/\\\n]*\])+/)|(?P<space>\s+)'
     r"|(?P<code>[A-Za-z0-9_.$]+|\|\||&&|.)"
 )
+_AWK_STREAM = lazy(r'>\s*"/dev/std(?:out|err)"[ \t]*(?=[;}\n]|\Z)')
 _AWK_OPERAND = lazy(r"(?!(?:return|print|printf|in|do|else|case)\Z)[\w.$]+\Z|[)\]+-]")
 
 
@@ -86,6 +87,9 @@ def awk_code(script: str) -> str | None:
             return None
         if kind == "code" and found.group() == "/" and not _AWK_OPERAND.match(before):
             return None
+        stream = _AWK_STREAM.match(script, at)
+        if stream is not None:
+            found, kind = stream, "space"
         at = found.end()
         if kind in ("comment", "space"):
             before = "" if "\n" in found.group() else before

@@ -9,6 +9,7 @@ from .arguments import (
     apply_options,
     apply_role,
     is_own,
+    links_in,
     nothing_elsewhere,
     runs_own,
     sorted_arguments,
@@ -16,12 +17,12 @@ from .arguments import (
 )
 from .patterns import lazy
 from .places import SETTINGS
-from .programs import ROWS, Row
+from .programs import ROWS, marked
 from .reach import Walk
 from .state import Field, Shell
 from .variables import concern, emptied, handed_on
 
-_ASSIGNS = lazy(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)\Z", re.DOTALL)
+_ASSIGNS = lazy(r"([^=]*)=(.*)\Z", re.DOTALL)  # to env any word is one that has this in it
 
 
 def after(walk: Walk, call: Call) -> None:
@@ -112,25 +113,9 @@ def sudo(walk: Walk, call: Call) -> None:
         walk.call(operands, outside(call.shell), call.stdin)
 
 
-_ENV = Row(
-    frozenset("i0v"),
-    {"u": "n", "C": "d", "S": "q"},
-    {
-        "--unset": "n",
-        "--chdir": "d",
-        "--split-string": "q",
-        "--ignore-environment": "",
-        "--null": "",
-        "--debug": "",
-        "--default-signal": "?",
-        "--ignore-signal": "?",
-        "--block-signal": "?",
-    },
-    "",
-    "",
-    False,
-    True,
-    False,
+_ENV = marked(
+    "^ -i0v -u:n -C:d -S:q --unset=n --chdir=d --split-string=q --ignore-environment --null --debug --default-signal? "
+    "--ignore-signal? --block-signal?"
 )
 
 
@@ -162,32 +147,10 @@ def env(walk: Walk, call: Call) -> None:
         walk.call(operands, found.shell, call.stdin)
 
 
-_XARGS = Row(
-    frozenset("0rtpox"),
-    {"a": "r", "d": "n", "E": "n", "I": "n", "L": "n", "n": "n", "P": "n", "s": "n", "i": "?", "l": "?", "e": "?"},
-    {
-        "--arg-file": "r",
-        "--delimiter": "n",
-        "--replace": "?",
-        "--max-args": "n",
-        "--max-procs": "n",
-        "--null": "",
-        "--no-run-if-empty": "",
-        "--verbose": "",
-        "--interactive": "",
-        "--max-lines": "?",
-        "--max-chars": "n",
-        "--eof": "?",
-        "--exit": "",
-        "--show-limits": "",
-        "--open-tty": "",
-        "--process-slot-var": "q",
-    },
-    "",
-    "",
-    False,
-    True,
-    False,
+_XARGS = marked(
+    "^ -0rtpox -a:r -d:n -E:n -I:n -L:n -n:n -P:n -s:n -i? -l? -e? --arg-file=r --delimiter=n --replace? --max-args=n "
+    "--max-procs=n --null --no-run-if-empty --verbose --interactive --max-lines? --max-chars=n --eof? --exit "
+    "--show-limits --open-tty --process-slot-var=q"
 )
 
 
@@ -346,6 +309,7 @@ def module(walk: Walk, call: Call, name: str, words: list[Field]) -> None:
         for field in words:
             if not field.known or not field.text.startswith("-"):
                 walk.writes(field, call.shell)
+                links_in(walk, call, [field])  # to the interpreter
             elif field.text not in (
                 "--clear",
                 "--without-pip",

@@ -73,6 +73,8 @@ def settings(walk: Walk, fields: list[Field], shell: Shell, stdin: Word | None) 
             walk.doubt(f"'set {option}' changes how the shell reads the line")
     if words and words[0].known and words[0].text == "--":
         words = words[1:]
+    elif words and not words[0].known and words[0].may_be_option:
+        walk.doubt(f"'set {words[0].shown}' may change how the shell reads the line")
     if len(words) != len(fields) or words:
         known = not any(field.many for field in words)
         shell.positional = tuple(words) if known and words else None
@@ -84,7 +86,7 @@ MATCHING = frozenset("nullglob globstar dotglob failglob nocaseglob nocasematch"
 
 def options(walk: Walk, fields: list[Field], shell: Shell, stdin: Word | None) -> None:
     names = {field.text for field in fields}
-    if names & {"-s", "-u", "-o", "-so"} or any(not field.known for field in fields):
+    if any(re.match(r"-\w*[suo]", name) for name in names) or any(not field.known for field in fields):
         shell.odd_words = "shopt was used"
         if not names <= MATCHING | {"-s", "-u", "-q"}:
             walk.doubt("'shopt' changes how the shell reads the line")

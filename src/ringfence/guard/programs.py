@@ -37,6 +37,7 @@ xo standard tslint babel parcel gulp grunt pre-commit clang-format clang-tidy cp
 knip depcheck pyre pytype ty basedpyright djlint rubocop
 """
 _C = "-o:w -MF:w -MT:n -MQ:n -I:n -L:n -l:n -D:n -U:n -x:n -include:r -isystem:n -Xlinker:n -B:q -wrapper:q -specs:q"
+_C += " --prefix=q"  # another name of -B
 
 _SQUEEZES = (
     "-0123456789cdefhkKlLmnNqQrstvVz -S:n -o:w --suffix=n --stdout --to-stdout "
@@ -240,7 +241,7 @@ ROWS: dict[str, str] = {
     ),
     **dict.fromkeys(("pip", "pip3", "pipx"), "!pip"),
     "uv": "~ --directory=d --project=d --cache-dir=w -o:w --output-file=w --target=w --prefix=w !uv",
-    **dict.fromkeys(("cabal", "dotnet", "gradle", "mix"), "~ !installing"),
+    "dotnet": "~ !dotnet",
     "rake": "~ !rake",
     "composer": "~ -d:d --working-dir=d !npm",
     "bundle": "~ --path=w !uv",
@@ -270,12 +271,17 @@ class Row(msgspec.Struct):
 
 @functools.cache
 def row(name: str) -> Row:
-    """A program's row, read from its marks."""
+    """A program's row."""
+    return marked(ROWS[name])
+
+
+def marked(text: str) -> Row:
+    """A row, read from its marks."""
     flags: set[str] = set()
     short: dict[str, str] = {}
     long: dict[str, str] = {}
     roles = handler = ""
-    marks = ROWS[name].split()
+    marks = text.split()
     for mark in marks:
         if mark.startswith("@"):
             roles = mark[1:]

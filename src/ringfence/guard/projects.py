@@ -2,7 +2,7 @@
 
 import re
 
-from .arguments import Call, is_own, runs_own
+from .arguments import Call, is_own, links_in, runs_own
 from .others import MODULES, child, is_here, outside
 from .programs import ROWS
 from .reach import Walk
@@ -11,6 +11,8 @@ from .variables import LOADS, concern, handed_on
 
 
 def make(walk: Walk, call: Call) -> None:
+    if walk.handed:
+        walk.doubt(f"make gets {walk.handed}, and what that holds may be a command in its rules")
     rules_told(walk, call, call.operands)
     rules = call.values("-f", "--file", "--makefile")
     if call.stdin is not None or any(re.match(r"-|/dev/|/proc/", field.text) for field in rules):
@@ -24,8 +26,6 @@ def rules_told(walk: Walk, call: Call, fields: list[Field]) -> None:
         name = name.strip()
         odd = re.match(r"\.?SHELL|MAKE", name) or name.endswith("!") or (name == ".DEFAULT_GOAL" and "install" in value)
         if not equals or not field.known:
-            if name in ("install", "uninstall"):
-                walk.doubt("make install writes where the project says")
             continue
         if odd or re.search(r"[$`;|&<>\n]", value) or LOADS.match(value):
             walk.doubt(f"make is told {field.shown!r}, which may run a command")
@@ -34,11 +34,16 @@ def rules_told(walk: Walk, call: Call, fields: list[Field]) -> None:
         concern(walk, name.rstrip(":+?"), value, call.shell)  # its rules have it in their environment
 
 
+_OF_COMMANDS = re.compile(r"FLAGS|STANDARD_LIBRARIES|_ARG1|_INIT\b|OPTIONS|DEFINITIONS|COMMAND")
+
+
 def cmake(walk: Walk, call: Call) -> None:
     if call.has("-E", "--install"):
         walk.doubt("cmake acts on files, or installs")
-    if any(LOADS.match(field.text.partition("=")[2]) for field in call.words if field.known):
-        walk.doubt("cmake is told options by which a compiler runs or loads something")
+    for name, _, value in (field.text.partition("=") for field in call.words if field.known):
+        ends = "`" in value or (_OF_COMMANDS.search(name) and re.search(r"[;|&<>\n]", value))
+        if LOADS.match(value) or ends:
+            walk.doubt("cmake is told options by which a compiler runs or loads something, or others in its place")
     texts = [field.text for field in call.words]
     if "--" in texts:  # what follows is for make, or ninja
         rules_told(walk, call, call.words[texts.index("--") + 1 :])
@@ -81,7 +86,7 @@ def npm(walk: Walk, call: Call) -> None:
     """npm, yarn, pnpm, bun and composer."""
     words = [field.text for field in call.operands if field.known]
     first = words[0] if words else ""
-    if call.has("-g", "--global", "--location") or first in _NPM_OUTSIDE:
+    if any(re.match(r"-g\Z|--global\Z|--loca", option) for option, _ in call.options) or first in _NPM_OUTSIDE:
         walk.doubt(f"{call.name} changes what lies outside the project")
     if first == "exec" and call.name != "composer" and _names_its_program(call.words):
         rest = call.words[1:]  # as npx has it
@@ -144,23 +149,14 @@ def files(walk: Walk, call: Call) -> None:
             walk.doubt(f"bun runs {first.shown!r}, and what that does is not known")
 
 
-_OUTSIDE = {
-    "cabal": ("install",),
-    "dotnet": ("tool", "nuget", "workload"),
-    "gradle": ("publishToMavenLocal", "publish"),
-    "mix": ("archive.install", "escript.install", "local.hex", "local.rebar", "hex.publish"),
-}
 _DOTNET = frozenset(
     "build run test restore publish pack clean new add remove list sln solution watch format ef build-server sdk help "
     "store package reference".split()
 )
 
 
-def installing(walk: Walk, call: Call) -> None:
-    """A tool of the project, some of whose words are for the whole account."""
-    if any(not field.known or field.text in _OUTSIDE[call.name] for field in call.operands):
-        walk.doubt(f"{call.name} changes what lies outside the project")
-    if call.name == "dotnet" and call.operands and call.operands[0].text not in _DOTNET:
+def dotnet(walk: Walk, call: Call) -> None:
+    if call.operands and call.operands[0].text not in _DOTNET:
         walk.doubt(f"dotnet {call.operands[0].shown} is a program of its own")
 
 
@@ -228,6 +224,8 @@ def uv(walk: Walk, call: Call) -> None:
         walk.doubt(f"{call.name} runs what it is told")
     elif call.has("--system", "--rm") or first in _UV_OUTSIDE:
         walk.doubt(f"{call.name} changes what lies outside the project")
+    elif first == "venv":
+        links_in(walk, call, call.operands[1:] or [Field(".venv")])  # to the interpreter
     elif first == "env" and words[1:2] not in (["info"], ["list"]):
         walk.doubt(f"{call.name} env changes which interpreter there is")
     elif call.name == "rye" and first == "install":
@@ -272,7 +270,7 @@ HANDLERS = {
     "npm": npm,
     "pytest": pytest,
     "cargo": cargo,
-    "installing": installing,
+    "dotnet": dotnet,
     "go": go,
     "uv": uv,
     "coverage": coverage,

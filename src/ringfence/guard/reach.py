@@ -12,6 +12,7 @@ from collections.abc import Callable
 
 from ..model import Access, Verdict
 from .bounds import Bounds
+from .expand import is_count
 from .patterns import lazy
 from .shell import parse
 from .state import MISSING, MOST_PLACES, Field, Shell, merged
@@ -42,7 +43,6 @@ from .words import Unreadable
 MOST_STEPS = 1500  # a line that takes more is a program, and is asked about
 MOST_ROUNDS = 6
 MOST_WORDS = 1000
-MOST_CALLS = 12
 _BASHS_OWN = lazy(
     r"(?:E?UID|PPID|S?RANDOM|SECONDS|LINENO|HISTCMD|EPOCH\w+|GROUPS|FUNCNAME|DIRSTACK|MAPFILE|COPROC\w*|OPT\w+|COMP_\w+|BASH\w*|SHELLOPTS|_"
     r"|PIPESTATUS|REPLY|PWD|OLDPWD|SHLVL|HOSTNAME|HOSTTYPE|MACHTYPE|OSTYPE|COLUMNS|LINES)\Z"
@@ -67,6 +67,7 @@ class Walk(Values):
         self.traps: list[str] = []
         self.functions: dict[str, tuple[Node, ...]] = {}
         self.frozen: set[str] = set()  # names that cannot be assigned any more
+        self.lists: set[str] = set()  # names that may be arrays
         self.leaves: list[tuple[int, list[Shell]]] = []  # for each loop around: in which call, and how it may be left
         self.returns: list[list[Shell]] = []  # for each call around: how it may be left early
         self.locals: list[set[str]] = []  # for each call around: the names that are its own
@@ -263,7 +264,7 @@ class Walk(Values):
         if len(node.assignments) > MOST_WORDS:
             raise TooLong
         for word in node.words:
-            fields += self.declared(word, shell) if isinstance(word, Assignment) else expander.fields(word)
+            fields += self.declared(word, shell, fields) if isinstance(word, Assignment) else expander.fields(word)
             if len(fields) > MOST_WORDS:
                 raise TooLong
         fails = self.redirects(node.redirects, shell) if node.words else False
@@ -285,9 +286,16 @@ class Walk(Values):
             raise TooLong
         return call(self, fields, shell, stdin)
 
-    def declared(self, assignment: Assignment, shell: Shell) -> list[Field]:
-        """An assignment that is an argument of export or its kin."""
+    def declared(self, assignment: Assignment, shell: Shell, options: list[Field]) -> list[Field]:
+        """An assignment that is an argument of export or its kin, and may be several: `export a={b,c}`."""
         self.assigned(assignment, shell, lasting=True, command="export")
+        if assignment.value is not None:
+            value = self.expander(shell).text(assignment.value)
+            listed = assignment.name in self.lists or any(re.match(r"-\w*[aA]", option.text) for option in options)
+            if (listed and value is None) or (value or "").lstrip().startswith("("):
+                self.doubt(f"it declares {assignment.name}, perhaps as a list that is expanded though it is quoted")
+            if "{" in assignment.value.raw:
+                shell.assign(assignment.name, None)
         return [Field(f"{assignment.name}=")]  # nothing is written of it: it was assigned here
 
     def assigned(self, assignment: Assignment, shell: Shell, lasting: bool, command: str) -> None:
@@ -298,6 +306,7 @@ class Walk(Values):
         self.evaluated(assignment.subscript, assignment.subscript, shell)
         if len(assignment.elements) > MOST_WORDS:
             raise TooLong
+        self.lists |= {name} if assignment.value is None else set()
         for element in assignment.elements:
             if found := _ELEMENT.match(element.raw):
                 self.evaluated(found[1], found[1], shell)
@@ -314,7 +323,7 @@ class Walk(Values):
         if not lasting:
             handed_on(self, name, value, shell)
         kept = lasting and self.holds(name)
-        number = kept and not assignment.more and assignment.value is not None and is_number(assignment.value)
+        number = kept and not assignment.more and assignment.value is not None and is_number(assignment.value, shell)
         shell.assign(name, value if kept else None, number)
 
     def holds(self, name: str) -> bool:
@@ -349,7 +358,7 @@ class Walk(Values):
         fields = self.expander(shell).fields(redirect.target)
         field = fields[0] if len(fields) == 1 else Field("", False, redirect.target.raw)
         duplicates = redirect.operator in ("<&", ">&")
-        if duplicates and field.known and re.fullmatch(r"\d*-?", field.text):
+        if duplicates and field.known and re.fullmatch(r"[0-9]*-?", field.text):
             return
         if redirect.operator == "<&":
             return  # another name for a descriptor that is open already
@@ -379,10 +388,12 @@ def hands_on(node: Node) -> bool:
     return isinstance(node, Simple) and any(isinstance(word, Word) and word.raw == "xargs" for word in node.words)
 
 
-def is_number(word: Word) -> bool:
-    """Whether a word is a number, whichever: `$((...))`, `$!`."""
+def is_number(word: Word, shell: Shell) -> bool:
+    """Whether a word is a number, whichever: `$((...))`, `$!`, `$(date +%s)`."""
     first = word.pieces[0] if len(word.pieces) == 1 else None
-    return isinstance(first, Arithmetic) or (isinstance(first, Variable) and first.name in "!?#$" and not first.rest)
+    if isinstance(first, Variable):
+        return first.name in "!?#$" and not first.rest
+    return first is not None and (isinstance(first, Arithmetic) or is_count(first, shell))
 
 
 def stdin_of(redirects: tuple[Redirect, ...]) -> Word | None:

@@ -43,6 +43,7 @@ _RESERVED = frozenset(
 _ENDS = frozenset("then elif else fi do done esac }".split())
 _DECLARES = frozenset(("export", "declare", "typeset", "local", "readonly"))
 DEEPEST = 60
+MOST_COMMANDS = 10_000  # which take a tenth of a second to read
 
 
 def parse(text: str) -> Sequence:
@@ -69,6 +70,7 @@ class Reader(Tokens):
 
     def __init__(self, text: str, depth: int = 0) -> None:
         super().__init__(text, depth)
+        self.commands = 0
         self.assigns = "=" in text or "[" in text  # somewhere; mostly nowhere
 
     # --- lists ---------------------------------------------------------------------------------------------------
@@ -132,8 +134,11 @@ class Reader(Tokens):
 
     def command(self) -> Node:
         self.depth += 1
+        self.commands += 1
         if self.depth > DEEPEST:
             raise Unreadable("it is nested too deeply")
+        if self.commands > MOST_COMMANDS:
+            raise Unreadable("it has more commands than are read")
         try:
             return self._command()
         finally:
@@ -401,7 +406,7 @@ class Reader(Tokens):
         return script
 
 
-_DESCRIPTOR = lazy(r"(?:\d+|\{[A-Za-z_][A-Za-z0-9_]*\})(?=[<>])")
+_DESCRIPTOR = lazy(r"(?:[0-9]+|\{[A-Za-z_][A-Za-z0-9_]*\})(?=[<>])")
 
 
 def _skip_blank(reader: Reader) -> None:

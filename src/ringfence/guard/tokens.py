@@ -1,10 +1,15 @@
 """What a shell line is made of between its words: blanks, comments, operators, ends of lines and here-documents."""
 
+import re
+
+from .patterns import lazy
 from .syntax import Redirect, Word
 from .words import PLAIN, Unreadable, Words
 
 _OPERATORS = frozenset("\n && &>> &> & || |& | ;;& ;; ;& ; <<< <<- << <> <& < >> >& >| > ( )".split(" "))
 _BLANKS = (" ", "\t", "\\\n")
+_LINE = lazy(r"[^\n]*")
+_CONTINUED = lazy(r"(?:[^\\\n]|\\.)*", re.DOTALL)  # a line that goes on in the next is one with it
 
 
 def operator_at(text: str, at: int) -> str:
@@ -84,13 +89,15 @@ class Tokens(Words):
         while True:
             if self.at >= len(self.text):
                 raise Unreadable(f"a here-document does not end with {end!r}")
-            stop = self.text.find("\n", self.at)
-            stop = len(self.text) if stop < 0 else stop
-            line = self.text[self.at : stop]
-            self.at = min(stop + 1, len(self.text))
+            found = (_LINE if quoted else _CONTINUED).match(self.text, self.at)
+            line = found.group() if found is not None else self.text[self.at :]
+            self.at = min(self.at + len(line) + 1, len(self.text))
             line = line.lstrip("\t") if strip else line
-            if line == end:
+            whole = line if quoted else line.replace("\\\n", "")
+            if whole == end:
                 break
+            if whole.startswith(end) and ")" in whole:
+                raise Unreadable("a line of a here-document may end it, and the substitution around it")
             lines.append(line + "\n")
         body = "".join(lines)
         return Word(body, self.quoted_text(body, not quoted))

@@ -52,6 +52,7 @@ class Touches:
         self.generated = set[str]()  # directories that cmake has filled, by the project's own rules
         self.checked_out: list[str] = []  # and those in which git may have; it puts none into its own directory
         self.strewn = ""  # what this line has fetched, unpacked or patched in, so that nobody has seen it
+        self.handed = ""  # which variable was handed on that may be a command to a rule of make
         self.sought = ""  # whose number the line has asked for, if that is not a process of the project
         self.opened_outside = ""  # a file that may not be written and stands open on some descriptor
         self.descriptor_written = ""
@@ -135,6 +136,8 @@ class Touches:
                     self.told_one(name, part, shell)
 
     def told_one(self, name: str, path: str, shell: Shell) -> None:
+        if path[0] == "~" and name == "jq":  # which takes it for the home itself
+            path = posixpath.join(self.bounds.home or "/", path[1:].lstrip("/"))
         if path[0] == "~":
             return
         once = "/" + path.lstrip("/") if path[0] == "/" else path  # two strokes at the beginning are one

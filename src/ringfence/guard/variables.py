@@ -38,7 +38,7 @@ _STEERS = lazy(
     r"|FCEDIT|DIFFPROG|ZDOTDIR|FPATH|CONFIG_SITE|GDK_PIXBUF_MODULE\w*|GST_PLUGIN\w*|GUILE_\w+|LIBVA_\w+|QML\w*_PATH|SASL_PATH|SDL_DYNAMIC_API"
     r"|TCL_LIBRARY|TCLLIBPATH|VALGRIND_LIB|TEXMF\w*|(?:NIX|NUGET|PYENV|RBENV|ASDF|NODENV|CABAL|STACK|OPAM|SPARK|PYSPARK|NVCC|GH|GLAB|SYSTEMD)_\w+"
     r"|NIXPKGS_\w+|OPAM\w+|OCAML(?:PATH|FIND_CONF)|GHC(?:_ENVIRONMENT|_PACKAGE_PATH|RTS)|SWIFT_EXEC|TOOLCHAINS|JAVAC?|JAR|M2|CUDA_PATH"
-    r"|TRITON_PTXAS_PATH|BLDSHARED|LDCXXSHARED|MAILCAPS|PSQLRC|PGSERVICEFILE|PGSYSCONFDIR|GOVCS"
+    r"|TRITON_PTXAS_PATH|TEXTDOMAIN\w*|(?:COMPILE|LINK|PREPROCESS|LEX|YACC|LINT)\.\w+|OUTPUT_OPTION|BLDSHARED|LDCXXSHARED|MAILCAPS|PSQLRC|PGSERVICEFILE|PGSYSCONFDIR|GOVCS"
     # By its name, a program that somebody will start.
     r"|\w+_(?:BIN|BINARY(?:_PATH)?|CMD|COMMAND|EXE|EXECUTABLE|EXECPATH|LAUNCHER|WRAPPER|RUNNER|INTERPRETER|COMPILER|LINKER"
     r"|SHELL|EDITOR|PAGER|BROWSER|PRELOAD|HOOK|PLUGINS?))\Z"
@@ -76,14 +76,19 @@ _READ = frozenset(
 )
 
 
+_COUNTED = frozenset("RANDOM SRANDOM SECONDS OPTIND HISTCMD LINENO EPOCHSECONDS BASHPID".split())
+
+
 def concern(walk: Touches, name: str, value: str | None, shell: Shell) -> None:
     """Say what an assignment of this variable may lead to."""
     if name in _PLACES:
         for part in (value or "").split(":") if name == "PYTHONPATH" else [value]:
             if part is None:
                 walk.doubt(f"{name} is set to something that is not known")
-            elif part and not part.startswith("$"):
+            elif part and not part.startswith("$") and (name != "PYTHONPATH" or walk.leads_outside(part, shell)):
                 walk.writes(Field(part, raw=part), shell)
+    elif name in _COUNTED and not (value or "?").isdigit():
+        walk.doubt(f"what {name} is set to is evaluated as arithmetic, and may run commands")
     elif _STEERS.match(name) and not _HARMLESS.match(f"{name}={value if value is not None else chr(0)}"):
         walk.doubt(f"it sets {name}, which steers what other programs do")
 
@@ -128,11 +133,20 @@ def emptied(walk: Touches, names: list[str]) -> None:
         walk.doubt("it takes PATH away, and then programs are looked for in the current directory")
 
 
+_EXPANDS = lazy(r"\$[({]|`")
+_ENDS_COMMAND = lazy(r"[;|&<>\n]")
+_OF_RULES = lazy(r"\w*(?:FLAGS|LIBS|LIBES|ARGS|_ARCH|_MACH|DEFS|OPTS?)\Z")
+
+
 def handed_on(walk: Touches, name: str, value: str | None, shell: Shell) -> None:
-    """A program gets this variable: whatever it is called, it may say where something is written."""
-    if value and name.endswith("FLAGS") and len(value) <= LONGEST and LOADS.match(value):
-        walk.doubt(f"it hands on {name}, which tells a compiler what to run or to load")
+    """A program gets this variable: whatever it is called, it may say where something is written. And make puts it into
+    its rules, some of them by names that every make knows, and expands what it holds."""
     long = value is not None and len(value) > LONGEST
+    command = value is not None and (long or _ENDS_COMMAND.search(value) or LOADS.match(value))
+    walk.handed = name if command else walk.handed
+    told = _OF_RULES.match(name) and (command or (value is None and not walk.bounds.held))
+    if told or (value and _EXPANDS.search(value)):
+        walk.doubt(f"it hands on {name}, and what that holds is a command to who puts it into one")
     if value and name not in _READ | _PLACES and (long or walk.points_elsewhere(value, shell)):
         walk.doubt(f"it hands on {name}, which points out of the worktree")
 
@@ -199,12 +213,20 @@ class Values(Touches):
         return self.variable(piece, shell)
 
     def printed(self, script: Sequence, shell: Shell) -> str | None:
-        """What a substitution prints, where that is plain: `$(pwd)`."""
-        if len(script.items) == 1 and isinstance(script.items[0][0], Simple) and "pwd" not in shell.functions:
-            command = script.items[0][0]
-            words = [word.raw for word in command.words if isinstance(word, Word)]
-            if words == ["pwd"] and not command.redirects and len(shell.places) == 1:
-                return next(iter(shell.places))
+        """What a substitution prints, where that is plain: `$(pwd)`, and where a sandbox holds who goes there by it,
+        `$(git rev-parse --show-toplevel)`."""
+        command = script.items[0][0] if len(script.items) == 1 else None
+        if not isinstance(command, Simple) or command.redirects or len(shell.places) != 1:
+            return None
+        words = [word.raw for word in command.words if isinstance(word, Word)]
+        if {"pwd", "git"} & shell.functions.keys() or command.assignments:
+            return None
+        place = next(iter(shell.places))
+        if words == ["pwd"]:
+            return place
+        if self.bounds.held and words == ["git", "rev-parse", "--show-toplevel"]:
+            around, name = posixpath.split(self.bounds.repository(self.stand(place)))
+            return around if name == ".git" else None
         return None
 
     def variable(self, piece: Variable, shell: Shell) -> str | None:
@@ -220,6 +242,8 @@ class Values(Touches):
                 shell.assign(name, None)
             if counts:
                 self.arithmetic(rest, piece.inner, shell)
+                if re.search(r"['\"\\]", rest):  # which hide nothing there: `${x:'$(command)'}` runs it
+                    self.doubt(f"${{{rest}}} counts what is quoted")
             return trimmed(self.variable(Variable(name, piece.quoted), shell), rest)
         if name.isdigit() and name != "0" and shell.positional is not None:
             index = int(name) - 1

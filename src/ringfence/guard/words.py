@@ -85,7 +85,7 @@ class Words:
         elif char == "$":
             self.dollar(pieces, quoted=False)
         elif char == "`":
-            pieces.append(self.backquoted(quoted=False))
+            pieces.append(self.backquoted(quoted=False, special="\\$`"))
         elif char in "<>":
             self.at += 2
             pieces.append(Substitution(self.script_inside(), True, char))
@@ -128,7 +128,7 @@ class Words:
         if char == "$":
             self.dollar(pieces, quoted=True)
         elif char == "`":
-            pieces.append(self.backquoted(quoted=True))
+            pieces.append(self.backquoted(quoted=True, special=escapable))
         else:
             following = self.text[self.at + 1 : self.at + 2]
             self.at += 2 if following == "\n" or (following and following in escapable) else 1
@@ -193,6 +193,8 @@ class Words:
             char = self.text[self.at]
             if quoted and char in "\"'":
                 raise Unreadable("a quotation is nested in an expansion")
+            if self.process_begins() if not quoted else char == "`":
+                raise Unreadable("a command is nested in an expansion")
             if char in _BREAKS or char in "?*+@!":
                 inner.append(Literal(char, False))
                 self.at += 1
@@ -235,10 +237,10 @@ class Words:
             self.at += 1
         raise Unreadable("a quotation does not end")
 
-    def backquoted(self, quoted: bool) -> Substitution:
+    def backquoted(self, quoted: bool, special: str) -> Substitution:
+        """From a backquote on, over the next; what is `special` loses the backslash before it."""
         self.at += 1
         out: list[str] = []
-        special = '\\$`"' if quoted else "\\$`"
         while self.at < len(self.text):
             char = self.text[self.at]
             self.at += 1
@@ -265,7 +267,10 @@ class Words:
                 self.dollar(inner, quoted=True)
                 continue
             if char == "`":
-                inner.append(self.backquoted(quoted=True))
+                begin = self.at
+                inner.append(self.backquoted(quoted=True, special="\\$`"))
+                if '"' in self.text[begin : self.at]:
+                    raise Unreadable("arithmetic holds a quotation")
                 continue
             if char == ")" and depth == 0:
                 if not self.text.startswith("))", self.at):
