@@ -248,8 +248,8 @@ def _read_otherwise(path: str) -> set[str]:
     """What else agents take a path for: some cut blanks off, or make odd ones plain, some decode letters, and to some
     `..` takes away the name before it, to the kernel what that leads to."""
     others = {path.strip(), path.removeprefix("@")}
-    if path.strip()[:8].lower() == "file:///":
-        others |= {path.strip()[7:]}
+    if address := _FILE_ADDRESS.match(path):  # whichever machine it names
+        others |= {address[1]}
     if not path.isascii():
         import unicodedata  # few paths need it
 
@@ -271,6 +271,7 @@ _OF_THE_MACHINE = lazy(r"/proc/(?:cpuinfo|meminfo|version|loadavg|uptime|filesys
 _PRIVATE = frozenset(("/tmp", "/var/tmp"))  # which the sandbox has of its own, by the built-in policy
 # What agents put there of a line's output that is too long, and tell their model to read.
 _OUTPUTS = lazy(r"/tmp/(?:claude-[^/]*/|pi-bash-[^/]*\.log\Z|[^/]*copilot-tool-output[^/]*\Z)")
+_FILE_ADDRESS = lazy(r"(?is)\s*file:(?://[^/]*)?(/.*?)\s*\Z")
 _UNSEEN = "\u200b\u200c\u200d\u2060\ufeff"
 
 
