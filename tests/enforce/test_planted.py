@@ -692,6 +692,23 @@ def test_a_skill_deeper_in_the_workspace_is_reported_and_moved(workspace: Path, 
     assert scan(str(workspace), since, 9) == ()
 
 
+@pytest.mark.parametrize(("text", "is_told"), [("[core]\n\tfsmonitor = x\n", True), ("[user]\n\tname = n\n", False)])
+def test_a_configuration_that_came_while_it_was_held_is_reported_and_not_moved(
+    workspace: Path, text: str, is_told: bool
+) -> None:
+    """Who writes it outside writes config.lock first, in the place of which the command can put another."""
+    since = time.time_ns() - 20_000_000
+    git(workspace, "init", "-q")
+    lock = workspace / ".git/config.lock"
+    lock.write_text(text)
+    lock.rename(workspace / ".git/config")
+
+    found = scan(str(workspace), since, 9)
+
+    assert found == ((f"{workspace}/.git/config",) if is_told else ())
+    assert quarantine(found) == ()
+
+
 def test_ordinary_repositories_are_not_reported(workspace: Path) -> None:
     begun = time.time_ns() - 10_000_000
     where = nested(workspace)

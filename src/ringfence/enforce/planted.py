@@ -134,6 +134,9 @@ def scan(
         found = [path for path in found if not _is_known_pointer(path, common)]  # that is held, too
         found += [path for path in inside if path != own and _runs_code(path, since, common)]
         found += _with_commands(own, since)
+        # Held, but whoever writes it outside meanwhile writes a lock first, which the command can replace.
+        files = [f"{git}/{name}" for git in dict.fromkeys((own, common)) for name in ("config", "config.worktree")]
+        found += [file for file in files if _is_new(file, since) and not _is_ordinary(_whole(file))]
         found += _links(dict.fromkeys((own, common)), since, listings, (until, latest), [] if left is None else left)
     found += _links(gits, since, listings, (until, latest), [] if left is None else left)
     return tuple(found)
