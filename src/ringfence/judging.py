@@ -7,6 +7,8 @@ Under a policy `decide` answers with that policy. Without one the rule is that n
 import errno
 import os
 import re
+import time
+from collections import deque
 from collections.abc import Callable, Mapping
 
 import msgspec
@@ -21,6 +23,7 @@ MOST_ENTRIES = 2000
 PLAIN, MISSING, UNKNOWN = "\0", "\0missing", "\0unknown"  # no link leads to such a name
 MOST_LINKS = 40  # as many as the kernel follows
 LONGEST_PATTERN = 1000  # characters; what is made of a longer one to match it takes too long
+SEARCHED = 2.0  # seconds; an agent waits
 LONGEST = 12_000  # characters of a path; the kernel takes 4096 at a time, from wherever one stands
 # What a name says that is no link, is not there, or is behind what lets nobody through, the command no more than us.
 NO_LINK = (errno.EINVAL, errno.ENOTDIR, errno.EACCES, errno.ENAMETOOLONG)
@@ -47,6 +50,7 @@ def bounds_of(root: str, found: Policy | None = None, start: str = "", home: str
         hides=lambda directory: hides(directory, judged),
         veils=veiling(judged),
         repository=lambda directory: repository(directory, root),
+        skills=lambda: skills_below(root),
         reads_free=found is None,
         held=held and found is not None and found.enforcement is Enforcement.REQUIRED,
     )
@@ -74,11 +78,12 @@ def _canonical(found: Policy) -> Policy:
 
 
 def bounds_for_agent(
-    cwd: str, workspace: str, environ: Mapping[str, str], exact: bool = True, unheld: bool = False
+    cwd: str, workspace: str, environ: Mapping[str, str], exact: bool = True, unheld: bool = False, stands: str = ""
 ) -> Bounds:
     """The bounds of an agent that stands in a directory, under the policy that its commands will run under. Its
     workspace is the one it is told, if `exact`, or the one around that; untold, the one around where it stands. What is
-    `unheld` no sandbox keeps from what git runs in the workspace, as its configuration says: so the judge has to."""
+    `unheld` no sandbox keeps from what git runs in the workspace, as its configuration says: so the judge has to. The
+    agent `stands` elsewhere than its call begins, or else there."""
     real = os.path.realpath(workspace or cwd)
     root = real if workspace and exact else chosen_root(real, environ)
     if not os.path.isdir(root):
@@ -90,7 +95,8 @@ def bounds_for_agent(
         from .approvals import standing
 
         approved = standing(root, environ)
-    found = policy.load(root, environ=environ, own=OWN, standing=approved)
+    begun = os.path.realpath(stands or cwd)
+    found = policy.load(root, environ=environ, own=OWN, standing=approved, start=begun)
     if unheld:
         from .keep import with_git_programs  # which takes ten milliseconds
 
@@ -288,6 +294,28 @@ def veiling(found: Policy) -> Callable[[str], bool]:
         )
 
     return veils
+
+
+def skills_below(root: str) -> str:
+    """A directory of skills below the top of a worktree; or where nobody has looked, as it cannot be opened or took too
+    long."""
+    until, waiting = time.monotonic() + SEARCHED, deque([root])
+    while waiting:
+        path = waiting.popleft()
+        if time.monotonic() > until:
+            return path
+        try:
+            with os.scandir(path) as entries:
+                for entry in entries:
+                    if entry.name.lower() == ".claude" and path != root and os.path.isdir(f"{entry.path}/skills"):
+                        return f"{entry.path}/skills"
+                    if entry.is_dir(follow_symlinks=False):
+                        waiting.append(entry.path)
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        except OSError:
+            return path
+    return ""
 
 
 def repository(directory: str, root: str) -> str:

@@ -411,7 +411,7 @@ def load_policy(request: Request, at_hand: AtHand | None = None) -> Policy:
         from .approvals import standing
 
         approved = standing(request.workspace, environ)
-    asked, brief = (request.workspace, request.flags), enforce.brief
+    asked, brief = (request.workspace, request.flags, request.cwd), enforce.brief
     return policy.load(*asked, home=home, environ=environ, own=OWN, standing=approved, seen=seen, brief=brief)
 
 

@@ -3,8 +3,10 @@
 No mount holds a name that does not exist: the warden makes the command's names, and does not make these.
 """
 
+from typing import Any
+
 import pytest
-from tests.attacks.conftest import Field, with_git
+from tests.attacks.conftest import Field, Ground, with_git
 
 NAMES = (
     ".git/commondir .git/config.worktree .mcp.json .envrc .bashrc .vscode/tasks.json .claude/settings.json"
@@ -12,6 +14,7 @@ NAMES = (
     " .jj/workspace-config.toml"
     " .vim/coc-settings.json .helix/languages.toml .clinerules/hooks/PreToolUse"
     " .github/copilot/settings.json .github/mcp.json .github/lsp.json .github/extensions/x/extension.mjs"
+    " .agents/skills/x/SKILL.md .github/agents/x.agent.md .tool-versions mise/conf.d/x.toml .config/mise/config.toml"
     " .github/github-app.yml mise.toml .mise.toml .openhands/hooks.json .amp/settings.json .nvimrc"
 ).split()
 
@@ -22,3 +25,21 @@ def test_a_name_that_runs_code_later_is_not_made_or_it_is_said(field: Field, nam
         f"""attempt("made", lambda: (os.makedirs(os.path.dirname(WS + "/{name}"), exist_ok=True), write("{name}")))"""
     )
     field.repels(program, with_git)
+
+
+def test_nor_is_one_where_the_command_begins_or_on_the_way_there(field: Field) -> None:
+    """An agent that was started in a directory of the project has its settings there, and its hooks at once."""
+    program = """
+os.chdir(WS + "/packages/app")
+for name in (".claude", "../.codex", ".vscode"):
+    attempt(name, lambda: os.mkdir(name))
+"""
+
+    def prepare(ground: Ground) -> list[str]:
+        (ground.workspace / "packages/app").mkdir(parents=True)
+        return with_git(ground)
+
+    def begins(ground: Ground) -> dict[str, Any]:
+        return {"cwd": ground.workspace / "packages/app"}
+
+    field.repels(program, prepare, denied=begins)

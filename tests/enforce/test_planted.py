@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from tests.attacks.conftest import Field
 from tests.attacks.conftest import field as field
+from tests.looking import until
 
 import ringfence
 from ringfence.enforce import Listings
@@ -663,6 +664,49 @@ def work(where: Path) -> None:
     git(where, *who, "commit", "-q", "--allow-empty", "-m", "y")
     git(where, "repack", "-q", "-a")
     git(where, "pack-refs", "--all")
+
+
+@pytest.mark.parametrize("how", ["made", "changed", "moved"])
+def test_a_skill_deeper_in_the_workspace_is_reported_and_moved(workspace: Path, how: str) -> None:
+    """Claude Code takes it when it has read a file beside it; no test of ours can make it do so without a model."""
+    place = workspace / "deep/.claude/skills"
+    (place / "known").mkdir(parents=True)
+    (place / "known/SKILL.md").write_text("---\nname: known\n---\n")
+    (workspace / "deep/last").write_text("")
+    if how == "moved":
+        place.parent.rename(workspace / "deep/put-by")
+    probe, made = workspace / "probe", (workspace / "deep").stat().st_ctime_ns
+    until(lambda: probe.write_text("") or probe.stat().st_ctime_ns > made)  # the clock of files goes in steps
+    since = probe.stat().st_ctime_ns
+    before = scan(str(workspace), since, 9)
+    if how == "moved":
+        (workspace / "deep/put-by").rename(place.parent)
+    else:
+        (place / "known" / ("SKILL.md" if how == "changed" else "more.md")).write_text("!`touch /x`\n")
+
+    found = scan(str(workspace), since, 9)
+    quarantine(found)
+
+    assert (before, found) == ((), (str(place),))
+    assert not place.exists()
+    assert scan(str(workspace), since, 9) == ()
+
+
+@pytest.mark.parametrize(("text", "is_told"), [("[core]\n\tfsmonitor = x\n", True), ("[user]\n\tname = n\n", False)])
+def test_a_configuration_that_came_while_it_was_held_is_reported_and_not_moved(
+    workspace: Path, text: str, is_told: bool
+) -> None:
+    """Who writes it outside writes config.lock first, in the place of which the command can put another."""
+    since = time.time_ns() - 20_000_000
+    git(workspace, "init", "-q")
+    lock = workspace / ".git/config.lock"
+    lock.write_text(text)
+    lock.rename(workspace / ".git/config")
+
+    found = scan(str(workspace), since, 9)
+
+    assert found == ((f"{workspace}/.git/config",) if is_told else ())
+    assert quarantine(found) == ()
 
 
 def test_ordinary_repositories_are_not_reported(workspace: Path) -> None:

@@ -453,6 +453,8 @@ def test_a_long_word_is_judged_at_once(bounds: Bounds, root: Path, tool: str, un
         "@out link/x",
         "@~/x",
         "file:///etc/x",
+        "file://localhost/etc/x",
+        "File:/etc/x",
         "cafe\u0301/x",
         "o\u2019clock/x",
         "out%20link/x",

@@ -42,9 +42,11 @@ def payload(name: str, root: Path, **given: object) -> dict[str, object]:
 
 def hook(agent: str, data: object, *words: str, **env: str) -> tuple[int, dict[str, object], str]:
     text = data if isinstance(data, bytes) else json.dumps(data).encode()
+    stands = str(data.get("cwd", ".")) if agent == "codex" and isinstance(data, dict) else "."  # where it starts us
     done = subprocess.run(
-        [PROGRAM, "hook", agent, *AS_ROOT, *words], input=text, capture_output=True, timeout=30, env=os.environ | env
-    )
+        [PROGRAM, "hook", agent, *AS_ROOT, *words],
+        input=text, capture_output=True, timeout=30, env=os.environ | env, cwd=stands if Path(stands).is_dir() else ".",
+    )  # fmt: skip
     return done.returncode, json.loads(done.stdout) if done.stdout else {}, done.stderr.decode()
 
 
@@ -344,6 +346,62 @@ def test_where_a_call_says_it_begins_does_not_choose_the_workspace(agent: str, n
 
     assert f"--workspace {root} " in str(moved(answer)["command"])
     assert f"{root}/sub" in str(moved(answer)["command"])
+
+
+def test_where_a_call_of_codex_begins_does_not_choose_the_workspace(root: Path) -> None:
+    """Its hooks are told where the call is to begin as if the agent stood there, and are started where it does."""
+    other = root.parent / "other"
+    for place in (other, root / "deep"):
+        (place / ".git").mkdir(parents=True)
+        (place / ".git/HEAD").write_text("ref: refs/heads/main\n")
+    asked = payload("codex", root, command="touch x")
+
+    def answered(place: Path, stands: Path, tool: dict[str, object]) -> tuple[int, dict[str, object]]:
+        data = json.dumps(asked | {"cwd": str(place)} | tool).encode()
+        given = os.environ | {"PWD": str(stands)}
+        code, out, _ = hook_door.answer(["codex", *AS_ROOT], data, given, str(PROGRAM))
+        return code, json.loads(out)
+
+    patch: dict[str, object] = payload(
+        "codex-patch", root, command="*** Begin Patch\n*** Add File: x\n+x\n*** End Patch"
+    )
+    assert denies(*answered(other, root, {}))
+    assert denies(*answered(other, root, patch | {"cwd": str(other)}))
+    _, deeper = answered(root / "deep", root, {})
+
+    assert str(moved(deeper)["command"]).startswith(f"cd '{root}' && {PROGRAM} run ")
+    assert f"--workspace {root} " in str(moved(deeper)["command"])
+    assert denies(*answered(root, root / "deep", {}))
+
+
+def test_a_patch_is_not_judged_from_another_place_than_it_is_made(root: Path) -> None:
+    (root.parent / "other").mkdir()
+    asked = payload("codex-patch", root, command="*** Begin Patch\n*** Add File: x\n+x\n*** End Patch")
+
+    assert hook("codex", asked, "--workspace", str(root))[0] == 0
+    assert hook("codex", asked | {"cwd": str(root.parent / "other")}, "--workspace", str(root))[0] == 2
+
+
+def test_claude_is_not_moved_out_of_its_workspace(root: Path) -> None:
+    (root.parent / "other").mkdir()
+    asked = payload("claude", root) | {"tool_name": "EnterWorktree"}
+
+    for path, code in (("../other", 2), (str(root.parent / "other"), 2), (str(root / "sub"), 0), ("", 0)):
+        assert hook("claude", asked | {"tool_input": {"path": path}})[0] == code, path
+    assert hook("claude", asked | {"tool_input": {"name": "new"}})[:2] == (0, {})
+
+
+def test_claude_takes_no_skill_that_a_command_may_have_written(root: Path) -> None:
+    """It finds those that lie beside a file that it reads, and runs what they name outside of any sandbox."""
+    asked = payload("claude", root) | {"tool_name": "Skill", "tool_input": {"skill": "evil"}}
+    (root / ".claude/skills/good").mkdir(parents=True)  # which no command can write
+    assert hook("claude", asked)[:2] == (0, {})
+
+    (root / "sub/deep/.claude/skills").mkdir(parents=True)
+    _, answer, _ = hook("claude", asked)
+
+    assert '"ask"' in json.dumps(answer)
+    assert "sub/deep/.claude/skills" in json.dumps(answer)
 
 
 def test_a_search_that_names_no_place_is_denied_where_the_agent_stands_outside(root: Path) -> None:

@@ -24,7 +24,7 @@ def writing(agent: str, root: Path, path: str) -> bool:
     camel = "toolArgs" in asked
     given = {"file_path": path, "content": "x"}
     asked |= {"toolName": "create", "toolArgs": given} if camel else {"tool_name": "Write", "tool_input": given}
-    code, out, _ = answer([agent], json.dumps(asked).encode(), dict(os.environ), "/usr/bin/ringfence")
+    code, out, _ = answer([agent], json.dumps(asked).encode(), os.environ | {"PWD": str(root)}, "/usr/bin/ringfence")
     return denies(code, json.loads(out) if out else {})
 
 

@@ -32,7 +32,8 @@ class Ground:
         call = {"cwd": str(self.root), "hook_event_name": "PreToolUse", "tool_name": "Bash"}
         data = json.dumps({**call, "tool_input": {"command": command}}).encode()
         env = os.environ | {"XDG_RUNTIME_DIR": str(self.runtime)}
-        done = subprocess.run([PROGRAM, "hook", "codex"], input=data, env=env, capture_output=True, timeout=30)
+        words: list[str | Path] = [PROGRAM, "hook", "codex"]
+        done = subprocess.run(words, input=data, env=env, cwd=self.root, capture_output=True, timeout=30)
         return done.returncode, done.stdout
 
     @property

@@ -118,6 +118,34 @@ def test_protections_of_names_are_wanted_and_everything_else_is_required() -> No
     assert wanted == {f"{WS}/{name}" for name, _ in PROTECTED} | {f"{HOME}/{name}" for name, _ in STARTUP}
 
 
+@pytest.mark.parametrize(
+    ("path", "verdict"),
+    [
+        ("a/b/.claude/settings.json", DENY),
+        ("a/b/opencode.json", DENY),
+        ("a/.mcp.json", DENY),
+        ("a/b/.git/hooks/x", ALLOW),  # a repository there is the command's own to make
+        ("a/c/.claude/x", ALLOW),
+        ("a/b/src/x", ALLOW),
+    ],
+)
+def test_where_a_command_begins_the_names_are_held_too(path: str, verdict: Verdict) -> None:
+    policy = merge(WS, (built_in(WS, (HOME,), start=f"{WS}/a/b"),))
+
+    assert decide(policy, WRITE, f"{WS}/{path}").verdict is verdict
+
+
+@pytest.mark.parametrize(
+    ("start", "held"),
+    [(WS, []), (f"{WS}x/a", []), ("/", []), (f"{WS}/1/2/3/4/5/6", ["1/2/3", "1/2/3/4", "1/2/3/4/5", "1/2/3/4/5/6"])],
+)
+def test_of_the_directories_on_the_way_there_only_the_last_ones(start: str, held: list[str]) -> None:
+    layer = built_in(WS, (HOME,), start=start)
+    found = [rule.path for rule in layer.rules if rule.path.endswith("/.claude") and rule.access is WRITE]
+
+    assert sorted(found) == sorted(f"{WS}/{name}/.claude".replace("//", "/") for name in ("", *held))
+
+
 def test_every_built_in_rule_says_what_it_is_for() -> None:
     assert [rule for rule in POLICY.rules if not rule.why or rule.origin != BUILT_IN] == []
 

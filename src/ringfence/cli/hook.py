@@ -36,6 +36,8 @@ def main(words: list[str]) -> int:
         print(render_help("hook AGENT [options]", "Answers an agent's question before a tool call.", table(), EXAMPLES))
         return 0
     try:
+        if agent == "codex":
+            os.environ["PWD"] = os.getcwd()  # where it stands: it starts us there, and nowhere else says so
         data = _read(0)
         if agent == "claude" and b'"Worktree' in data:  # perhaps
             about = _worktree(words, data)
@@ -85,6 +87,8 @@ def _answer(words: list[str], data: bytes, environ: dict[str, str], program: str
     asked = agents.read(rest[0], msgspec.json.decode(data))
     if asked is None:
         return 0, b"", b""
+    if rest[0] == "codex":  # whose `cwd` is where the call is to begin, and that is the model's word
+        asked = msgspec.structs.replace(asked, root=environ.get("PWD") or asked.cwd)
     as_root = ["--as-root"] if "--as-root" in values else []
     made = judged(rest[0], asked, one(values, "--workspace") or "", environ, [program, "run", *as_root])
     stderr = made.stderr.encode("utf-8", "replace") + b"\n" if made.stderr else b""
@@ -116,17 +120,17 @@ def judged(agent: str, asked: "Asked", workspace: str, environ: dict[str, str], 
     from ..model import Verdict
 
     unheld = agents.writes_unheld(asked)
-    bounds = bounds_for_agent(asked.cwd, workspace or asked.root, environ, bool(workspace), unheld)
+    bounds = bounds_for_agent(asked.cwd, workspace or asked.root, environ, bool(workspace), unheld, asked.root)
     if agents.takes_no_other(asked):
         bounds = msgspec.structs.replace(bounds, held=False)
-        if bounds.start != os.path.realpath(asked.cwd):
-            return agents.denial(
-                agent, f"ringfence: the call stands in {asked.cwd!r}, outside the workspace ({bounds.root})"
-            )
+    if bounds.start != os.path.realpath(asked.cwd) and agents.must_stand_inside(asked, bool(workspace)):
+        return agents.denial(
+            agent, f"ringfence: the call stands in {asked.cwd!r}, outside the workspace ({bounds.root})"
+        )
     told = agents.told_place(asked)
     if told:  # by the model, so it chooses where to begin in the workspace, and not the workspace
         here = os.path.realpath(os.path.join(asked.cwd, told))
-        if here != bounds.root and not here.startswith(bounds.root.rstrip("/") + "/"):
+        if not _is_below(here, bounds.root):
             return agents.denial(agent, f"ringfence: the call would begin in {told!r}, outside ({bounds.root})")
         bounds = msgspec.structs.replace(bounds, start=here)
     key = line_key(asked.call)
@@ -137,8 +141,13 @@ def judged(agent: str, asked: "Asked", workspace: str, environ: dict[str, str], 
             why = f"it names no path, and the agent stands in {asked.cwd!r}, outside the workspace ({bounds.root})"
             made = msgspec.structs.replace(made, verdict=Verdict.DENY, reasons=(why,))
         return agents.answer(agent, asked, _recorded(asked, made, bounds.root))
+    # What is run begins where the agent stands, wherever the call does: there its settings are, and stay as they are.
+    stands = os.path.realpath(asked.root or asked.cwd)
+    lead = prefixed("", stands) if stands != bounds.start and _is_below(stands, bounds.root) else ""
     prefix = [*run, "--workspace", bounds.root, "--quiet", "--"]
-    inner = unwrapped(line, prefix)
+    rest = line.removeprefix(lead)
+    inner = unwrapped(rest, prefix)
+    inner = line if inner == rest else inner
     made = judge(ToolCall(asked.call.tool, {**asked.call.input, key: inner}), bounds)
     if made.verdict is Verdict.ASK and agent not in agents.CAN_ASK:
         if bounds.held:  # inside the sandbox it can do no harm
@@ -150,8 +159,12 @@ def judged(agent: str, asked: "Asked", workspace: str, environ: dict[str, str], 
     if made.verdict is Verdict.DENY or agents.takes_no_other(asked):
         return agents.answer(agent, asked, made)
     begun = prefixed(inner, bounds.start) if inner == line else inner
-    moved = {**made.input, key: wrapped(begun, prefix)}
+    moved = {**made.input, key: lead + wrapped(begun, prefix)}
     return agents.answer(agent, asked, msgspec.structs.replace(made, input=moved))
+
+
+def _is_below(path: str, root: str) -> bool:
+    return (path + "/").startswith(root.rstrip("/") + "/")
 
 
 def _recorded(asked: "Asked", made: "Judgement", root: str) -> "Judgement":

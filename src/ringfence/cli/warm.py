@@ -22,7 +22,7 @@ PATIENCE = 2.0  # seconds in which an answer is waited for; there is time left t
 MOST_BYTES = 20_000_000
 SO_PEERPIDFD, ENOPROTOOPT = 77, 92
 # What a question may hang on besides its payload.
-NAMES = ("HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_RUNTIME_DIR", "WORKTREE_SANDBOX_PATH", "PATH")
+NAMES = ("HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_RUNTIME_DIR", "WORKTREE_SANDBOX_PATH", "PATH", "PWD")
 
 
 def place() -> str:

@@ -4,9 +4,10 @@ The names at the top of the workspace are held by the kernel; a repository deepe
 is reported when something was changed in it during the run that git would execute: a configuration beyond the ordinary,
 a hook, a pointer to another git directory. So is, at the top too, a rebase or a sequence of picks that was left with
 programs to run; a new link in any git directory, through which git would write; and one that leads into a git
-directory, where nobody looks for another repository. What was
-changed is told by its time of change, which no command can set; but a directory takes its files along as old as they
-are, so one whose HEAD is new is looked at whole, and one with a HEAD also when half of a repository is missing.
+directory, where nobody looks for another repository; and skills of Claude Code, which it takes from anywhere in
+the workspace, with programs and hooks. What was changed is told by its time of change, which no command can set; but a
+directory takes its files along as old as they are, so one whose HEAD is new is looked at whole, and one with a HEAD
+also when half of a repository is missing.
 A look around near the top first, in bounded time of the processor (a busy machine hides nothing) and a bounded wait for
 the disk; it reads small regular files, and follows no link.
 """
@@ -46,6 +47,7 @@ _LEAST_INSIDE = 1000
 _LINKLESS = ("logs", "rebase-apply", "rebase-merge", "rr-cache", "sequencer")
 _WITHIN, _STORED, _LEAST = (*_LINKLESS, "objects", *_NESTS), ("pack",), 12
 _SHARING = frozenset(("HEAD", "commondir"))  # it has the rest elsewhere
+_SKILLS = "/.claude/skills"
 # What git writes by itself into a new repository, a clone, a branch; keys that name no program and no file.
 _ORDINARY = {
     "core": "repositoryformatversion filemode bare logallrefupdates ignorecase precomposeunicode symlinks autocrlf eol",
@@ -117,8 +119,10 @@ def scan(
     until, latest = time.thread_time() + seconds, time.monotonic() + max(seconds, WAIT)
     held = f"{workspace}/.git"
     repositories = list(_repositories(workspace, top, listings, (until, latest), [] if left is None else left))
-    found = [path for path in repositories if _runs_code(path, since, held)]
-    told = frozenset(found)
+    skills = [path for path in repositories if path.endswith(_SKILLS)]
+    found = [path for path in repositories if path not in skills and _runs_code(path, since, held)]
+    told = frozenset((*found, *skills))
+    found += [path for path in skills if _has_new_skill(path, since)]
     gits = [path for path in repositories if path not in told and os.path.isdir(path) and not os.path.islink(path)]
     if top is None or top.has_git:
         is_own = os.path.isdir(held)
@@ -130,6 +134,9 @@ def scan(
         found = [path for path in found if not _is_known_pointer(path, common)]  # that is held, too
         found += [path for path in inside if path != own and _runs_code(path, since, common)]
         found += _with_commands(own, since)
+        # Held, but whoever writes it outside meanwhile writes a lock first, which the command can replace.
+        files = [f"{git}/{name}" for git in dict.fromkeys((own, common)) for name in ("config", "config.worktree")]
+        found += [file for file in files if _is_new(file, since) and not _is_ordinary(_whole(file))]
         found += _links(dict.fromkeys((own, common)), since, listings, (until, latest), [] if left is None else left)
     found += _links(gits, since, listings, (until, latest), [] if left is None else left)
     return tuple(found)
@@ -195,7 +202,7 @@ def quarantine(paths: tuple[str, ...]) -> tuple[str, ...]:
     """Rename what was found so that git no longer takes it for a repository; the new names."""
     renamed = []
     for path in paths:
-        is_whole = os.path.basename(path) in (".git", *_UNDER_WAY) or os.path.islink(path)
+        is_whole = os.path.basename(path) in (".git", "skills", *_UNDER_WAY) or os.path.islink(path)
         where, name = os.path.split(path) if is_whole else (path, "HEAD")
         new = f"{name}{SUFFIX}-{os.urandom(4).hex()}"
         try:
@@ -271,10 +278,20 @@ def _repositories(
         queue.extend(f"{path}/{name}" for name in found.below)
         if found.has_git:
             yield f"{path}/.git"
-        if found.is_repository:
+        if found.is_repository or (path.endswith(_SKILLS) and found.below):
             yield path
         yield from (f"{path}/{name}" for name in found.links)
     left += queue
+
+
+def _has_new_skill(path: str, since: int) -> bool:
+    """Whether a skill was made or changed, or was moved there with the directories around it."""
+    try:
+        own = [f"{path}/{name}" for name in os.listdir(path)]
+    except OSError:
+        own = []
+    places = (os.path.dirname(path), path, *own, *(f"{place}/SKILL.md" for place in own))
+    return any(_is_new(place, since) for place in places)
 
 
 def _runs_code(path: str, since: int, held: str) -> bool:

@@ -35,7 +35,15 @@ _RUN = frozenset(
     interactive.difffilter trailer.command trailer.cmd uploadpack.packobjectshook remote.uploadpack remote.receivepack
     submodule.update tar.command hook.command gc.recentobjectshook man.cmd man.path browser.cmd browser.path guitool.cmd
     sendemail.tocmd sendemail.cccmd sendemail.headercmd sendemail.sendmailcmd sendemail.smtpserver imap.tunnel
-    svn.authorsprog lfs.path lfs.clean lfs.smudge""".split()
+    svn.authorsprog lfs.path lfs.clean lfs.smudge instaweb.httpd""".split()
+)
+_REMOTE = frozenset(("remote.url", "remote.pushurl"))  # which git runs where they begin so
+_BY_PROGRAM = "ext::"
+HOOKS = tuple(
+    """applypatch-msg pre-applypatch post-applypatch pre-commit pre-merge-commit prepare-commit-msg commit-msg
+    post-commit pre-rebase post-checkout post-merge pre-push pre-receive update proc-receive post-receive post-update
+    post-rewrite reference-transaction push-to-checkout pre-auto-gc sendemail-validate fsmonitor-watchman
+    post-index-change p4-changelist p4-prepare-changelist p4-post-changelist p4-pre-submit""".split()
 )
 _QUOTED = re.compile(r"""'([^']+)'|"([^"]+)\"""")
 _WORD = re.compile(r"""(?:\\.|[^\s;|&()<>="'`\\])+""")
@@ -205,12 +213,14 @@ def programs(
         left -= sum(len(value) for _, value in settings)
         for key, value in settings:
             section, last = key.partition(".")[0].removesuffix(" *"), key.rpartition(".")[2]
-            is_run = section == "pager" or f"{section}.{last}" in _RUN
+            name = f"{section}.{last}"
+            is_run = section == "pager" or name in _RUN or (name in _REMOTE and value.startswith(_BY_PROGRAM))
             run += 16 + len(value) if is_run or last in ("hookspath", "templatedir") else 0
             if run > _MOST_RUN:
                 raise PlanError(path, "git's configuration names more programs than are looked for", "name fewer")
             if is_run:
-                found += [program for base in bases for program in _named(value, base, home)]
+                line = value.removeprefix(_BY_PROGRAM)
+                found += [program for base in bases for program in _named(line, base, home)]
             if key not in ("core.hookspath", "init.templatedir", "include.path", "includeif *.path"):
                 continue
             place = _expanded(value, home)
@@ -226,6 +236,9 @@ def programs(
             raise PlanError(path, f"git includes more than {MOST_INCLUDED} files of configuration", "include fewer")
     for path in (*(f"{path}/hooks" for path in (git, *(modules or ()))), *hooks):
         found += _linked_hooks(path)
+    # Nobody could work, or commit, if these were held whole: where one is the directory of hooks, each of them is.
+    whole = (workspace, f"{workspace}/.git", git)
+    found += [f"{path}/{name}" for path in hooks if real_path(path) in whole for name in HOOKS]
     found += hooks
     is_bare = all(os.path.lexists(f"{workspace}/{name}") for name in ("HEAD", "objects", "refs"))
     for place in (workspace if is_bare else git, git):  # a git directory in the workspace by another name

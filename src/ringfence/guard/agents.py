@@ -11,7 +11,7 @@ import posixpath
 import msgspec
 
 from ..model import Verdict
-from .judge import LISTS, READS, SHELLS, Judgement, ToolCall
+from .judge import LISTS, READS, SHELLS, Judgement, ToolCall, is_patch
 from .patterns import lazy
 
 AGENTS = ("claude", "codex", "gemini", "copilot", "cursor", "opencode", "pi")
@@ -132,6 +132,13 @@ def told_place(asked: Asked) -> str:
 def takes_no_other(asked: Asked) -> bool:
     """Whether the call runs as it came or not at all: these events of Cursor's have no way to change it."""
     return asked.event in ("beforeShellExecution", "beforeReadFile", "beforeTabFileRead")
+
+
+def must_stand_inside(asked: Asked, told: bool) -> bool:
+    """Whether a call that begins outside of the workspace is not to be made: one that runs as it came, or where another
+    than the agent chose the place; and a patch, which names its files from there. A line else begins in the workspace
+    that somebody was `told`."""
+    return takes_no_other(asked) or (bool(asked.root) and not told) or is_patch(asked.call)
 
 
 def writes_unheld(asked: Asked) -> bool:

@@ -28,6 +28,7 @@ class Bounds(msgspec.Struct, frozen=True):
     hides: Callable[[str], bool]  # whether something below a directory may not be read
     veils: Callable[[str], bool]  # whether what a pattern stands for may not be read, by what is wild in it
     repository: Callable[[str], str]  # the git directory that a directory belongs to, or nothing
+    skills: Callable[[], str] = lambda: ""  # a place deeper in the worktree that has some, or may have
     reads_free: bool = False  # reading is allowed everywhere, so that what is read need not be known
     held: bool = False  # the line will run inside the sandbox, which holds what it reads and what it starts
 
@@ -47,10 +48,13 @@ _RUN_LATER = lazy(
     r"(?i)/(?:\.ringfence|\.(?:claude|codex|gemini|cursor|pi|opencode)/(?:hooks?|plugins?|extensions|agents|commands|skills"
     r"|tools?|rules|policies)"
     r"|\.(?:claude|codex|gemini|cursor|pi|opencode)/[^/]*(?:\.(?:jsonc?|toml|env|sh|py|[cm]?[jt]s|sb)|sandbox[^/]*)|\.mcp\.json"
-    r"|\.github/(?:hooks|copilot|extensions|mcp\.json|lsp\.json|github-app\.yml)|\.envrc|\.?mise\.toml"
+    r"|\.github/(?:hooks|copilot|extensions|agents|skills|mcp\.json|lsp\.json|github-app\.yml)|\.envrc"
+    r"|(?:\.config/|\.)?mise(?:\.local)?\.toml|\.mise|\.config/mise|mise/(?:config(?:\.local)?\.toml|conf\.d)|\.rvmrc"
+    r"|(?:\.|\.config/)miserc\.toml|\.tool-versions|\.R(?:profile|environ)|\.dir-locals(?:-2)?\.el|\.ycm_extra_conf\.py"
     r"|\.(?:vscode|idea|zed|fleet|helix|devcontainer(?:\.json)?|n?vim(?:\.lua|rc)?|g?vimrc|exrc)"
+    r"|\.(?:agents?|run|kilo|qoder|grok)"
     r"|\.(?:windsurf|kiro|qwen|factory|augment|openhands|amp|trae|amazonq|roo|kilocode|junie|continue)|\.clinerules/hooks"
-    r"|opencode\.jsonc?|\.?crush\.json|\.aider\.conf\.yml"
+    r"|opencode\.jsonc?|kilo\.jsonc?|\.?crush\.json|\.aider\.conf\.yml"
     r"|\.git(?:modules|config)|\.hg/(?:hgrc[^/]*|sharedpath)|\.sl/(?:config|sharedpath)|\.ripgreprc"
     r"|\.jj/(?:repo/config|workspace-config)\.toml"
     r"|\.bash(?:rc|_(?:profile|login|logout|aliases))|\.profile|\.z(?:shrc|profile|shenv|login|logout))(?:/|\Z)"
@@ -64,5 +68,5 @@ def runs_later(path: str) -> str:
         return "which is git's own: it says what git will run"
     if path.endswith("/HEAD"):
         return "by which git takes a directory for a repository, and runs what that names"
-    may = "/." in path or path.endswith(("/mise.toml", ".json", ".jsonc"))
+    may = "/." in path or "/mise" in path or path.endswith((".json", ".jsonc"))
     return "which says what an agent, an editor or a shell will run" if may and _RUN_LATER.search(path) else ""

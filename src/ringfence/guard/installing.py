@@ -49,7 +49,7 @@ SITES = {
 
 _CLAUDE_TOOLS = (
     "Bash|Read|Write|Edit|MultiEdit|NotebookEdit|Glob|Grep|Monitor|PowerShell"
-    "|SendFile|SendUserFile|Artifact|ArtifactData|ArtifactCheck"
+    "|SendFile|SendUserFile|Artifact|ArtifactData|ArtifactCheck|EnterWorktree|Skill"
 )
 _CODEX_TOOLS = "Bash|apply_patch|view_image"
 _GEMINI_TOOLS = "run_shell_command|write_file|replace|read_file|read_many_files|list_directory|glob|grep_search"

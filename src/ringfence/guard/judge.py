@@ -73,13 +73,43 @@ def judge(call: ToolCall, bounds: Bounds) -> Judgement:
     name = call.tool.lower()
     if name in SHELLS:
         return shell(call, bounds)
-    if name in ("apply_patch", "applypatch"):
+    if is_patch(call):
         return patch(call, bounds)
+    if name == "enterworktree":
+        return entered(call, bounds)
+    if name == "skill":
+        return skill(call, bounds)
     if name in READS or name in LISTS:
         return file(call, bounds, Access.READ, name in READS)
     if name in WRITES or name in PUBLISHES:
         return file(call, bounds, Access.WRITE, False)
     return Judgement(Verdict.ASK, (f"what the tool {call.tool!r} does is not known",), call.input)
+
+
+def is_patch(call: ToolCall) -> bool:
+    return call.tool.lower() in ("apply_patch", "applypatch")
+
+
+def entered(call: ToolCall, bounds: Bounds) -> Judgement:
+    """Claude Code goes to stand in another worktree, and the workspace is where it stands. It asks git which there are,
+    and git believes what any command may have written into the repository. Not a question, which it does not put in
+    all of its modes."""
+    path = call.input.get("path")
+    real = bounds.resolve(posixpath.join(bounds.start, path)) if isinstance(path, str) else ""
+    if not path or (real + "/").startswith(bounds.root.rstrip("/") + "/"):
+        return Judgement(Verdict.ALLOW, (), call.input)  # a new one is asked of us by a hook of its own
+    why = f"it would move the agent, and its workspace with it, to {path!r}; start the agent there instead"
+    return Judgement(Verdict.DENY, (why,), call.input)
+
+
+def skill(call: ToolCall, bounds: Bounds) -> Judgement:
+    """A skill runs programs, and gives leave for them, outside of the sandbox. Those at the top of the workspace no
+    command can write; Claude Code also takes those that lie deeper, beside files that it has read."""
+    found = bounds.skills()
+    if not found:
+        return Judgement(Verdict.ALLOW, (), call.input)
+    reason = f"skills may come from {found!r}, which commands can write, and what a skill runs no sandbox holds"
+    return Judgement(Verdict.ASK, (reason,), call.input)
 
 
 def line_key(call: ToolCall) -> str:
@@ -221,8 +251,8 @@ def _read_otherwise(path: str) -> set[str]:
     """What else agents take a path for: some cut blanks off, or make odd ones plain, some decode letters, and to some
     `..` takes away the name before it, to the kernel what that leads to."""
     others = {path.strip(), path.removeprefix("@")}
-    if path.strip()[:8].lower() == "file:///":
-        others |= {path.strip()[7:]}
+    if address := _FILE_ADDRESS.match(path):  # whichever machine it names
+        others |= {address[1]}
     if not path.isascii():
         import unicodedata  # few paths need it
 
@@ -244,6 +274,7 @@ _OF_THE_MACHINE = lazy(r"/proc/(?:cpuinfo|meminfo|version|loadavg|uptime|filesys
 _PRIVATE = frozenset(("/tmp", "/var/tmp"))  # which the sandbox has of its own, by the built-in policy
 # What agents put there of a line's output that is too long, and tell their model to read.
 _OUTPUTS = lazy(r"/tmp/(?:claude-[^/]*/|pi-bash-[^/]*\.log\Z|[^/]*copilot-tool-output[^/]*\Z)")
+_FILE_ADDRESS = lazy(r"(?is)\s*file:(?://[^/]*)?(/.*?)\s*\Z")
 _UNSEEN = "\u200b\u200c\u200d\u2060\ufeff"
 
 

@@ -10,7 +10,7 @@ Pure: the workspace, the homes and our own files are handed in. The names are in
 from ..model import BUILT_IN, Access, Need, PolicyError, Rule, Verdict
 from .layer import Layer, Tier
 from .stores import SECRETS, SYSTEM_SECRETS
-from .tables import CLOSED, OPENED, PROTECTED, STARTUP, TOOLS
+from .tables import CLOSED, OF_HISTORY, OPENED, PROTECTED, STARTUP, TOOLS
 from .words import shown
 
 PRIVATE = ("/tmp", "/var/tmp", "/dev/shm")
@@ -30,6 +30,7 @@ DEVICES = (
 _SYSTEM = ("/bin", "/boot", "/dev", "/etc", "/lib", "/lib32", "/lib64", "/proc", "/sbin", "/sys", "/usr")
 SHARED = ("/", "/home", "/media", "/mnt", "/opt", "/root", "/run", "/srv", "/tmp", "/var", "/var/tmp", *_SYSTEM)
 _KERNEL = ("/dev", "/proc", "/sys")
+MOST_STARTS = 4  # directories on the way to where a command begins; each has a hundred names and more
 _ELSEWHERE = "start ringfence in the project's directory, or name one with --workspace"
 
 
@@ -40,13 +41,14 @@ def built_in(
     missing: tuple[str, ...] = (),
     audit: str = "",
     approvals: str = "",
+    start: str = "",
 ) -> Layer:
     """The built-in layer. `homes`: the one in use first, then any other of the same person; `own`: our program;
     `missing`: homes that do not exist, as of users who do not log in, so that nothing in them needs a name; `audit`:
-    the log of what was run; `approvals`: what a person said yes to."""
+    the log of what was run; `approvals`: what a person said yes to; `start`: where the command begins."""
     check_workspace(workspace, homes)
     kept = (*_kept_from(audit, "the audit log"), *_kept_from(approvals, "what was approved"))
-    rules = (*_reads(workspace, homes, missing), *_writes(workspace, homes, own, missing), *kept)
+    rules = (*_reads(workspace, homes, missing), *_writes(workspace, homes, own, missing, start), *kept)
     return Layer(Tier.BUILT_IN, rules=rules)
 
 
@@ -89,12 +91,27 @@ def _reads(workspace: str, homes: tuple[str, ...], missing: tuple[str, ...]) -> 
     return rules
 
 
-def _writes(workspace: str, homes: tuple[str, ...], own: tuple[str, ...], missing: tuple[str, ...]) -> list[Rule]:
+def _starts(workspace: str, start: str) -> list[str]:
+    """Where a command begins, and the directories above it that are below the workspace: whoever works there too, an
+    agent or an editor, finds its settings there."""
+    found: list[str] = []
+    while len(found) < MOST_STARTS and start != workspace and is_inside(start, (workspace,)):
+        found.append(start)
+        start = start.rpartition("/")[0]
+    return found
+
+
+def _writes(
+    workspace: str, homes: tuple[str, ...], own: tuple[str, ...], missing: tuple[str, ...], start: str
+) -> list[Rule]:
     rules = [_rule(Access.WRITE, Verdict.ALLOW, workspace, "the workspace")]
     rules += [_rule(Access.WRITE, Verdict.ALLOW, path, "private to the command") for path in PRIVATE]
     rules += [_rule(Access.WRITE, Verdict.ALLOW, path, "a device without memory") for path in DEVICES]
     # Wanted only: a name that does not exist yet cannot be held on every machine, and then that is said.
     rules += _rules(Access.WRITE, Verdict.DENY, _below(workspace, ""), PROTECTED, Need.WANTED)
+    deeper = tuple(row for row in PROTECTED if row[0].partition("/")[0] not in OF_HISTORY)
+    for place in _starts(workspace, start):
+        rules += _rules(Access.WRITE, Verdict.DENY, _below(place, ""), deeper, Need.WANTED)
     for home in homes:
         if home in missing:
             continue

@@ -62,6 +62,7 @@ class Sources(msgspec.Struct, frozen=True):
     managed: str = MANAGED
     managed_owner: int = 0
     own: tuple[str, ...] = ()  # our program's directories, unwritable inside the workspace
+    start: str = ""  # where the command begins
 
     @property
     def user(self) -> str:
@@ -75,6 +76,7 @@ class Sources(msgspec.Struct, frozen=True):
 def load(
     workspace: str,
     flags: Flags = Flags(),  # noqa: B008 - frozen
+    start: str = "",
     *,
     home: str = "",
     environ: Mapping[str, str] | None = None,
@@ -87,19 +89,20 @@ def load(
 ) -> Policy:
     """The policy for a workspace: all layers, merged and checked.
 
-    `home` is the command's home, where it runs as somebody else than the caller; `environ` says where the caller's
-    own files are; `own` are our program's directories; `standing` is what a person approved; `seen` is what stands at
-    the workspace's path, if somebody has just looked; `brief` is for whoever has many at once.
+    `start` is where the command begins, canonical; `home` its home, where it runs as somebody else than the caller;
+    `environ` says where the caller's own files are; `own` are our program's directories; `standing` is what a person
+    approved; `seen` is what stands at the workspace's path, if somebody has just looked; `brief` is for whoever has
+    many at once.
     """
     environ = os.environ if environ is None else environ
     get = environ.get
     chosen = get("HOME", ""), get("XDG_CONFIG_HOME", ""), get("XDG_STATE_HOME", ""), get("XDG_RUNTIME_DIR", "")
-    key = (workspace, flags, chosen, home, managed, managed_owner, own, standing, os.getuid())
+    key = (workspace, flags, chosen, home, managed, managed_owner, own, standing, start, os.getuid())
     known = _memory.get(key)
     if known is not None and _is_as_stamped(workspace, known, seen, brief):
         return known[0]
     named = dict(zip(_PLACES, chosen, strict=True))
-    sources = Sources(_directory(workspace), named, home, managed, managed_owner, own)
+    sources = Sources(_directory(workspace), named, home, managed, managed_owner, own, start)
     homes = _homes(sources)
     watched = _watched(sources, flags, homes)
     stamp = _stamp(workspace, watched)
@@ -119,7 +122,7 @@ def _load(sources: Sources, flags: Flags, standing: Standing, homes: tuple[str, 
     base = Base(sources.workspace, homes[0] if homes else "")
     chosen = (*_managed_layers(sources, base), *_user_layer(sources, base))
     layers = (
-        built_in(sources.workspace, homes, sources.own, _missing(homes), *_kept(sources.environ)),
+        built_in(sources.workspace, homes, sources.own, _missing(homes), *_kept(sources.environ), sources.start),
         *chosen,
         *_profile_layers(flags.profile or _default_profile(chosen), sources, base, homes),
         *_project_layer(sources, base),

@@ -113,10 +113,26 @@ PROTECTED = rows("""
     .envrc                   direnv runs it
     mise.toml                mise runs what it names
     .mise.toml               mise runs what it names
+    mise.local.toml          mise runs what it names
+    .mise.local.toml         mise runs what it names
+    .mise                    mise runs what it names
+    mise/config.toml         mise runs what it names
+    mise/config.local.toml   mise runs what it names
+    mise/conf.d              mise runs what it names
+    .config/mise             mise runs what it names
+    .config/mise.toml        mise runs what it names
+    .config/mise.local.toml  mise runs what it names
+    .miserc.toml             says which files mise reads
+    .config/miserc.toml      says which files mise reads
+    .tool-versions           mise runs what it names
+    .rvmrc                   rvm runs it
+    .Rprofile                R runs it, and so do editors that open the directory
+    .Renviron                says what R runs when it starts
     .ripgreprc               names a program that ripgrep runs
     .mcp.json                agents start the servers it names
     .vscode                  editors run its tasks
     .idea                    editors run its tasks
+    .run                     editors run its tasks
     .zed                     editors run its tasks
     .fleet                   editors run its tasks
     .devcontainer            editors run its commands, on the host too
@@ -126,8 +142,13 @@ PROTECTED = rows("""
     .gvimrc                  vim runs it
     .vim                     vim starts the servers that it names
     .helix                   editors run its tasks
+    .dir-locals.el           Emacs runs what it names
+    .dir-locals-2.el         Emacs runs what it names
+    .ycm_extra_conf.py       editors run it
     .nvim.lua                neovim runs it
     .nvimrc                  neovim runs it
+    .agents                  agents run what it names, and are given leave by it
+    .agent                   agents run what it names, and are given leave by it
     .claude                  agents run its hooks
     .codex                   agents run its hooks
     .gemini                  agents run its hooks
@@ -140,6 +161,8 @@ PROTECTED = rows("""
     .github/hooks            agents run its hooks
     .github/copilot          agents run its hooks
     .github/extensions       agents run what is in it
+    .github/agents           agents start the servers it names
+    .github/skills           agents run what it names, and are given leave by it
     .github/github-app.yml   agents run what it names
     .github/mcp.json         agents start the servers it names
     .github/lsp.json         agents start the servers it names
@@ -151,10 +174,15 @@ PROTECTED = rows("""
     .amazonq                 agents start the servers it names
     .roo                     agents start the servers it names
     .kilocode                agents start the servers it names
+    .kilo                    agents start the servers it names
+    .qoder                   agents run its hooks
+    .grok                    agents start the servers it names
     .junie                   agents start the servers it names
     .continue                agents start the servers it names
     opencode.json            agents start the servers it names
     opencode.jsonc           agents start the servers it names
+    kilo.json                agents start the servers it names
+    kilo.jsonc               agents start the servers it names
     crush.json               agents start the servers it names
     .crush.json              agents start the servers it names
     .aider.conf.yml          agents run what it names
@@ -162,7 +190,12 @@ PROTECTED = rows("""
     .ringfence               the project's policy
 """)
 """Names in a workspace that run code later, outside the sandbox. Not .git/worktrees (`git worktree add` is ordinary
-work), nor .pre-commit-config.yaml, package.json and Makefile: those are the project's own content, and reviewed."""
+work), nor .pre-commit-config.yaml, package.json and Makefile: those are the project's own content, and reviewed. Nor
+what package managers and builders go by (.npmrc, .yarnrc.yml, .pnpmfile.cjs, .cargo, .mvn, .bazelrc, rust-toolchain):
+who calls them runs the project's code, and to edit them is ordinary work."""
+
+OF_HISTORY = frozenset((".git", ".hg", ".sl", ".jj", "HEAD", ".gitmodules"))
+"""Of these the first names that belong to a repository: deeper in a workspace one is the command's own to make."""
 
 STARTUP = (
     *((name, why) for name, why in PROTECTED if why in ("shells run it", "git runs what it names") and "/" not in name),
