@@ -1,6 +1,9 @@
 """A denied name, and the directories around it exchanged, moved and linked all the while: whoever judges the directory
 first and the name later makes it after all."""
 
+import contextlib
+import threading
+
 from tests.attacks.conftest import Field, Ground
 
 PROGRAM = """
@@ -52,3 +55,43 @@ def prepare(ground: Ground) -> list[str]:
 
 def test_a_denied_name_is_not_made_in_the_midst_of_swaps(field: Field) -> None:
     field.repels(PROGRAM, prepare, denied=lambda ground: {"deny_write": (str(ground.workspace / "held" / "rules"),)})
+
+
+# What is moved is looked at and moved by its name: in between the warden of another run puts a directory there, which it
+# may move so. By somebody outside here, who does the same.
+COMING = """
+import time
+end = time.monotonic() + 0.4
+def coming():
+    while time.monotonic() < end:
+        try:
+            os.rename("coming", "conf")
+            return os.stat("conf/app.json")
+        except FileNotFoundError:
+            pass
+        except OSError as error:
+            if error.errno != errno.EXDEV:
+                raise
+    raise PermissionError(errno.EACCES, "")
+attempt("a directory that comes meanwhile", coming)
+"""
+
+
+def prepare_coming(ground: Ground) -> list[str]:
+    ground.file("ws/gone/app.json")
+    gone, coming = ground.workspace / "gone", ground.workspace / "coming"
+
+    def come_and_go(stop: threading.Event) -> None:
+        while not stop.is_set():
+            with contextlib.suppress(OSError):  # it has been moved
+                gone.rename(coming)
+                coming.rename(gone)
+
+    ground.thread(come_and_go)
+    return []
+
+
+def test_what_comes_to_the_name_of_what_is_moved_is_judged_too(field: Field) -> None:
+    field.repels(
+        COMING, prepare_coming, denied=lambda ground: {"deny_write": (str(ground.workspace / "conf*" / "app.json"),)}
+    )

@@ -82,10 +82,30 @@ static long judge_move(struct asked *asked, const struct spot *from, const struc
 	if (flags & EXCHANGE) {
 		long answer = judge_transfer(to, from);
 
-		if (answer)
-			return answer;
+		if (!answer)
+			answer = judge_transfer(from, to);
+		return answer == HELD ? -EXDEV_ : answer;
 	}
 	return judge_transfer(from, to);
+}
+
+/* Move what is no directory, whatever may stand at its name by then. What stands at the new one is not replaced. */
+static long move_held(const struct spot *from, const struct spot *to, uint64_t flags)
+{
+	char own[40];
+	struct facts facts;
+	long fd = CALL(openat, from->directory, P(from->name), O_PATH | O_NOFOLLOW | O_CLOEXEC, 0, 0);
+	long answer = fd < 0 ? fd : facts_of(fd, &facts);
+
+	if (answer)
+		return answer;
+	own_path(own, fd);
+	answer = (facts.mode & TYPE_MASK) == DIRECTORY_ ? -EXDEV_ : CALL(linkat, AT_FDCWD, P(own), to->directory, P(to->name), AT_SYMLINK_FOLLOW_);
+	if (!answer)
+		CALL(unlinkat, from->directory, P(from->name), 0, 0, 0); /* never a directory */
+	if (answer == -EEXIST_ && flags)
+		return answer;
+	return answer == -EEXIST_ || answer == -E_PERM || answer == -EMLINK_ ? -EXDEV_ : answer;
 }
 
 /* Both paths of a call, fetched before either is looked for. */
@@ -109,6 +129,8 @@ static long do_rename(struct asked *asked, uint64_t from_at, uint64_t from_path,
 		answer = judge_move(asked, &from, &to, flags);
 	if (!answer)
 		answer = CALL(renameat2, from.directory, P(from.name), to.directory, P(to.name), flags);
+	else if (answer == HELD)
+		answer = move_held(&from, &to, flags);
 	if (answer == -EBUSY_ && observer.wanted & FAILURE && locate_spot(&to) >= 0) /* not replaced: its own path is told, too */
 		observe(asked, MAKES, FAILURE, NO_ROW, EBUSY_, judge.path);
 	return answer;
