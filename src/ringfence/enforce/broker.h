@@ -37,7 +37,20 @@ static long do_mknod(struct asked *asked, uint64_t directory, uint64_t address, 
 	return answer ? answer : CALL(mknodat, spot.directory, P(spot.name), mode, device, 0);
 }
 
-/* A link at a name that the table waits for would lead past the table. */
+/* A link at a name that the table waits for would lead past the table, and so would one in the place of a directory that
+ * stays where it is: that is there, even if another run, which did not find it, has taken it away. */
+static long permit_link(struct asked *asked, const struct spot *spot)
+{
+	struct row *row;
+	long answer = find_row(spot, &row);
+
+	if (!answer && row && row->verdict == PIN)
+		return -EEXIST_;
+	if (!answer)
+		answer = permit(asked, spot, MAKES, 0);
+	return answer ? answer : check_way(spot);
+}
+
 static long do_symlink(struct asked *asked, uint64_t text, uint64_t directory, uint64_t address)
 {
 	struct spot spot;
@@ -45,9 +58,7 @@ static long do_symlink(struct asked *asked, uint64_t text, uint64_t directory, u
 
 	answer = answer < 0 ? answer : find(asked, directory, address, &spot);
 	if (!answer)
-		answer = permit(asked, &spot, MAKES, 1U << PIN);
-	if (!answer)
-		answer = check_way(&spot);
+		answer = permit_link(asked, &spot);
 	return answer ? answer : CALL(symlinkat, P(second.path), spot.directory, P(spot.name), 0, 0);
 }
 
@@ -187,9 +198,7 @@ static long do_link(struct asked *asked, uint64_t from_at, uint64_t from_path, u
 	} else if (!answer)
 		answer = permit(asked, &from, CHANGES, ANY_BUT_DENY);
 	if (!answer)
-		answer = permit(asked, &to, MAKES, 1U << PIN);
-	if (!answer)
-		answer = check_way(&to);
+		answer = permit_link(asked, &to);
 	return answer ? answer : CALL(linkat, from.directory, P(from.name), to.directory, P(to.name), follow);
 }
 
