@@ -46,9 +46,7 @@ static long permit_link(struct asked *asked, const struct spot *spot)
 
 	if (!answer && row && row->verdict == PIN)
 		return -EEXIST_;
-	if (!answer)
-		answer = permit(asked, spot, MAKES, 0);
-	return answer ? answer : check_way(spot);
+	return answer ? answer : permit(asked, spot, MAKES, 0);
 }
 
 static long do_symlink(struct asked *asked, uint64_t text, uint64_t directory, uint64_t address)
@@ -59,6 +57,8 @@ static long do_symlink(struct asked *asked, uint64_t text, uint64_t directory, u
 	answer = answer < 0 ? answer : find(asked, directory, address, &spot);
 	if (!answer)
 		answer = permit_link(asked, &spot);
+	if (!answer)
+		answer = check_way(&spot);
 	return answer ? answer : CALL(symlinkat, P(second.path), spot.directory, P(spot.name), 0, 0);
 }
 
@@ -98,25 +98,6 @@ static long judge_move(struct asked *asked, const struct spot *from, const struc
 		return answer == HELD ? -EXDEV_ : answer;
 	}
 	return judge_transfer(from, to);
-}
-
-/* Move what is no directory, whatever may stand at its name by then. What stands at the new one is not replaced. */
-static long move_held(const struct spot *from, const struct spot *to, uint64_t flags)
-{
-	char own[40];
-	struct facts facts;
-	long fd = CALL(openat, from->directory, P(from->name), O_PATH | O_NOFOLLOW | O_CLOEXEC, 0, 0);
-	long answer = fd < 0 ? fd : facts_of(fd, &facts);
-
-	if (answer)
-		return answer;
-	own_path(own, fd);
-	answer = (facts.mode & TYPE_MASK) == DIRECTORY_ ? -EXDEV_ : CALL(linkat, AT_FDCWD, P(own), to->directory, P(to->name), AT_SYMLINK_FOLLOW_);
-	if (!answer)
-		CALL(unlinkat, from->directory, P(from->name), 0, 0, 0); /* never a directory */
-	if (answer == -EEXIST_ && flags)
-		return answer;
-	return answer == -EEXIST_ || answer == -E_PERM || answer == -EMLINK_ ? -EXDEV_ : answer;
 }
 
 /* Both paths of a call, fetched before either is looked for. */
@@ -169,12 +150,27 @@ static long follow_all(struct asked *asked, struct spot *spot, long *follow)
 	return -E_LOOP;
 }
 
+/* A file on the way to a denied name leads nowhere, but a symbolic link does. So it is held, by `fd` if it is already. */
+static long hold_file(struct spot *from, long fd, long *follow)
+{
+	struct facts facts;
+	long answer;
+
+	if (fd < 0)
+		fd = CALL(openat, from->directory, P(from->name), O_PATH | O_NOFOLLOW | O_CLOEXEC, 0, 0);
+	answer = fd < 0 ? fd : facts_of(fd, &facts);
+	from->directory = AT_FDCWD;
+	own_path(from->name, fd);
+	*follow = AT_SYMLINK_FOLLOW_;
+	return answer ? answer : (facts.mode & TYPE_MASK) == SYMLINK_ ? -EACCES_ : 0;
+}
+
 /* A second name for a file: for a path, or for a descriptor, which may never have had a name. The file may be a symbolic
  * link, so a name that the table waits for is not given. */
 static long do_link(struct asked *asked, uint64_t from_at, uint64_t from_path, uint64_t to_at, uint64_t to_path, uint64_t flags)
 {
 	struct spot from, to;
-	long follow = 0, answer = -E_INVAL;
+	long fd = -1, follow = 0, answer = -E_INVAL;
 
 	first.path[0] = 1;
 	if (!(flags & ~(uint64_t)(AT_SYMLINK_FOLLOW_ | AT_EMPTY_PATH)))
@@ -190,8 +186,7 @@ static long do_link(struct asked *asked, uint64_t from_at, uint64_t from_path, u
 	if (!answer && flags & AT_SYMLINK_FOLLOW_)
 		answer = follow_all(asked, &from, &follow);
 	if (!answer && follow) { /* a link of /proc: what it leads to is held, for its owner can put another file there at any moment */
-		long fd = CALL(openat, from.directory, P(from.name), O_PATH | O_CLOEXEC, 0, 0);
-
+		fd = CALL(openat, from.directory, P(from.name), O_PATH | O_CLOEXEC, 0, 0);
 		answer = fd < 0 ? fd : judge_object(asked, fd, CHANGES);
 		from.directory = AT_FDCWD;
 		own_path(from.name, fd);
@@ -199,6 +194,8 @@ static long do_link(struct asked *asked, uint64_t from_at, uint64_t from_path, u
 		answer = permit(asked, &from, CHANGES, ANY_BUT_DENY);
 	if (!answer)
 		answer = permit_link(asked, &to);
+	if (!answer && check_way(&to))
+		answer = hold_file(&from, fd, &follow);
 	return answer ? answer : CALL(linkat, from.directory, P(from.name), to.directory, P(to.name), follow);
 }
 

@@ -245,7 +245,7 @@ static long judge_spot(struct asked *asked, const struct spot *spot, uint32_t ac
 }
 
 /* Whether a name leads to one that is denied: a link there would lead past the pattern. Every name leads to a pattern of
- * any depth, so those are left out. */
+ * any depth; of those the ones that it names itself. */
 static long check_way(const struct spot *spot)
 {
 	long size = judge.count ? locate_spot(spot) : 0;
@@ -254,11 +254,13 @@ static long check_way(const struct spot *spot)
 	for (uint32_t i = 0; size > 0 && i < judge.count; i++) {
 		const struct judging *judging = &judge.patterns[i];
 		const uint8_t *part = judging->pattern.parts;
-		int any_depth = judging->access != IS_WRITE || judging->verdict == PASSES;
+		int any_depth = 0;
 
-		for (uint32_t at = 0; at < judging->pattern.count && !any_depth; at++, part += 5 + load32(part))
-			any_depth = is_any_depth(part);
-		if (!any_depth && states_after(&judging->pattern, judge.path, &depth))
+		if (judging->access != IS_WRITE || judging->verdict == PASSES)
+			continue;
+		for (uint32_t at = 0; at < judging->pattern.count; at++, part += 5 + load32(part))
+			any_depth |= is_any_depth(part);
+		if (any_depth ? is_named_by(&judging->pattern, judge.path) : states_after(&judging->pattern, judge.path, &depth) != 0)
 			return -EACCES_;
 	}
 	return size < 0 ? size : 0;
@@ -300,8 +302,10 @@ static long judge_transfer(const struct spot *from, const struct spot *to)
 		return otherwise;
 	if ((facts.mode & TYPE_MASK) == DIRECTORY_)
 		return otherwise ? -EXDEV_ : 0;
-	answer = check_way(to); /* it may be a link */
-	return answer ? answer : otherwise ? HELD : 0;
+	answer = check_way(to);
+	if (answer && (facts.mode & TYPE_MASK) == SYMLINK_)
+		return answer;
+	return answer || otherwise ? HELD : 0;
 }
 
 /* A name that the table refuses is told once, and not for ever: who hears it reads at the end, and until then the socket
