@@ -58,8 +58,8 @@ def test_a_denied_name_is_not_made_in_the_midst_of_swaps(field: Field) -> None:
     field.repels(PROGRAM, prepare, denied=lambda ground: {"deny_write": (str(ground.workspace / "held" / "rules"),)})
 
 
-# What is moved is looked at and moved by its name: in between the warden of another run puts a directory there, which it
-# may move so. By somebody outside here, who does the same.
+# What is moved is looked at and moved by its name: in between the warden of another run puts a directory there, which
+# it may move so. By somebody outside here, who does the same.
 COMING = """
 import time
 end = time.monotonic() + 0.4
@@ -138,7 +138,7 @@ def prepare_replaced(ground: Ground) -> list[str]:
 
 
 def test_in_a_directory_that_another_run_put_there_the_name_is_denied_too(field: Field) -> None:
-    denied = "rules" if field.walls.kind == "view" else "r[u]les"  # by name, Landlock closes the directory to all new ones
+    denied = "rules" if field.walls.kind == "view" else "r[u]les"  # by name nothing new is made there
     field.repels(
         REPLACED, prepare_replaced, denied=lambda ground: {"deny_write": (str(ground.workspace / "held" / denied),)}
     )
