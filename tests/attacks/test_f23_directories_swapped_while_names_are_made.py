@@ -62,6 +62,7 @@ def test_a_denied_name_is_not_made_in_the_midst_of_swaps(field: Field) -> None:
 # it may move so. By somebody outside here, who does the same.
 COMING = """
 import time
+write("src/begun")
 end = time.monotonic() + 0.4
 def coming():
     while time.monotonic() < end:
@@ -83,6 +84,8 @@ def prepare_coming(ground: Ground) -> list[str]:
     gone, coming = ground.workspace / "gone", ground.workspace / "coming"
 
     def come_and_go(stop: threading.Event) -> None:
+        while not stop.wait(0.001) and not (ground.workspace / "src" / "begun").exists():
+            pass
         while not stop.is_set():
             with contextlib.suppress(OSError):  # it has been moved
                 gone.rename(coming)
