@@ -104,6 +104,29 @@ def test_what_was_replaced_or_appeared_between_two_runs_is_covered(workspace: Pa
     assert (workspace / ".mcp.json").read_text() == "{}"
 
 
+@pytest.mark.parametrize("workspace", ["view"], indirect=True)
+@pytest.mark.parametrize("name", ["held", "seen", "late"])
+def test_what_a_person_denies_and_was_made_again_between_two_runs_is_covered(workspace: Path, name: str) -> None:
+    """What is denied and nothing else is held by nobody: a file that comes in its place may have its number too. What
+    was not there was never covered."""
+    held, seen, late = (workspace / one for one in ("held", "seen", "late"))
+    flags = ringfence.Flags(cwd=str(workspace), deny_write=(str(held),), deny_read=(str(seen), str(late)))
+    for path in (held, seen):
+        path.write_text("before")
+    for _ in range(6):
+        run(workspace, "true", flags=flags)
+    number = (workspace / name).stat().st_ino if name != "late" else 0
+    for _ in range(100):  # until it has that, where numbers are given again
+        (workspace / name).unlink(missing_ok=True)
+        (workspace / name).write_text("secret")
+        if (workspace / name).stat().st_ino == number or not number:
+            break
+
+    outcome = run(workspace, "cat seen late; echo evil >> held", flags=flags)
+
+    assert (b"secret" in (outcome.stdout or b""), "evil" in held.read_text()) == (False, False)
+
+
 @pytest.mark.parametrize("workspace", ["landlock"], indirect=True)
 def test_whoever_is_busy_for_a_while_where_a_plan_looks_is_waited_for(workspace: Path) -> None:
     """As useradd is in /etc: what a plan has seen is replaced again and again before anything can run."""

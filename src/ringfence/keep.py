@@ -259,11 +259,12 @@ class Prepared:
     def _make_ground(
         self, found: list[plan.Region], many: plan.Homed, mounts: tuple[Mount, ...], begun: int
     ) -> enforce.Ground:
-        def covered() -> dict[str, tuple[int, int]]:
-            return _identities(self.walls, plan.covered_places(found, self.host), self.host.uid)
+        def covered() -> enforce.Identities:
+            places, uid = plan.covered_places(found, self.host), self.host.uid
+            return _identities(self.walls, places, plan.denied_paths(self.laid), uid)
 
-        crowds = [(held.crowd, held.missing) for held in many]
-        return enforce.Ground(plan.absent_names(self.laid, self.disk), covered, crowds, mounts, begun)
+        crowds, of = [(held.crowd, held.missing) for held in many], (self.laid, self.disk)
+        return enforce.Ground(plan.absent_names(*of), plan.hidden_names(*of), covered, crowds, mounts, begun)
 
     def take_standby(self, inherited: tuple[object, ...]) -> "enforce.Standby | None":
         """An enactor that waits behind these walls and has what a child of ours would inherit now, if there is a
@@ -303,8 +304,7 @@ class Prepared:
             self.drop_nursery()  # the next run starts without one, and says itself what is wrong
 
     def disown(self) -> None:
-        """In a fork of our caller's."""
-        if self._nursery is not None:
+        if self._nursery is not None:  # in a fork of our caller's
             self._nursery[0].disown()
 
     def drop_nursery(self) -> None:
@@ -322,13 +322,13 @@ class Prepared:
             enforce.remove(self.temporary)
 
 
-def _identities(walls: plan.Walls, covered: Iterable[Place], uid: int) -> dict[str, tuple[int, int]]:
+def _identities(walls: plan.Walls, covered: Iterable[Place], denied: set[str], uid: int) -> enforce.Identities:
     """Which objects must still stand at their paths for walls that were built before: what is covered, or it stands
     there uncovered; the directories in which the warden watches names, or it watches others; and what is granted where
-    the command's user or the system replaces things, or what was put there is closed."""
-    found = {place.path: (place.device, place.inode) for place in covered}
+    the command's user or the system replaces things, or what was put there is closed. What is `denied` nobody holds."""
+    found = {place.path: (place.device, place.inode, place.asked in denied) for place in covered}
     watched = [step for step in walls.head if step.kind is StepKind.PARENT]
-    found |= {os.fsdecode(step.strings[0]): (step.numbers[0], step.numbers[1]) for step in watched}
+    found |= {os.fsdecode(step.strings[0]): (step.numbers[0], step.numbers[1], False) for step in watched}
     replaced: dict[str, bool] = {}  # by directory: whether he replaces things there
     for step in walls.head:
         if step.kind is StepKind.BENEATH and step.numbers[2]:
@@ -337,7 +337,7 @@ def _identities(walls: plan.Walls, covered: Iterable[Place], uid: int) -> dict[s
             if above not in replaced:
                 replaced[above] = above in RENEWED or _replaces(above, uid)
             if replaced[above]:
-                found[path] = step.numbers[1], step.numbers[2]
+                found[path] = step.numbers[1], step.numbers[2], False
     return found
 
 

@@ -88,6 +88,33 @@ def test_a_denied_name_is_not_there_afterwards(field: Field, way: str) -> None:
     field.repels(program, denied=denied)
 
 
+ALL_WAYS = """
+def evil():
+    os.makedirs("evil/b"); write("evil/b/c")
+for top in ("one", "two", "three"):
+    for number, way in enumerate(WAYS):
+        place = f"{WS}/{top}/w{number}"
+        os.makedirs(place + "/src")
+        os.chdir(place)
+        try:
+            exec(way, globals())
+        except OSError:
+            pass
+        attempt(f"{top} {number}", lambda: os.lstat(place + "/a/b/c"))
+"""
+
+
+def test_nor_where_it_is_denied_by_a_pattern(field: Field) -> None:
+    """All the ways, each in a directory of its own: bare they are done above."""
+    ways = [way for name, way in WAYS.items() if "thread" not in name and "many" not in name]  # they take longer
+    ground = field.ground()
+    program = ALL_WAYS.replace("WAYS", repr(ways)) + "\n# NR.openat"
+    patterns = ("one/*/a/b/c", "two/**/a/b/c", "three/w*/a/**/c")
+    seen = field.program(ground, program, deny_write=tuple(str(ground.workspace / one) for one in patterns))
+    assert set(seen.answers.values()) == {"ENOENT"}, seen.said
+    assert len(seen.answers) == 3 * len(ways)
+
+
 def test_a_directory_that_another_run_made_is_watched_too(field: Field) -> None:
     """What is known of the disk is kept for seconds: the second run is planned as if there were nothing yet."""
     if field.walls.backend == "landlock":

@@ -229,3 +229,52 @@ def test_ordinary_programs_work_where_the_warden_opens_everything(workspace: Pat
     assert (outcome.stdout or b"").decode().split() == [
         *("1", "1", "b'ran\\n'", "True", "True", "True", "True", "sub", "here", "fifo", "hello"),
     ]
+
+
+# Each time a directory of the new name would be held otherwise, so the file goes by itself.
+MOVES = """
+import os
+def show(*names):
+    found = [os.readlink(name) if os.path.islink(name) else open(name).read() for name in names]
+    print(*found, *(str(os.stat(name, follow_symlinks=False).st_nlink) for name in names))
+for name in ("file", "lock", "second"):
+    open(name, "w").write(name)
+os.symlink("nowhere", "link")
+os.mkfifo("pipe")
+os.rename("file", "config")
+show("config")
+os.rename("lock", "config")
+show("config")
+os.link("second", "sub/config")
+os.rename("second", "sub/config")
+show("second", "sub/config")
+os.rename("config", "back")
+os.rename("link", "config")
+show("back", "config")
+os.rename("pipe", "config")
+for way in (lambda: os.rename("back", "sub"), lambda: os.rename("nothing", "config")):
+    try:
+        way()
+    except OSError as error:
+        print(type(error).__name__)
+print(sorted(os.listdir(".")), sorted(os.listdir("sub")))
+"""
+
+
+def test_a_file_moves_as_ever_where_a_directory_would_not(workspace: Path) -> None:
+    (workspace / "sub").mkdir()
+    if AS_PLAIN:
+        os.chown(workspace / "sub", NOBODY, NOBODY)
+    denied = ringfence.Flags(cwd=str(workspace), deny_read=("**/config/*.key",))
+    outcome = ringfence.run(
+        ["/usr/bin/python3", "-c", MOVES], workspace=str(workspace), flags=denied, capture=True, input=b""
+    )
+    assert (outcome.stdout or b"").decode().splitlines() == [
+        "file 1",
+        "lock 1",
+        "second second 2 2",
+        "lock nowhere 1 1",
+        "IsADirectoryError",
+        "FileNotFoundError",
+        "['back', 'config', 'second', 'sub'] ['config']",
+    ], outcome.stderr

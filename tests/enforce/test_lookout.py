@@ -249,7 +249,7 @@ def test_what_came_or_went_since_a_crowd_was_looked_at_is_seen(tmp_path: Path, c
 
     if is_late:
         change()
-    ground = enforce.Ground((), dict, [(crowd, ("missing",))], mounts, asked)
+    ground = enforce.Ground((), (), dict, [(crowd, ("missing",))], mounts, asked)
     if not is_late:
         assert ground.appeared(str(tmp_path), None) == ()
         assert ground.is_covered()

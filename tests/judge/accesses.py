@@ -9,7 +9,6 @@ OPENING = ("read", "list", "exec")
 CHANGING = ("write", "touch", "empty", "truncate", "chmod", "chown", "utime", "attribute")
 METADATA = ("chmod", "chown", "utime", "attribute", "lchown", "lutime")
 FOLLOWING = (*OPENING, *CHANGING, "through")
-MOVING = ("rename", "exchange", "link", "replace", "carry")
 BORDER = {"EXDEV", "EBUSY"}
 FOLLOWED = 40  # links by the kernel
 Answer = str | list[str]

@@ -9,7 +9,7 @@ import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from tests.judge.accesses import BORDER, CHANGING, FOLLOWING, METADATA, MOVING, OPENING, Answer, Question
+from tests.judge.accesses import BORDER, CHANGING, FOLLOWING, METADATA, OPENING, Answer, Question
 
 from ringfence.enforce.links import followed
 from ringfence.model import Access, Verdict
@@ -169,23 +169,16 @@ def way_not_shown(oracle: "Oracle", question: Question, answer: Answer) -> bool:
 @excuse(OVER_HELD)
 def moved_whole(oracle: "Oracle", question: Question, answer: Answer) -> bool:
     """`programs copy instead (EXDEV)` in docs/policy.md: a directory goes whole only where the patterns hold the same
-    below it."""
+    below it, and a file is exchanged only where they would."""
     if answer != "EXDEV" or not any(rule.glob and rule.verdict is not Verdict.ALLOW for rule in oracle.policy.rules):
         return False
-    return question.access == "carry" or any(map(os.path.isdir, places(oracle, question)))
+    return question.access in ("carry", "exchange") or any(map(os.path.isdir, places(oracle, question)))
 
 
 @excuse(OVER_HELD)
 def unix_socket(oracle: "Oracle", question: Question, answer: Answer) -> bool:
     """`unix sockets among the run's own processes`: without a view there are none."""
     return question.access == "bind" and answer == "EAFNOSUPPORT" and oracle.said("unix sockets among ")
-
-
-@excuse(OVER_HELD)
-def on_the_way_to_a_pattern(oracle: "Oracle", question: Question, answer: Answer) -> bool:
-    """What arrives on the way to what a pattern denies may be a link."""
-    arrives = question.access in MOVING and answer == "EACCES"
-    return arrives and any(map(oracle.patterned_below, places(oracle, question)))
 
 
 @excuse(OVER_HELD)

@@ -125,10 +125,12 @@ class Oracle:
         return [place for place in denied if is_below(place, path)]
 
     def patterned_below(self, path: str) -> list[str]:
-        """What patterns keep from being written below a path. Every name leads to one of any depth: not those."""
+        """What patterns keep from being written below a path. Every name leads to one of any depth: of those the ones
+        that name it themselves."""
         rules = [rule for rule in self.policy.rules if rule.glob and rule.access is Access.WRITE]
         denied = [rule.path for rule in rules if rule.verdict is not Verdict.ALLOW]
-        parts = [compile_parts(one) for pattern in denied for one in expand(pattern) if "**" not in one]
+        patterns = [one for pattern in denied for one in expand(pattern)]
+        parts = [compile_parts(one) for one in patterns if "**" not in one or _names(one, path)]
         below = [f"{path}/{one}" for one in self.names]
         below += [f"{above}/{one}" for above in below for one in self.names]
         return [one for one in below if any(deepest_match(part, one.split("/")[1:]) > 0 for part in parts)]
@@ -242,3 +244,10 @@ class Oracle:
                 self.excused.add((one, question.access))
                 return True
         return False
+
+
+def _names(pattern: str, path: str) -> bool:
+    """Whether a part of a pattern, which is not for every name, takes the last name of a path."""
+    names, parts = path.split("/")[1:], pattern.split("/")
+    starts = ["/".join(parts[: end + 1]) for end in range(1, len(parts)) if parts[end] not in ("*", "**")]
+    return any(deepest_match(compile_parts(start), names) == len(names) for start in starts)

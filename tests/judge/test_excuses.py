@@ -31,7 +31,6 @@ SHOWN = {
     "way_not_shown": ("view", FOUND["a link that leads through what is hidden"], "list"),
     "moved_whole": ("view", World((Node("ws/a/.e", "file"),), (("denyWrite", "**/A/A"),), ()), "carry"),
     "unix_socket": ("landlock", World((FILE,), (), ()), "bind"),
-    "on_the_way_to_a_pattern": ("view", World((FILE,), (("denyWrite", "ws/*/A"),), (("ws/a", "ws/A"),)), "rename"),
     "kept_link": ("view", World(LINKED, (("denyRead", "ws/.e/a/a"),), (("ws/.e/a", "ws/.e/A"),)), "rename"),
     "border": ("view", World((FILE, Node("out/a", "file")), (("allowWrite", "out"),), (("ws/a", "out/A"),)), "rename"),
     "child_by_child": ("landlock", World((Node("ws/A/a", "file"),), (("denyRead", "ws/A"),), ()), "list"),

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from .holding import let_go as let_go
 from .lookout import Ground as Ground
+from .lookout import Identities as Identities
 from .lookout import Listings as Listings
 from .lookout import brief as brief
 from .lookout import seen_at as seen_at

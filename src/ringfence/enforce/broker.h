@@ -37,7 +37,18 @@ static long do_mknod(struct asked *asked, uint64_t directory, uint64_t address, 
 	return answer ? answer : CALL(mknodat, spot.directory, P(spot.name), mode, device, 0);
 }
 
-/* A link at a name that the table waits for would lead past the table. */
+/* A link at a name that the table waits for would lead past the table, and so would one in the place of a directory that
+ * stays where it is: that is there, even if another run, which did not find it, has taken it away. */
+static long permit_link(struct asked *asked, const struct spot *spot)
+{
+	struct row *row;
+	long answer = find_row(spot, &row);
+
+	if (!answer && row && row->verdict == PIN)
+		return -EEXIST_;
+	return answer ? answer : permit(asked, spot, MAKES, 0);
+}
+
 static long do_symlink(struct asked *asked, uint64_t text, uint64_t directory, uint64_t address)
 {
 	struct spot spot;
@@ -45,7 +56,7 @@ static long do_symlink(struct asked *asked, uint64_t text, uint64_t directory, u
 
 	answer = answer < 0 ? answer : find(asked, directory, address, &spot);
 	if (!answer)
-		answer = permit(asked, &spot, MAKES, 1U << PIN);
+		answer = permit_link(asked, &spot);
 	if (!answer)
 		answer = check_way(&spot);
 	return answer ? answer : CALL(symlinkat, P(second.path), spot.directory, P(spot.name), 0, 0);
@@ -82,8 +93,9 @@ static long judge_move(struct asked *asked, const struct spot *from, const struc
 	if (flags & EXCHANGE) {
 		long answer = judge_transfer(to, from);
 
-		if (answer)
-			return answer;
+		if (!answer)
+			answer = judge_transfer(from, to);
+		return answer == HELD ? -EXDEV_ : answer;
 	}
 	return judge_transfer(from, to);
 }
@@ -109,6 +121,8 @@ static long do_rename(struct asked *asked, uint64_t from_at, uint64_t from_path,
 		answer = judge_move(asked, &from, &to, flags);
 	if (!answer)
 		answer = CALL(renameat2, from.directory, P(from.name), to.directory, P(to.name), flags);
+	else if (answer == HELD)
+		answer = move_held(&from, &to, flags);
 	if (answer == -EBUSY_ && observer.wanted & FAILURE && locate_spot(&to) >= 0) /* not replaced: its own path is told, too */
 		observe(asked, MAKES, FAILURE, NO_ROW, EBUSY_, judge.path);
 	return answer;
@@ -136,12 +150,27 @@ static long follow_all(struct asked *asked, struct spot *spot, long *follow)
 	return -E_LOOP;
 }
 
+/* A file on the way to a denied name leads nowhere, but a symbolic link does. So it is held, by `fd` if it is already. */
+static long hold_file(struct spot *from, long fd, long *follow)
+{
+	struct facts facts;
+	long answer;
+
+	if (fd < 0)
+		fd = CALL(openat, from->directory, P(from->name), O_PATH | O_NOFOLLOW | O_CLOEXEC, 0, 0);
+	answer = fd < 0 ? fd : facts_of(fd, &facts);
+	from->directory = AT_FDCWD;
+	own_path(from->name, fd);
+	*follow = AT_SYMLINK_FOLLOW_;
+	return answer ? answer : (facts.mode & TYPE_MASK) == SYMLINK_ ? -EACCES_ : 0;
+}
+
 /* A second name for a file: for a path, or for a descriptor, which may never have had a name. The file may be a symbolic
  * link, so a name that the table waits for is not given. */
 static long do_link(struct asked *asked, uint64_t from_at, uint64_t from_path, uint64_t to_at, uint64_t to_path, uint64_t flags)
 {
 	struct spot from, to;
-	long follow = 0, answer = -E_INVAL;
+	long fd = -1, follow = 0, answer = -E_INVAL;
 
 	first.path[0] = 1;
 	if (!(flags & ~(uint64_t)(AT_SYMLINK_FOLLOW_ | AT_EMPTY_PATH)))
@@ -157,17 +186,16 @@ static long do_link(struct asked *asked, uint64_t from_at, uint64_t from_path, u
 	if (!answer && flags & AT_SYMLINK_FOLLOW_)
 		answer = follow_all(asked, &from, &follow);
 	if (!answer && follow) { /* a link of /proc: what it leads to is held, for its owner can put another file there at any moment */
-		long fd = CALL(openat, from.directory, P(from.name), O_PATH | O_CLOEXEC, 0, 0);
-
+		fd = CALL(openat, from.directory, P(from.name), O_PATH | O_CLOEXEC, 0, 0);
 		answer = fd < 0 ? fd : judge_object(asked, fd, CHANGES);
 		from.directory = AT_FDCWD;
 		own_path(from.name, fd);
 	} else if (!answer)
 		answer = permit(asked, &from, CHANGES, ANY_BUT_DENY);
 	if (!answer)
-		answer = permit(asked, &to, MAKES, 1U << PIN);
-	if (!answer)
-		answer = check_way(&to);
+		answer = permit_link(asked, &to);
+	if (!answer && check_way(&to))
+		answer = hold_file(&from, fd, &follow);
 	return answer ? answer : CALL(linkat, from.directory, P(from.name), to.directory, P(to.name), follow);
 }
 

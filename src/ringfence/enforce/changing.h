@@ -1,4 +1,4 @@
-/* Changing what is there, for somebody else: removing it, its length, mode, owner, times and attributes. Only where the
+/* Changing what is there, for somebody else: moving or removing it, its length, mode, owner, times and attributes. Only where the
  * plan has patterns: mounts hold what existed before. Part of the broker.
  */
 #ifndef RINGFENCE_CHANGING_H
@@ -91,6 +91,54 @@ static long do_unlink(struct asked *asked, uint64_t directory, uint64_t address)
 	if (!answer)
 		answer = permit(asked, &spot, REMOVES, ANY_BUT_DENY);
 	return answer ? answer : CALL(unlinkat, spot.directory, P(spot.name), 0, 0, 0);
+}
+
+/* Put what is held at a name where something stands. Whether it can be linked at all is tried first, for what stands there
+ * is lost then; for a moment nothing does. */
+static long replace_by(const char *own, const struct spot *to)
+{
+	uint64_t number = 0;
+	char other[40];
+	long answer;
+
+	CALL(getrandom, P(&number), 8, 1 /* GRND_NONBLOCK */, 0, 0);
+	put_number(put_text(other, ".ringfence-moves-"), number);
+	answer = CALL(linkat, AT_FDCWD, P(own), to->directory, P(other), AT_SYMLINK_FOLLOW_);
+	if (answer)
+		return answer;
+	answer = CALL(unlinkat, to->directory, P(to->name), 0, 0, 0);
+	if (!answer || answer == -E_NOENT)
+		answer = CALL(linkat, AT_FDCWD, P(own), to->directory, P(to->name), AT_SYMLINK_FOLLOW_);
+	CALL(unlinkat, to->directory, P(other), 0, 0, 0);
+	return answer;
+}
+
+/* Move what is no directory, whatever may stand at its name by then. Where there are no second names it is copied. */
+static long move_held(const struct spot *from, const struct spot *to, uint64_t flags)
+{
+	char own[40];
+	struct facts facts, there;
+	long fd = CALL(openat, from->directory, P(from->name), O_PATH | O_NOFOLLOW | O_CLOEXEC, 0, 0);
+	long answer = fd < 0 ? fd : facts_of(fd, &facts);
+
+	if (answer)
+		return answer;
+	if ((facts.mode & TYPE_MASK) == DIRECTORY_)
+		return -EXDEV_;
+	answer = (facts.mode & TYPE_MASK) == SYMLINK_ ? check_way(to) : 0;
+	if (answer)
+		return answer;
+	own_path(own, fd);
+	answer = CALL(linkat, AT_FDCWD, P(own), to->directory, P(to->name), AT_SYMLINK_FOLLOW_);
+	if (answer == -EEXIST_ && !flags) {
+		answer = CALL(statx, to->directory, P(to->name), AT_SYMLINK_NOFOLLOW, STATX_BASIC, P(&there));
+		if (!answer && there.inode == facts.inode && device_of(&there) == device_of(&facts))
+			return 0; /* a second name of it: then a move does nothing */
+		answer = replace_by(own, to);
+	}
+	if (!answer)
+		CALL(unlinkat, from->directory, P(from->name), 0, 0, 0); /* never a directory */
+	return answer == -E_PERM || answer == -EMLINK_ ? -EXDEV_ : answer;
 }
 
 static long do_truncate(struct asked *asked, uint64_t address, uint64_t size)

@@ -9,7 +9,7 @@
 enum { READS = 1, WRITES = 2, MAKES = 4, REMOVES = 8, CHANGES = 16, CONNECTS = 32 };
 enum { REFUSED = 1, FAILURE = 2, ALLOWED = 4, ANY_BUT_DENY = 1U << WATCH | 1U << PIN };
 #define NO_ROW 0xffffffffU
-enum { MOST_PATTERNS = 1024, SEEN = 4096, OPENLY = 0x4040 /* MSG_NOSIGNAL | MSG_DONTWAIT */ };
+enum { HELD = 1 /* by what it is, and not by its name */, MOST_PATTERNS = 1024, SEEN = 4096, OPENLY = 0x4040 /* MSG_NOSIGNAL | MSG_DONTWAIT */ };
 
 static struct {
 	struct judging {
@@ -245,7 +245,7 @@ static long judge_spot(struct asked *asked, const struct spot *spot, uint32_t ac
 }
 
 /* Whether a name leads to one that is denied: a link there would lead past the pattern. Every name leads to a pattern of
- * any depth, so those are left out. */
+ * any depth; of those the ones that it names itself. */
 static long check_way(const struct spot *spot)
 {
 	long size = judge.count ? locate_spot(spot) : 0;
@@ -254,29 +254,25 @@ static long check_way(const struct spot *spot)
 	for (uint32_t i = 0; size > 0 && i < judge.count; i++) {
 		const struct judging *judging = &judge.patterns[i];
 		const uint8_t *part = judging->pattern.parts;
-		int any_depth = judging->access != IS_WRITE || judging->verdict == PASSES;
+		int any_depth = 0;
 
-		for (uint32_t at = 0; at < judging->pattern.count && !any_depth; at++, part += 5 + load32(part))
-			any_depth = is_any_depth(part);
-		if (!any_depth && states_after(&judging->pattern, judge.path, &depth))
+		if (judging->access != IS_WRITE || judging->verdict == PASSES)
+			continue;
+		for (uint32_t at = 0; at < judging->pattern.count; at++, part += 5 + load32(part))
+			any_depth |= is_any_depth(part);
+		if (any_depth ? is_named_by(&judging->pattern, judge.path) : states_after(&judging->pattern, judge.path, &depth) != 0)
 			return -EACCES_;
 	}
 	return size < 0 ? size : 0;
 }
 
-/* Whether a directory may be moved: only where everything below it is held as it was. */
-static long judge_transfer(const struct spot *from, const struct spot *to)
+/* Whether what lies below a directory would be held otherwise if it were moved from one place to the other. */
+static long is_otherwise(const struct spot *from, const struct spot *to)
 {
 	static char old[2 * PATH_MOST];
-	struct facts facts;
-	long answer;
+	long answer = locate_spot(from);
 	int depth;
 
-	if (!judge.count || CALL(statx, from->directory, P(from->name), AT_SYMLINK_NOFOLLOW, STATX_BASIC, P(&facts)))
-		return 0;
-	if ((facts.mode & TYPE_MASK) != DIRECTORY_) /* it may be a link */
-		return check_way(to);
-	answer = locate_spot(from);
 	if (answer < 0)
 		return answer;
 	put_text(old, judge.path);
@@ -285,8 +281,31 @@ static long judge_transfer(const struct spot *from, const struct spot *to)
 		return answer;
 	for (uint32_t i = 0; i < judge.count; i++)
 		if (states_after(&judge.patterns[i].pattern, old, &depth) != states_after(&judge.patterns[i].pattern, judge.path, &depth))
-			return -EXDEV_;
+			return 1;
 	return 0;
+}
+
+/* Whether something may be moved: a directory only where everything below it is held as it was. For anything else HELD is
+ * that it may, but not whatever stands at its name by then: the warden of another run may have put a directory there. */
+static long judge_transfer(const struct spot *from, const struct spot *to)
+{
+	struct facts facts;
+	long otherwise, answer;
+
+	if (!judge.count)
+		return 0;
+	answer = CALL(statx, from->directory, P(from->name), AT_SYMLINK_NOFOLLOW, STATX_BASIC, P(&facts));
+	if (answer)
+		return answer; /* what comes in this moment is not moved either */
+	otherwise = is_otherwise(from, to);
+	if (otherwise < 0)
+		return otherwise;
+	if ((facts.mode & TYPE_MASK) == DIRECTORY_)
+		return otherwise ? -EXDEV_ : 0;
+	answer = check_way(to);
+	if (answer && (facts.mode & TYPE_MASK) == SYMLINK_)
+		return answer;
+	return answer || otherwise ? HELD : 0;
 }
 
 /* A name that the table refuses is told once, and not for ever: who hears it reads at the end, and until then the socket

@@ -19,6 +19,7 @@ _TIMED = frozenset("bcachefs btrfs devtmpfs ext2 ext3 ext4 f2fs overlay ramfs tm
 _SETTLED = 50_000_000  # ns
 
 Stamp = tuple[int, int, int, int]
+Identities = dict[str, tuple[int, int, bool]]  # by path: device, number, and whether nobody holds it
 
 
 def timed(mounts: Iterable[Mount]) -> frozenset[int]:
@@ -218,27 +219,29 @@ class Ground:
     def __init__(
         self,
         absent: Iterable[str],
-        covered: Callable[[], dict[str, tuple[int, int]]],
+        hidden: Iterable[str],
+        covered: Callable[[], Identities],
         crowds: Iterable[tuple[Crowd, tuple[str, ...]]],
         mounts: Iterable[Mount],
         asked: int,
     ) -> None:
-        """Names that are not there, objects that are covered, and crowds, each with those of its names that must not
-        appear; crowds were looked at since `asked`."""
+        """Names that are not there, protected ones and those that would be seen, objects that are covered, and crowds,
+        each with those of its names that must not appear; all was looked at since `asked`. When an object is gone that
+        nobody holds, another may have its number."""
         self._timed = timed(mounts)
         self.listings = Listings(self._timed)
         self._make_covered, self._crowds, self._asked = covered, tuple(crowds), asked
-        self._absent = Lookout(absent, self._timed)
+        self._absent, self._hidden = Lookout(absent, self._timed), Lookout(hidden, self._timed)
         for crowd, missing in self._crowds:
-            if crowd.access is Access.WRITE:
-                self._absent.add(crowd.directory, missing, crowd.stamp, asked)
+            lookout = self._absent if crowd.access is Access.WRITE else self._hidden
+            lookout.add(crowd.directory, missing, crowd.stamp, asked)
         self._cover: Lookout | None = None
         self._inside: dict[str, list[Crowd]] = {}  # by directory: what of each is covered stands in it
 
     def has_appeared(self, workspace: str, seen: os.stat_result | None) -> bool:
         """Whether a name is there that was not; an OSError where nobody can say. `seen` is what stands at the
         workspace's path, if somebody has just looked."""
-        return bool(self._absent.those(is_there, workspace, seen))
+        return any(lookout.those(is_there, workspace, seen) for lookout in (self._absent, self._hidden))
 
     def appeared(self, workspace: str, seen: os.stat_result | None) -> tuple[str, ...]:
         """Protected names that did not exist when we looked, and are seen now."""
@@ -266,5 +269,6 @@ class Ground:
             return True
         above, _, name = path.rpartition("/")
         crowds = [crowd for crowd in self._inside.get(above, ()) if name in crowd.present]
-        known = (crowds[0].place.device, crowds[0].present[name]) if crowds else self._covered[path]
-        return (now.st_dev, now.st_ino) != known
+        known = (crowds[0].place.device, crowds[0].present[name], True) if crowds else self._covered[path]
+        is_new = known[2] and now.st_ctime_ns >= self._asked  # nobody stands by until well after that
+        return is_new or (now.st_dev, now.st_ino) != known[:2]

@@ -145,8 +145,19 @@ static int is_bound(const struct facts *facts, uint32_t row)
 	return 0;
 }
 
-/* Whether a directory is the one that a row means: one of the plan's, or what stands now at the name that the table
- * waits for, whoever made it. Looked for from below: its parent must be the row's parent, and know it by the row's name.
+/* Whether a directory stands where one of the plan's stood: another run may have put it there, for which there was none. */
+static long stands_at(const struct row *row, const struct facts *facts)
+{
+	struct facts there;
+	long answer = CALL(statx, AT_FDCWD, P(row->path), AT_SYMLINK_NOFOLLOW, STATX_BASIC, P(&there));
+
+	if (answer)
+		return answer == -E_NOENT || answer == -ENOTDIR_ || answer == -E_LOOP ? 0 : answer;
+	return there.inode == facts->inode && device_of(&there) == device_of(facts);
+}
+
+/* Whether a directory is the one that a row means: one of the plan's, or what stands now at its name, or at the name that
+ * the table waits for, whoever made it. Looked for from below: its parent must be the row's parent, and know it by the row's name.
  * An error is no "no": who may not be looked up could stand there all the same. */
 static long is_meant(long directory, const struct facts *facts, uint32_t number)
 {
@@ -154,8 +165,10 @@ static long is_meant(long directory, const struct facts *facts, uint32_t number)
 	struct facts above, there;
 	long answer, up, fd;
 
-	if (!row->name || row->verdict != WATCH)
-		return is_bound(facts, number);
+	if (is_bound(facts, number))
+		return 1;
+	if (row->verdict != WATCH)
+		return row->name ? 0 : stands_at(row, facts);
 	up = CALL(openat, directory, P(".."), O_PATH | O_CLOEXEC, 0, 0);
 	answer = up < 0 ? up : facts_of(up, &above);
 	if (!answer)

@@ -52,6 +52,7 @@ from .rules import denied_paths as denied_paths
 from .rules import has_broker as has_broker
 from .rules import has_own_network as has_own_network
 from .rules import has_view as has_view
+from .rules import hidden_names as hidden_names
 from .rules import is_session as is_session
 from .rules import with_git_file as with_git_file
 from .rules import with_git_insides as with_git_insides

@@ -327,3 +327,18 @@ def absent_names(policy: Policy, disk: Disk) -> tuple[str, ...]:
             and is_below(disk[rule.path].path, policy.workspace)
         )
     )
+
+
+def hidden_names(policy: Policy, disk: Disk) -> tuple[str, ...]:
+    """The other names that are denied and do not exist, where the command may write what is the host's. Nothing covers
+    one that comes, so what was planned without it is not used any more."""
+    granted = filter(is_allow_write, policy.rules)
+    roots = {disk[rule.path].path for rule in granted if rule.origin != BUILT_IN or rule.path == policy.workspace}
+    missing = dict.fromkeys(
+        path
+        for rule in policy.rules
+        if rule.verdict is not Verdict.ALLOW and not rule.glob and disk[rule.path].kind is Kind.MISSING
+        for path in (disk[rule.path].path, rule.path)  # another one, as long as a link leads there
+    )
+    told = set(absent_names(policy, disk))
+    return tuple(path for path in missing if path not in told and is_any_above(path, roots))
