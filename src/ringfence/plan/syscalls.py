@@ -6,7 +6,7 @@ half of an argument wherever the kernel takes an int: it ignores the high half, 
 
 What is known and left open on purpose:
 - chmod, chown, utime, the xattr calls with setxattrat and removexattrat, file_setattr, and what ioctl sets of a file
-  (FS_IOC_SETFLAGS and its kin) write metadata. Landlock has no right for them; the read-only mounts of the view judge
+  (FS_IOC_FSSETXATTR and its kin) write metadata. Landlock has no right for them; the read-only mounts of the view judge
   them, without a view the warden, and where it cannot they are a named gap.
 - sched_setaffinity, sched_setscheduler, sched_setparam and sched_setattr take a thread id: glibc passes one for every
   thread, and no filter can tell it from a stranger's. A pid namespace hides the strangers, or the warden asks.
@@ -40,6 +40,7 @@ _LENT = (
 )
 _SETUID, _LENDS = 0o4000, "it makes a program that runs as its owner"
 _SETGID, _LENDS_EITHER = 0o2000, "it makes a program that runs as its owner or its group"
+_SET_FLAGS = 0x40086602
 
 CLOSED = (
     row(
@@ -123,6 +124,12 @@ CLOSED = (
             (0x50009401, 0x5000940E, 0x5000940F, 0x50009417, 0x50009418, 0x5000943F),
             "it makes or destroys a btrfs subvolume or snapshot",
         ),
+    ),
+    row(
+        "ioctl",
+        Answer.ENOTTY,
+        "a new directory that does not tell upper case from lower would have a denied name by another spelling",
+        OneOf(1, (_SET_FLAGS,), "it is FS_IOC_SETFLAGS"),
     ),
     # The key is the user's and not the mount's, which may be read-only.
     row(
@@ -267,7 +274,7 @@ HANDED = (
     BOUND,
 )
 
-_OF_A_FILE = (0x40086602, 0x401C5820, 0x40087602, 0x40086604, 0x40806685, 0x800C6613, 0x6609, 0x40047211, 0x4004F50D)
+_OF_A_FILE = (0x401C5820, 0x40087602, 0x40086604, 0x40806685, 0x800C6613, 0x6609, 0x40047211, 0x4004F50D)
 _OF_BTRFS = (0x4008941A, 0xC0C89425, 0xC0C09425, 0x50009402, 0x40309410)
 _USED = "what is denied by a pattern could have come meanwhile: the warden does it, or refuses"
 _READ = "attributes of what a pattern denies would be read by its name"
@@ -295,7 +302,7 @@ JUDGED = {
             OneOf(
                 1,
                 _OF_A_FILE + _OF_BTRFS,
-                "it sets flags, attributes, a version, verity, encryption or the layout of a file",
+                "it sets attributes, a version, verity, encryption or the layout of a file",
             ),
         ),
     ),
