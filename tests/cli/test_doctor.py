@@ -48,6 +48,14 @@ def test_the_reason_and_the_way_out(host: Host, seen: Clues, why: str, way_out: 
     assert way_out in words
 
 
+@pytest.mark.parametrize(("abi", "words"), [(0, "lsm=landlock"), (2, "a newer kernel; `ringfence plan"), (6, "")])
+def test_an_older_landlock_is_not_taken_for_one_that_is_switched_off(abi: int, words: str) -> None:
+    good, _, way_out = next(row for row in doctor.findings(Host.linux(landlock_abi=abi)) if "Landlock" in row[1])
+
+    assert good is (not words)
+    assert good or words in way_out
+
+
 def test_where_a_view_is_built_there_is_nothing_to_explain() -> None:
     assert clues.explain(Host.linux(), Clues(apparmor=1, most=0, container="docker"), PROGRAM) == []
 

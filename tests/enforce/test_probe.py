@@ -182,3 +182,26 @@ def test_a_launch_leaves_no_descriptor_behind(site: Site) -> None:
         launched(plan)
 
     assert count() <= before
+
+
+WITHOUT_LANDLOCK = """
+import ctypes, struct, sys
+rows = ((0x20, 0, 0, 0), (0x15, 0, 1, 444), (0x06, 0, 0, 0x50000 | int(sys.argv[1])), (0x06, 0, 0, 0x7FFF0000))
+code = ctypes.create_string_buffer(b"".join(struct.pack("<HBBI", *row) for row in rows))
+program = ctypes.create_string_buffer(struct.pack("<HxxxxxxQ", len(rows), ctypes.addressof(code)))
+libc = ctypes.CDLL(None)
+assert not libc.prctl(38, 1, 0, 0, 0) and not libc.prctl(22, 2, program, 0, 0)
+from ringfence import enforce
+host = enforce.probe()
+print(host.landlock_abi, host.is_inside)
+"""
+
+
+@pytest.mark.parametrize(("answer", "said"), [(errno.ENOSYS, "0 False\n"), (errno.EOPNOTSUPP, "0 True\n")])
+def test_a_kernel_without_landlock_is_not_taken_for_another_sandbox(answer: int, said: str) -> None:
+    """Inside a run its filter says EOPNOTSUPP; a kernel without Landlock that holds nobody says ENOSYS."""
+    command = [sys.executable, "-c", WITHOUT_LANDLOCK, str(answer)]
+
+    done = subprocess.run(command, capture_output=True, text=True, timeout=30)
+
+    assert (done.stdout, done.stderr) == (said, "")

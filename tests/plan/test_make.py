@@ -517,3 +517,36 @@ def test_mounts_by_bubblewrap_come_off_and_it_is_said() -> None:
         True,
     ]
     assert not texts(planned(host, command=lent), StepKind.LOCK)
+
+
+ABSTRACT = [  # whether those of the host are unreachable, and whether the run's own work
+    (Host.linux(landlock_abi=2), Network(), True, True),
+    (Host.linux(landlock_abi=2), Network(open=True), True, False),
+    (Host.linux(landlock_abi=2, fresh_proc=False), Network(open=True), False, True),
+    (Host.linux(landlock_abi=2), Network(open=True, all_unix_sockets=True), False, False),
+    (Host.linux(landlock_abi=1), Network(open=True), False, True),
+    (Host.linux(landlock_abi=6), Network(open=True), True, True),
+    (Host.linux(landlock_abi=5, namespaces=False), Network(open=True), True, True),
+    (Host.linux(landlock_abi=5, namespaces=False), Network(all_unix_sockets=True), False, True),
+]
+
+
+@pytest.mark.parametrize(("host", "network", "kept", "own"), ABSTRACT)
+def test_abstract_sockets_where_landlock_has_no_scopes(host: Host, network: Network, kept: bool, own: bool) -> None:
+    policy = Policy(WS, RULES, network)
+
+    found = [gap.what for gap in make_plan(policy, TRUE, host, disk_for(policy, host)).gaps if "abstract" in gap.what]
+
+    assert any("of the host" in what for what in found) is not kept
+    assert any("own processes" in what for what in found) is not own
+
+
+@pytest.mark.parametrize("abi", [1, 2, 5])
+def test_what_an_older_landlock_lacks_says_how_it_is_had(abi: int) -> None:
+    host = Host.linux(landlock_abi=abi, namespaces=False)
+
+    gaps = make_plan(POLICY, TRUE, host, disk_for(POLICY, host)).gaps
+
+    hints = [gap.way_out for gap in gaps if "Landlock ABI" in gap.why]
+    assert hints
+    assert all("a newer kernel, or a view" in hint for hint in hints)

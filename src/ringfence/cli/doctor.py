@@ -51,7 +51,9 @@ def findings(host: Host, seen: clues.Clues = clues.Clues()) -> list[tuple[bool, 
         (
             host.landlock_abi >= 6,
             f"Landlock: ABI {host.landlock_abi}" + ("" if host.landlock_abi >= 6 else ", 6 is wanted (Linux 6.12)"),
-            "a newer kernel, or `lsm=landlock,…` on the kernel's command line if it is not there at all",
+            "a newer kernel; `ringfence plan -- COMMAND` lists what is missing here"
+            if host.landlock_abi
+            else "`lsm=landlock,…` on the kernel's command line, where the kernel has it (5.13 or newer)",
         ),
         (host.seccomp, "seccomp filters with notification", "a kernel with CONFIG_SECCOMP_FILTER, 5.0 or newer"),
     ]

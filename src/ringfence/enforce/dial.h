@@ -232,6 +232,8 @@ static long do_connect(struct asked *asked, uint64_t number, uint64_t address, u
 	domain = number_of(fd, SO_DOMAIN_);
 	if (domain == AF_UNIX_ && place.family == AF_UNIX_ && size > 2 && place.bytes[2])
 		return connect_path(asked, fd, place.bytes + 2);
+	if (domain == AF_UNIX_ && place.family == AF_UNIX_ && size > 2 && !dial.is_apart)
+		return -E_PERM; /* as the scope answers */
 	if (dial.leads && (place.family == AF_INET_ || place.family == AF_INET6_) && is_loopback(&place) && place.four.port == NAMES)
 		place.four.port = LED;
 	if ((domain != AF_INET_ && domain != AF_INET6_) || number_of(fd, SO_TYPE_) != STREAM_)

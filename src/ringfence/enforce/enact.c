@@ -523,7 +523,7 @@ static long do_step(const struct step *step, long status, uint32_t number, uint3
 	case BUBBLEWRAP: return do_bubblewrap(step, status);
 	case NAMESPACES: return is_copied() ? enter_namespaces(step) : do_namespaces(numbers[0]);
 	case ID_MAP: return is_copied() ? do_inner_id_map(numbers) : do_id_map(numbers);
-	case LOOPBACK: return handed.is_inside ? verify_loopback() : do_loopback();
+	case LOOPBACK: dial.is_apart = 1; return handed.is_inside ? verify_loopback() : do_loopback();
 	case LISTEN: return do_listen(numbers, status);
 	case ASK: return do_ask(status);
 	case VIEW: return is_copied() ? take_view(step) : do_view(numbers[0], comes(step, LOCK));
@@ -549,7 +549,7 @@ static long do_step(const struct step *step, long status, uint32_t number, uint3
 			answer = check_stream(fd, *reopened >> fd & 1);
 		return answer ? answer : close_rest(status);
 	case DIRECTORY: return do_directory(reader);
-	case RULESET: return is_prepared() ? 0 : do_ruleset(numbers);
+	case RULESET: dial.is_apart |= (int)(numbers[2] & 1) /* LANDLOCK_SCOPE_ABSTRACT_UNIX_SOCKET */; return is_prepared() ? 0 : do_ruleset(numbers);
 	case BENEATH: return is_prepared() ? 0 : do_beneath(reader);
 	case PORT: return is_prepared() ? 0 : do_port(numbers);
 	case TERMINALS: return is_prepared() ? 0 : do_terminals(numbers); /* who stands by has none */
@@ -645,8 +645,9 @@ static long probe_pids(int32_t *proc)
 	return answer;
 }
 
-/* How many Landlock domains still fit around a command: sixteen, but inside another sandbox. The last thing a probe
- * does, for they stay. */
+/* How many Landlock domains still fit around a command: sixteen, but inside another sandbox. None where such a one's filter
+ * refuses them; a kernel that has no Landlock holds nobody, and is not taken for one. The last thing a probe does, for
+ * they stay. */
 static int32_t count_layers(void)
 {
 	struct {
@@ -655,10 +656,10 @@ static int32_t count_layers(void)
 	long fd = CALL(landlock_create_ruleset, P(&attributes), sizeof(attributes), 0, 0, 0);
 	int32_t count = 0;
 
-	if (fd < 0)
-		return 0;
 	if (CALL(prctl, PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) != 1)
 		return MOST_LAYERS;
+	if (fd < 0)
+		return fd == -EOPNOTSUPP_ && CALL(prctl, PR_GET_SECCOMP, 0, 0, 0, 0) == 2 /* a filter */ ? 0 : MOST_LAYERS;
 	while (count < MOST_LAYERS && !CALL(landlock_restrict_self, fd, 0, 0, 0, 0))
 		count++;
 	return count;

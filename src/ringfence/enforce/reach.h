@@ -49,6 +49,7 @@ static struct {
 	long gate;	 /* where questions go, or -1 */
 	uint64_t cookie; /* of the run's own network */
 	int leads;	 /* who asks for names is led to another port */
+	int is_apart;	 /* no abstract name is somebody else's: the network is the run's own, or Landlock has the scope */
 	struct {
 		uint64_t id; /* 0 is free */
 		uint32_t thread;

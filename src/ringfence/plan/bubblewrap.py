@@ -6,7 +6,7 @@ finds paths by name, so our enactor, which it runs as pid 1 of the view, verifie
 """
 
 from ..model import BUILT_IN, Disk, Gap, Host, Need, PlanError, Step, StepKind
-from . import view
+from . import landlock, view
 
 MOST_ARGUMENTS = 9000  # bubblewrap's own limit
 RESERVED = 100  # for what the enactor adds, and room
@@ -39,7 +39,7 @@ def lower(
         gaps.append(Gap(f"{len(mounts)} mounts", why, Need.REQUIRED, BUILT_IN, "fewer or wider rules"))
     why = "bubblewrap lets mounts of the host through as they come"
     gaps.append(Gap("what the host mounts during the run read-only or hidden", why, Need.WANTED, BUILT_IN))
-    if doors:
+    if doors or (private_network and host.landlock_abi >= landlock.BROKER_SINCE):  # the warden then goes by it
         steps += [Step(StepKind.LOOPBACK, "the loopback that bubblewrap made is not the host's"), *doors]
     return steps
 

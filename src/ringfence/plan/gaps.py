@@ -5,14 +5,27 @@ from collections.abc import Collection, Set
 from ..model import BUILT_IN, Access, Disk, Gap, Host, Kind, Need, Origin, Policy, Rule, Verdict
 from .aliases import upwards
 from .crowds import Homed
+from .landlock import SCOPES_SINCE
+from .network import wants_datagrams
 from .regions import Region, State, changes
-from .rules import REPOSITORY, has_own_network, has_view, is_allow_write, is_any_below, is_asking, links_to, swayed
+from .rules import (
+    REPOSITORY,
+    has_broker,
+    has_own_network,
+    has_unix_sockets,
+    has_view,
+    is_allow_write,
+    is_any_below,
+    is_asking,
+    links_to,
+    swayed,
+)
 from .view import is_creatable
 
 
 def kernel_gaps(host: Host) -> list[Gap]:
     """What this kernel's Landlock does not know, where nothing else holds it."""
-    abi = host.landlock_abi
+    abi, way_out = host.landlock_abi, "a newer kernel"
     if has_view(host):
         rows = [
             (1, "files", Need.WANTED, "; the mounts hold alone"),
@@ -20,6 +33,7 @@ def kernel_gaps(host: Host) -> list[Gap]:
             (6, "signals to the caller's own process group", Need.WANTED, "; at a terminal the command is in it"),
         ]
     else:
+        way_out += ", or a view: `ringfence doctor` says how to get one"
         rows = [
             (1, "files", Need.REQUIRED, "; nothing holds them"),
             (3, "truncation outside the workspace", Need.REQUIRED, ""),
@@ -27,10 +41,27 @@ def kernel_gaps(host: Host) -> list[Gap]:
             (6, "signals to other processes", Need.REQUIRED, ""),
         ]
     return [
-        Gap(what, f"Landlock ABI {abi}, needs {since}{note}", need, BUILT_IN, "a newer kernel")
+        Gap(what, f"Landlock ABI {abi}, needs {since}{note}", need, BUILT_IN, way_out)
         for since, what, need, note in rows
         if abi < since
     ]
+
+
+def abstract_gaps(policy: Policy, host: Host) -> list[Gap]:
+    """Unix sockets without a path have their names in a network. In the host's, Landlock's scope keeps those of others
+    from the command, and before there was one the warden does, which hears of connections and not of datagrams."""
+    shared = (policy.network.open or not has_own_network(host)) and not host.is_inside
+    if not shared or host.landlock_abi >= SCOPES_SINCE or not has_unix_sockets(policy, host):
+        return []
+    judged = has_view(host) and has_broker(policy, host)
+    why = f"Landlock ABI {host.landlock_abi}, needs {SCOPES_SINCE}"
+    rows = []
+    if judged:
+        refused = "; nobody tells them from the host's, so they are refused"
+        rows.append(("abstract unix sockets among the run's own processes", refused))
+    if not judged or wants_datagrams(policy):
+        rows.append(("abstract unix sockets of the host unreachable (a display, a bus)", ", and no warden judges that"))
+    return [Gap(what, why + more, Need.WANTED, BUILT_IN, "a newer kernel, or a closed network") for what, more in rows]
 
 
 ASK = Origin("--ask")

@@ -35,6 +35,7 @@ ON_A_FILE = EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE | IOCTL_DEV  # the rest 
 
 # The ABI that brought each right or scope; what is not named came with the first.
 SINCE = {REFER: 2, TRUNCATE: 3, IOCTL_DEV: 5}
+BROKER_SINCE = 2  # not a right: it came with the kernel (5.19) that hands descriptors over to who waits for an answer
 NETWORK_SINCE = 4
 SCOPES_SINCE = 6
 

@@ -30,7 +30,17 @@ from ..model import (
 from ..model.plan import UNHELD
 from . import allowlist, caches, crowds, landlock, limits, patterns, table, view
 from .aliases import upwards
-from .gaps import asking_gaps, closed_gaps, folding_gaps, glob_gaps, grant_gaps, kernel_gaps, name_gaps, worktree_gaps
+from .gaps import (
+    abstract_gaps,
+    asking_gaps,
+    closed_gaps,
+    folding_gaps,
+    glob_gaps,
+    grant_gaps,
+    kernel_gaps,
+    name_gaps,
+    worktree_gaps,
+)
 from .means import is_root_hidden, with_view, without_view
 from .network import SIBLINGS, is_asked, network_gaps, wants_datagrams
 from .own import own_steps
@@ -218,6 +228,7 @@ def make_walls(
         + grant_gaps(asked, disk)
     )
     gaps += limits.limit_gaps(policy, host) + network_gaps(policy, host) + asking_gaps(policy, host)
+    gaps += abstract_gaps(policy, host)
     layered = caches.layered(command.shelf, host, disk, whole)
     gaps += caches.gaps(command.shelf, host, disk, layered)
     gaps += _anywhere(command)

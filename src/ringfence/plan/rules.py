@@ -58,7 +58,7 @@ def has_broker(policy: Policy, host: Host) -> bool:
     """Whether the warden answers the command's calls: it must see it in /proc and read its memory, and the kernel
     (5.19, as Landlock's second ABI) must hand descriptors over. Not where sandboxes are made inside: theirs would not
     hold the warden. Inside another run that one's answers, and there is no second."""
-    able = not policy.nested and host.seccomp and host.landlock_abi >= 2
+    able = not policy.nested and host.seccomp and host.landlock_abi >= landlock.BROKER_SINCE
     if has_view(host):
         return able and host.fresh_proc
     return able and has_warden(host) and host.traces and not host.is_inside
