@@ -28,10 +28,11 @@ demo: setup
 
 check: lint types unit
 
-# Three at a time, each file as a whole: two fifths of it is waiting. Five hundred runs at once have the machine and a process to themselves.
+# Three at a time, each file as a whole, the dear ones first (tests/conftest.py): two fifths of it is waiting. Five hundred
+# runs at once have the machine and a process to themselves.
 test: lint types
 	$(PYTEST) tests/test_start.py
-	$(PYTEST) -n 3 --dist loadfile --ignore=tests/test_start.py --cache-clear || $(BIN)/python scripts/again $$?
+	$(PYTEST) -n 3 --dist loadfile --no-loadscope-reorder --ignore=tests/test_start.py --cache-clear || $(BIN)/python scripts/again $$?
 
 lint: setup-test
 	$(BIN)/python -m ruff check .

@@ -190,6 +190,17 @@ NEEDS: tuple[Callable[..., Unmet | None], ...] = (
 EXCUSED = pytest.StashKey[bool]()
 
 
+# Few tests each, and a minute or more: at the end one process would work on them, and the others wait.
+FIRST = (
+    "test_truth test_faults test_real_agents test_many test_crowds test_hostile_askers test_killed test_large".split()
+)
+
+
+@pytest.hookimpl(trylast=True)  # after those who shuffle
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=lambda item: item.path.stem not in FIRST)
+
+
 def pytest_runtest_setup(item: pytest.Item) -> None:
     for need in NEEDS:
         for mark in item.iter_markers(need.__name__):
