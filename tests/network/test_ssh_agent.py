@@ -10,6 +10,7 @@ from pathlib import Path
 
 import dns.message
 import pytest
+from tests.looking import until
 from tests.network.conftest import allowing, listener
 from tests.network.test_by_name import World
 from tests.network.test_by_name import world as world
@@ -22,15 +23,15 @@ from ringfence.network.start import Gate
 def agent(tmp_path: Path) -> Iterator[Path]:
     """A real agent with a key; its socket."""
     path = tmp_path / "agent"
-    process = subprocess.Popen(["ssh-agent", "-D", "-a", str(path)], stdout=subprocess.DEVNULL)
     subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(tmp_path / "key")], check=True)
-    while not path.exists():
-        os.sched_yield()
+    add = ["ssh-add", "-q", str(tmp_path / "key")]
     environ = {"SSH_AUTH_SOCK": str(path), "PATH": os.environ["PATH"]}
-    subprocess.run(["ssh-add", "-q", str(tmp_path / "key")], check=True, env=environ, capture_output=True)
-    yield path
-    process.terminate()
-    process.wait()
+    with subprocess.Popen(["ssh-agent", "-D", "-a", str(path)], stdout=subprocess.DEVNULL) as process:
+        try:  # its socket is there before it listens
+            assert until(lambda: subprocess.run(add, env=environ, capture_output=True).returncode == 0)
+            yield path
+        finally:
+            process.terminate()
 
 
 def ask(sock: socket.socket, body: bytes) -> bytes:
