@@ -251,13 +251,19 @@ show("second", "sub/config")
 os.rename("config", "back")
 os.rename("link", "config")
 show("back", "config")
+os.mkdir("closed")
+open("closed/file", "w").close()
+os.chmod("closed", 0o555)
 os.rename("pipe", "config")
-for way in (lambda: os.rename("back", "sub"), lambda: os.rename("nothing", "config")):
+for way in (
+    lambda: os.rename("back", "sub"), lambda: os.rename("nothing", "config"),
+    lambda: os.rename("closed/file", "config"),  # which stays what it is
+):
     try:
         way()
     except OSError as error:
         print(type(error).__name__)
-print(sorted(os.listdir(".")), sorted(os.listdir("sub")))
+print(os.listdir("closed"), os.stat("config").st_mode >> 12, sorted(os.listdir(".")), sorted(os.listdir("sub")))
 """
 
 
@@ -276,5 +282,6 @@ def test_a_file_moves_as_ever_where_a_directory_would_not(workspace: Path) -> No
         "lock nowhere 1 1",
         "IsADirectoryError",
         "FileNotFoundError",
-        "['back', 'config', 'second', 'sub'] ['config']",
+        "PermissionError",
+        "['file'] 1 ['back', 'closed', 'config', 'second', 'sub'] ['config']",
     ], outcome.stderr

@@ -128,6 +128,10 @@ static long move_held(const struct spot *from, const struct spot *to, uint64_t f
 	answer = (facts.mode & TYPE_MASK) == SYMLINK_ ? check_way(to) : 0;
 	if (answer)
 		return answer;
+	/* As a directory it is not removed, for it is none; but whether it might be is looked at first. */
+	answer = CALL(unlinkat, from->directory, P(from->name), AT_REMOVEDIR_, 0, 0);
+	if (answer != -ENOTDIR_)
+		return answer ? answer : -E_NOENT;
 	own_path(own, fd);
 	answer = CALL(linkat, AT_FDCWD, P(own), to->directory, P(to->name), AT_SYMLINK_FOLLOW_);
 	if (answer == -EEXIST_ && !flags) {
