@@ -312,7 +312,8 @@ for way in (
         way()
     except PermissionError:
         missing.append(0)
-print(sum(missing), missing.count(0), libc.renameat2(-100, b".ringfence-moves-2", -100, b"link", 2), sorted(os.listdir(".")))
+exchanged = libc.renameat2(-100, b".ringfence-moves-2", -100, b"link", 2)
+print(sum(missing), missing.count(0), exchanged, sorted(os.listdir(".")))
 """
 
 
