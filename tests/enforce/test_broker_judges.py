@@ -251,13 +251,19 @@ show("second", "sub/config")
 os.rename("config", "back")
 os.rename("link", "config")
 show("back", "config")
+os.mkdir("closed")
+open("closed/file", "w").close()
+os.chmod("closed", 0o555)
 os.rename("pipe", "config")
-for way in (lambda: os.rename("back", "sub"), lambda: os.rename("nothing", "config")):
+for way in (
+    lambda: os.rename("back", "sub"), lambda: os.rename("nothing", "config"),
+    lambda: os.rename("closed/file", "config"),  # which stays what it is
+):
     try:
         way()
     except OSError as error:
         print(type(error).__name__)
-print(sorted(os.listdir(".")), sorted(os.listdir("sub")))
+print(os.listdir("closed"), os.stat("config").st_mode >> 12, sorted(os.listdir(".")), sorted(os.listdir("sub")))
 """
 
 
@@ -276,5 +282,45 @@ def test_a_file_moves_as_ever_where_a_directory_would_not(workspace: Path) -> No
         "lock nowhere 1 1",
         "IsADirectoryError",
         "FileNotFoundError",
-        "['back', 'config', 'second', 'sub'] ['config']",
+        "PermissionError",
+        "['file'] 1 ['back', 'closed', 'config', 'second', 'sub'] ['config']",
     ], outcome.stderr
+
+
+# By what it is, too. What the warden names it by meanwhile nobody makes, or it would move something else.
+REPLACES = """
+import ctypes, os, threading
+libc, missing, stop = ctypes.CDLL(None), [], []
+open("config", "w").close()
+os.symlink("nowhere", "link")
+def look():
+    while not stop:
+        missing.extend([1] * (not os.path.exists("config")))
+looking = threading.Thread(target=look)
+looking.start()
+for number in range(300):
+    open("new", "w").close()
+    os.rename("new", "config")
+stop.append(1)
+looking.join()
+name = ".ringfence-moves-1"
+for way in (
+    lambda: os.symlink("nowhere", name), lambda: os.rename("link", name), lambda: os.mkdir(name),
+    lambda: os.link("link", name, follow_symlinks=False),
+):
+    try:
+        way()
+    except PermissionError:
+        missing.append(0)
+exchanged = libc.renameat2(-100, b".ringfence-moves-2", -100, b"link", 2)
+print(sum(missing), missing.count(0), exchanged, sorted(os.listdir(".")))
+"""
+
+
+def test_what_a_move_replaces_is_there_until_then(workspace: Path) -> None:
+    (workspace / ".ringfence-moves-2").touch()
+    outcome = ringfence.run(
+        ["/usr/bin/python3", "-c", REPLACES], workspace=str(workspace), capture=True, input=b"",
+        flags=ringfence.Flags(cwd=str(workspace), deny_write=("**/config/x",)),
+    )  # fmt: skip
+    assert (outcome.stdout or b"").decode() == "0 4 -1 ['.ringfence-moves-2', 'config', 'link']\n", outcome.stderr

@@ -86,7 +86,7 @@ static long judge_move(struct asked *asked, const struct spot *from, const struc
 		if (!answer && row && row->verdict == WATCH && (i == 1 || flags & EXCHANGE))
 			return -EXDEV_;
 		if (!answer)
-			answer = permit(asked, spots[i], i ? MAKES : REMOVES, 1U << WATCH);
+			answer = permit(asked, spots[i], i || flags & EXCHANGE ? MAKES : REMOVES, 1U << WATCH);
 		if (answer)
 			return answer;
 	}

@@ -93,8 +93,7 @@ static long do_unlink(struct asked *asked, uint64_t directory, uint64_t address)
 	return answer ? answer : CALL(unlinkat, spot.directory, P(spot.name), 0, 0, 0);
 }
 
-/* Put what is held at a name where something stands. Whether it can be linked at all is tried first, for what stands there
- * is lost then; for a moment nothing does. */
+/* Put what is held at a name where something stands, which is there until then: by a name that nobody of any run makes. */
 static long replace_by(const char *own, const struct spot *to)
 {
 	uint64_t number = 0;
@@ -102,14 +101,12 @@ static long replace_by(const char *own, const struct spot *to)
 	long answer;
 
 	CALL(getrandom, P(&number), 8, 1 /* GRND_NONBLOCK */, 0, 0);
-	put_number(put_text(other, ".ringfence-moves-"), number);
+	put_number(put_text(other, MOVING), number);
 	answer = CALL(linkat, AT_FDCWD, P(own), to->directory, P(other), AT_SYMLINK_FOLLOW_);
 	if (answer)
 		return answer;
-	answer = CALL(unlinkat, to->directory, P(to->name), 0, 0, 0);
-	if (!answer || answer == -E_NOENT)
-		answer = CALL(linkat, AT_FDCWD, P(own), to->directory, P(to->name), AT_SYMLINK_FOLLOW_);
-	CALL(unlinkat, to->directory, P(other), 0, 0, 0);
+	answer = CALL(renameat2, to->directory, P(other), to->directory, P(to->name), 0);
+	CALL(unlinkat, to->directory, P(other), 0, 0, 0); /* it was not moved, or what stood there was the same by then */
 	return answer;
 }
 
@@ -128,6 +125,10 @@ static long move_held(const struct spot *from, const struct spot *to, uint64_t f
 	answer = (facts.mode & TYPE_MASK) == SYMLINK_ ? check_way(to) : 0;
 	if (answer)
 		return answer;
+	/* As a directory it is not removed, for it is none; but whether it might be is looked at first. */
+	answer = CALL(unlinkat, from->directory, P(from->name), AT_REMOVEDIR_, 0, 0);
+	if (answer != -ENOTDIR_)
+		return answer ? answer : -E_NOENT;
 	own_path(own, fd);
 	answer = CALL(linkat, AT_FDCWD, P(own), to->directory, P(to->name), AT_SYMLINK_FOLLOW_);
 	if (answer == -EEXIST_ && !flags) {

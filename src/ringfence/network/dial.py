@@ -10,6 +10,7 @@ import ipaddress
 import os
 import socket
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 from ..model import Decision, ParentProxy, Verdict
 from ..model.standins import is_stand_in
@@ -121,12 +122,19 @@ class Dialler:
         family = _family_of(host)
         if family:
             return [(family, host)]
+        await self._turns.acquire()
+        asked = self._loop.create_task(self._loop.getaddrinfo(host, port, type=socket.SOCK_STREAM))
+        asked.add_done_callback(self._resume)
         try:
-            async with self._turns:
-                found = await self._loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+            found = await asyncio.shield(asked)  # its thread goes on when nobody waits any longer, and so has its turn
         except OSError as error:
             raise Unreachable(f"{host} cannot be resolved: {error.strerror}", errno.EHOSTUNREACH) from None
         return [(int(family), str(place[0])) for family, _, _, _, place in found]
+
+    def _resume(self, asked: "asyncio.Task[Any]") -> None:
+        self._turns.release()
+        if not asked.cancelled():
+            asked.exception()  # which nobody may be left to hear
 
     async def first(self, places: list[Place]) -> socket.socket:
         """The first address that answers; one that does not is not waited for long."""
