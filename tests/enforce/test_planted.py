@@ -692,6 +692,19 @@ def test_a_skill_deeper_in_the_workspace_is_reported_and_moved(workspace: Path, 
     assert scan(str(workspace), since, 9) == ()
 
 
+@pytest.mark.parametrize("name", ["deep/skills", "deep/.claude/skills"])
+def test_a_repository_by_the_name_of_skills_is_none_any_more_either(workspace: Path, name: str) -> None:
+    since, place = time.time_ns() - 20_000_000, workspace / name
+    git(workspace, "init", "-q", "--bare", name)
+    git(place, "config", "core.fsmonitor", "touch x")
+
+    found = scan(str(workspace), since, 9)
+    quarantine(found)
+
+    assert found == (str(place),)
+    assert list((workspace / "deep").rglob("HEAD")) == []
+
+
 @pytest.mark.parametrize(("text", "is_told"), [("[core]\n\tfsmonitor = x\n", True), ("[user]\n\tname = n\n", False)])
 def test_a_configuration_that_came_while_it_was_held_is_reported_and_not_moved(
     workspace: Path, text: str, is_told: bool

@@ -257,3 +257,8 @@ def test_a_directory_that_expands_is_entered_where_the_sandbox_holds_what_is_don
     line: str, expected: list[str], root: Path
 ) -> None:
     assert [verdict(line, bounds(root)), verdict(line, bounds(root, held=False))] == expected
+
+
+@pytest.mark.parametrize("line", ["git stash && mkdir -p build", "git checkout main && echo x > a.txt"])
+def test_where_a_link_leads_that_the_line_may_have_put_there_is_the_sandboxs_matter(line: str, root: Path) -> None:
+    assert [verdict(line, bounds(root)), verdict(line, bounds(root, held=False))] == ["allow", "ask"]

@@ -384,9 +384,12 @@ def test_a_patch_is_not_judged_from_another_place_than_it_is_made(root: Path) ->
 
 def test_claude_is_not_moved_out_of_its_workspace(root: Path) -> None:
     (root.parent / "other").mkdir()
+    (root / "a/b").mkdir(parents=True)
+    (root / "link").symlink_to("a/b")
     asked = payload("claude", root) | {"tool_name": "EnterWorktree"}
 
-    for path, code in (("../other", 2), (str(root.parent / "other"), 2), (str(root / "sub"), 0), ("", 0)):
+    outside = ("../other", str(root.parent / "other"), "link/../../other")  # the last by its text
+    for path, code in (*((path, 2) for path in outside), (str(root / "sub"), 0), ("", 0)):
         assert hook("claude", asked | {"tool_input": {"path": path}})[0] == code, path
     assert hook("claude", asked | {"tool_input": {"name": "new"}})[:2] == (0, {})
 

@@ -119,10 +119,8 @@ def scan(
     until, latest = time.thread_time() + seconds, time.monotonic() + max(seconds, WAIT)
     held = f"{workspace}/.git"
     repositories = list(_repositories(workspace, top, listings, (until, latest), [] if left is None else left))
-    skills = [path for path in repositories if path.endswith(_SKILLS)]
-    found = [path for path in repositories if path not in skills and _runs_code(path, since, held)]
-    told = frozenset((*found, *skills))
-    found += [path for path in skills if _has_new_skill(path, since)]
+    found = [path for path in repositories if _runs_code(path, since, held) or _has_new_skill(path, since)]
+    told = frozenset(found)
     gits = [path for path in repositories if path not in told and os.path.isdir(path) and not os.path.islink(path)]
     if top is None or top.has_git:
         is_own = os.path.isdir(held)
@@ -199,24 +197,31 @@ def _common(path: str) -> bytes | None:
 
 
 def quarantine(paths: tuple[str, ...]) -> tuple[str, ...]:
-    """Rename what was found so that git no longer takes it for a repository; the new names."""
-    renamed = []
+    """Rename what was found so that git no longer takes it for a repository, nor Claude Code for skills; the new
+    names."""
+    renamed: list[str] = []
     for path in paths:
-        is_whole = os.path.basename(path) in (".git", "skills", *_UNDER_WAY) or os.path.islink(path)
-        where, name = os.path.split(path) if is_whole else (path, "HEAD")
-        new = f"{name}{SUFFIX}-{os.urandom(4).hex()}"
-        try:
-            fd = _directory(where)
-        except OSError:  # gone, or closed to us: it stays among what is told, and not among what was moved
-            continue
-        try:
-            os.rename(name, new, src_dir_fd=fd, dst_dir_fd=fd)
-            renamed.append(f"{where}/{new}")
-        except FileNotFoundError:  # somebody was faster
-            continue
-        finally:
-            os.close(fd)
+        is_whole = os.path.basename(path) in (".git", *_UNDER_WAY) or os.path.islink(path)
+        if not is_whole:
+            renamed += _moved(path, "HEAD")
+        if is_whole or path.endswith(_SKILLS):  # which may be a repository too
+            renamed += _moved(*os.path.split(path))
     return tuple(renamed)
+
+
+def _moved(where: str, name: str) -> list[str]:
+    new = f"{name}{SUFFIX}-{os.urandom(4).hex()}"
+    try:
+        fd = _directory(where)
+    except OSError:  # gone, or closed to us: it stays among what is told, and not among what was moved
+        return []
+    try:
+        os.rename(name, new, src_dir_fd=fd, dst_dir_fd=fd)
+    except FileNotFoundError:  # somebody was faster, or it is no repository
+        return []
+    finally:
+        os.close(fd)
+    return [f"{where}/{new}"]
 
 
 def _directory(path: str) -> int:
@@ -286,6 +291,8 @@ def _repositories(
 
 def _has_new_skill(path: str, since: int) -> bool:
     """Whether a skill was made or changed, or was moved there with the directories around it."""
+    if not path.endswith(_SKILLS):
+        return False
     try:
         own = [f"{path}/{name}" for name in os.listdir(path)]
     except OSError:

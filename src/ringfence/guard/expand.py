@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from .patterns import lazy
 from .state import Field, Shell
-from .syntax import Arithmetic, Literal, Piece, Pipeline, Sequence, Simple, Substitution, Variable, Word
+from .syntax import Arithmetic, Literal, Piece, Pipeline, Redirect, Simple, Substitution, Variable, Word
 from .words import Unreadable
 
 _SPECIAL = frozenset("*?[{~")
@@ -20,7 +20,7 @@ _NUMBERS = lazy(r"(-?[0-9]{1,6})\.\.(-?[0-9]{1,6})\Z")
 _LETTERS = lazy(r"([a-zA-Z])\.\.([a-zA-Z])\Z")
 _ESCAPED = lazy(r"([*?\[\\])")
 _PLAIN = lazy(r"[A-Za-z0-9_./^~@%+-]+\Z")
-_COUNTS = lazy(r"(?:nproc|date \+%s|wc -[lcw])\Z")
+_COUNTS = lazy(r"(?:nproc|date \+%s(?:%N)?|wc -[lcw])\Z")
 _BARE_NAME = lazy(r"\$[A-Za-z_0-9@*#?$!-]")
 MOST_FIELDS = 256
 LONGEST = 100_000  # characters that a word may become: what it names may name others in turn, each twice as long
@@ -114,7 +114,7 @@ class Expander:
                     value = None
                 wild = wild or bool(_GLOB.search(piece.text))
             splits = isinstance(piece, Variable | Substitution | Arithmetic) and not getattr(piece, "quoted", False)
-            digits = is_count(piece, self.shell) and not self.shell.odd_words
+            digits = (is_count(piece, self.shell) or _is_commit(piece, self.shell)) and not self.shell.odd_words
             splits = splits and not digits
             several = (isinstance(piece, Variable) and piece.name in ("@", "*")) or _is_list(piece)
             if value is None or (splits and self.shell.odd_words):
@@ -171,20 +171,31 @@ def _is_list(piece: Piece) -> bool:
 
 
 def is_count(piece: Piece, shell: Shell) -> bool:
-    """`$(nproc)`, `$(date +%s)`, `$(... | wc -l)` or `$(git merge-base a b)`: one word of digits, whatever it is."""
-    words = _called(piece.script) if isinstance(piece, Substitution) and not piece.process else []
-    merges = words[:2] == ["git", "merge-base"] and not any(word[:1] == "-" for word in words)
-    return (merges or _COUNTS.match(" ".join(words)) is not None) and words[0] not in shell.functions
+    """`$(nproc)`, `$(date +%s)`, `$(... | wc -l)`: a number, whichever."""
+    return _COUNTS.match(" ".join(_called(piece, shell))) is not None
 
 
-def _called(script: Sequence) -> list[str]:
-    """The words of the only command of a script, or of the last of its pipeline, where they are written out."""
-    first = script.items[0][0] if len(script.items) == 1 else None
+def _is_commit(piece: Piece, shell: Shell) -> bool:
+    """`$(git merge-base a b)`: one word of digits and letters, which to arithmetic may be a name."""
+    words = _called(piece, shell)
+    return words[:2] == ["git", "merge-base"] and not any(word[:1] == "-" for word in words)
+
+
+def _called(piece: Piece, shell: Shell) -> list[str]:
+    """The words of the only command of a substitution, or of the last of its pipeline, where they are written out, no
+    function of the line stands for it, and nobody else prints: `< >(echo a)` does."""
+    script = piece.script if isinstance(piece, Substitution) and not piece.process else None
+    first = script.items[0][0] if script is not None and len(script.items) == 1 else None
     last = first.commands[-1] if isinstance(first, Pipeline) else first
-    if not isinstance(last, Simple) or last.assignments or any(one.operator != "<" for one in last.redirects):
+    if not isinstance(last, Simple) or last.assignments or any(map(_may_print, last.redirects)):
         return []
     plain = [word.raw for word in last.words if isinstance(word, Word) and _PLAIN.match(word.raw)]
-    return plain if len(plain) == len(last.words) else []
+    return plain if len(plain) == len(last.words) and not shell.functions.keys() & plain[:1] else []
+
+
+def _may_print(redirect: Redirect) -> bool:
+    pieces = redirect.target.pieces
+    return redirect.operator != "<" or any(isinstance(piece, Substitution) and piece.process for piece in pieces)
 
 
 def fixed(pattern: str) -> str:

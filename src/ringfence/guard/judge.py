@@ -95,8 +95,9 @@ def entered(call: ToolCall, bounds: Bounds) -> Judgement:
     and git believes what any command may have written into the repository. Not a question, which it does not put in
     all of its modes."""
     path = call.input.get("path")
-    real = bounds.resolve(posixpath.join(bounds.start, path)) if isinstance(path, str) else ""
-    if not path or (real + "/").startswith(bounds.root.rstrip("/") + "/"):
+    ways = (path, *readings(path)) if isinstance(path, str) else ("/",)
+    real = [bounds.resolve(posixpath.join(bounds.start, way)) for way in ways]
+    if not path or all((one + "/").startswith(bounds.root.rstrip("/") + "/") for one in real):
         return Judgement(Verdict.ALLOW, (), call.input)  # a new one is asked of us by a hook of its own
     why = f"it would move the agent, and its workspace with it, to {path!r}; start the agent there instead"
     return Judgement(Verdict.DENY, (why,), call.input)

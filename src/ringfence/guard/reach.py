@@ -236,7 +236,7 @@ class Walk(Values):
         for index, word in enumerate(node.words):
             sides = (index - 1, index + 1) if word.raw in _COMPARES else (index + 1,) if word.raw == "-v" else ()
             for side in sides:
-                if 0 <= side < len(texts):
+                if 0 <= side < len(texts) and not is_number(node.words[side], shell):
                     text = texts[side]
                     text = text.partition("[")[2].removesuffix("]") if word.raw == "-v" and text is not None else text
                     self.evaluated(text, node.words[side].raw, shell)

@@ -31,6 +31,7 @@ class Substitution(msgspec.Struct):
     script: Sequence
     quoted: bool
     process: str = ""  # "<" or ">" where its name is that of a pipe
+    raw: str = ""  # what was written, where it is none
 
 
 class Arithmetic(msgspec.Struct):

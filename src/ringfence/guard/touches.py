@@ -197,7 +197,7 @@ class Touches:
         if real == self.bounds.root and (gone or not follow):
             self.find(Verdict.DENY, f"{what}, which is the worktree itself", "write", real)
         self.ask(Access.WRITE, real, what)
-        if self.is_loose(real, by_git):
+        if not self.bounds.held and self.is_loose(real, by_git):
             self.doubt(f"{what}, where this line may have put a link")
 
     def is_loose(self, real: str, by_git: bool = False) -> bool:

@@ -5,7 +5,7 @@ import posixpath
 import re
 
 from ..model import Access, Verdict
-from .expand import Expander, fixed
+from .expand import Expander, fixed, is_count
 from .patterns import lazy
 from .state import LONGEST_VALUE, Field, Shell
 from .syntax import Arithmetic, Literal, Node, Piece, Sequence, Simple, Substitution, Variable, Word
@@ -160,6 +160,7 @@ _FILLED = frozenset(
 )
 _TRIMS = lazy(r"(%%?|##?)(\*?)([A-Za-z0-9_./=,:@-]+)(\*?)\Z")
 _ARGUMENTS = lazy(r"[0-9]+\Z|[@*]\Z")
+_JOINED = lazy(r"[A-Za-z_]\w*[$\0]|[}\0]\w")  # `a$i` may be the name `a4`; what is put in stands there as a null
 
 
 class Values(Touches):
@@ -265,7 +266,16 @@ class Values(Touches):
             value = self.piece(piece, shell)
             if isinstance(piece, Variable) and _ARGUMENTS.match(piece.name) and piece.rest != "#":
                 self.argument(piece, value, shell)
-        self.evaluated(re.sub(r"\$\(.*\)|`.*`", "", text), text, shell)
+            elif isinstance(piece, Substitution):
+                text = text.replace(piece.raw, "\0", 1)
+                if not is_count(piece, shell):
+                    self.doubt(f"{piece.raw!r} is evaluated as arithmetic, and what it prints is not known")
+            elif isinstance(piece, Arithmetic):
+                text = text.replace(f"$(({piece.text}))", "\0", 1)
+        if _JOINED.search(text):
+            self.doubt("a name that is put together is evaluated as arithmetic")
+        text = text.replace("\0", "0")
+        self.evaluated(text, text, shell)
         self.altered(text, shell)
 
     def argument(self, piece: Variable, value: str | None, shell: Shell) -> None:

@@ -155,7 +155,8 @@ class Words:
             pieces.append(self.counted())
         elif text.startswith("$(", at):
             self.at += 2
-            pieces.append(Substitution(self.script_inside(), quoted))
+            script = self.script_inside()
+            pieces.append(Substitution(script, quoted, raw=text[at : self.at]))
         elif text.startswith("${", at):
             self.at += 2
             pieces.append(self.braced(quoted))
@@ -239,13 +240,14 @@ class Words:
 
     def backquoted(self, quoted: bool, special: str) -> Substitution:
         """From a backquote on, over the next; what is `special` loses the backslash before it."""
+        begin = self.at
         self.at += 1
         out: list[str] = []
         while self.at < len(self.text):
             char = self.text[self.at]
             self.at += 1
             if char == "`":
-                return Substitution(self.script_of("".join(out)), quoted)
+                return Substitution(self.script_of("".join(out)), quoted, raw=self.text[begin : self.at])
             following = self.text[self.at : self.at + 1]
             if char == "\\" and following and following in special:
                 char = following
