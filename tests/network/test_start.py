@@ -20,7 +20,7 @@ from ringfence.network.start import Gate
 def test_runs_that_several_threads_start_at_once_have_a_number_each(monkeypatch: pytest.MonkeyPatch) -> None:
     """By it a run is ended and told of: with another's, that one would lose its network."""
     made, said, under_way = Gate(None), list[int](), set[str]()
-    numbers: dict[int, list[int]] = {}
+    numbers: dict[str, list[int]] = {}
 
     def send(_to: int, message: Any, _fds: tuple[int, ...] = ()) -> None:
         assert not under_way  # a long message is in several packets
@@ -28,14 +28,14 @@ def test_runs_that_several_threads_start_at_once_have_a_number_each(monkeypatch:
         time.sleep(0.005)
         under_way.clear()
         said.append(message.number)
-        numbers.setdefault(threading.get_ident(), []).append(message.number)
+        numbers.setdefault(threading.current_thread().name, []).append(message.number)
         assert isinstance(message, Serve)
 
     monkeypatch.setattr(start, "send", send)
-    answers: dict[int, int] = {}
+    answers: dict[str, int] = {}
 
     def serve() -> None:
-        answers[threading.get_ident()] = made.serve(allowing(), "/ws", (), ())
+        answers[threading.current_thread().name] = made.serve(allowing(), "/ws", (), ())
 
     threads = [threading.Thread(target=serve) for _ in range(4)]
     for thread in threads:
