@@ -10,8 +10,8 @@ from ringfence import enforce, keep
 from ringfence.enforce import bubblewrap, enactor
 from ringfence.model import Host
 
-# The command line, on the backend that its first word names. In a user namespace of the test's own nobody is root to whom
-# bubblewrap could belong, so it is not looked for.
+# The command line, on the backend that its first word names. In a user namespace of the test's own nobody is root, to
+# whom bubblewrap has to belong, so it is not looked for.
 COMMAND_LINE = """
 import msgspec, os, sys
 from ringfence import cli, enforce
