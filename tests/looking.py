@@ -24,10 +24,11 @@ def until(look: Callable[[], Found], pause: float = 0.005) -> Found:
 
 
 def common_place() -> Path:
-    """Where others can go, that is no home and not private to a run: the project, or for root /opt."""
-    is_open = all(place.stat().st_mode & 0o001 for place in (PROJECT, *PROJECT.parents))
+    """Where others can go, and that is not private to a run: the project, or else for root /opt, and for others their
+    home, which is theirs alone."""
+    is_open = os.geteuid() != 0 or all(place.stat().st_mode & 0o001 for place in (PROJECT, *PROJECT.parents))
     is_private = any(PROJECT.is_relative_to(place) for place in ("/tmp", "/var/tmp", "/dev/shm"))
-    return Path("/opt") if os.geteuid() == 0 and (is_private or not is_open) else PROJECT
+    return PROJECT if is_open and not is_private else Path("/opt") if os.geteuid() == 0 else Path.home()
 
 
 def children(pid: int) -> list[int]:
