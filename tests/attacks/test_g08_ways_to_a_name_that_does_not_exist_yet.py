@@ -115,6 +115,19 @@ def test_nor_where_it_is_denied_by_a_pattern(field: Field) -> None:
     assert len(seen.answers) == 3 * len(ways)
 
 
+STARRED = """
+os.makedirs("evil/q/x"); write("evil/q/x/c"); os.mkdir("p")
+def moved():
+    os.symlink("../evil", "src/link"); os.rename("src/link", "p/two"); os.stat("p/two/q/x/c")
+attempt("link", lambda: (os.symlink("../evil", "p/one"), os.stat("p/one/q/x/c")))
+attempt("moved", moved)
+"""
+
+
+def test_nor_by_a_link_where_a_star_stands_before_any_depth(field: Field) -> None:
+    field.repels(STARRED, denied=lambda ground: {"deny_write": (str(ground.workspace / "p/*/q/**/c"),)})
+
+
 def test_a_directory_that_another_run_made_is_watched_too(field: Field) -> None:
     """What is known of the disk is kept for seconds: the second run is planned as if there were nothing yet."""
     if field.walls.backend == "landlock":

@@ -177,7 +177,7 @@ static uint64_t states_after(const struct pattern *pattern, const char *path, in
 }
 
 /* Whether the last name of a path is one that a pattern names, on the way to what it means: not one of those that "**", or a
- * star alone, takes with all others. */
+ * star alone behind it, takes with all others. */
 static int is_named_by(const struct pattern *pattern, const char *path)
 {
 	uint64_t states = opened_states(pattern, 1);
@@ -186,15 +186,18 @@ static int is_named_by(const struct pattern *pattern, const char *path)
 	while (*path) {
 		const uint8_t *part = pattern->parts;
 		uint32_t length = 0;
+		int deep = 0;
 
 		while (*path == '/')
 			path++;
 		while (path[length] && path[length] != '/')
 			length++;
 		found = 0;
-		for (uint32_t i = 0; i < pattern->count; i++, part += 5 + load32(part))
-			found |= states >> i & 1 && !is_any_depth(part) && (load32(part) > 1 || part[4] != '*') &&
+		for (uint32_t i = 0; i < pattern->count; i++, part += 5 + load32(part)) {
+			deep |= is_any_depth(part);
+			found |= states >> i & 1 && !is_any_depth(part) && (!deep || load32(part) > 1 || part[4] != '*') &&
 				 matches_name(part + 4, part + 4 + load32(part), (const uint8_t *)path, (const uint8_t *)path + length);
+		}
 		states = advance(pattern, states, path, length);
 		path += length;
 	}
