@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TypeVar
 
 PROJECT = Path(__file__).resolve().parent.parent
+HOME = Path.home()  # before a test has one of its own
 PATIENCE = 45.0  # seconds, of which nothing here takes one on a quiet machine
 
 Found = TypeVar("Found")
@@ -28,7 +29,7 @@ def common_place() -> Path:
     home, which is theirs alone."""
     is_open = os.geteuid() != 0 or all(place.stat().st_mode & 0o001 for place in (PROJECT, *PROJECT.parents))
     is_private = any(PROJECT.is_relative_to(place) for place in ("/tmp", "/var/tmp", "/dev/shm"))
-    return PROJECT if is_open and not is_private else Path("/opt") if os.geteuid() == 0 else Path.home()
+    return PROJECT if is_open and not is_private else Path("/opt") if os.geteuid() == 0 else HOME
 
 
 def children(pid: int) -> list[int]:

@@ -247,7 +247,8 @@ class Oracle:
 
 
 def _names(pattern: str, path: str) -> bool:
-    """Whether a part of a pattern, which is not for every name, takes the last name of a path."""
+    """Whether a part of a pattern takes the last name of a path, and is not for every name: "**", a star behind it."""
     names, parts = path.split("/")[1:], pattern.split("/")
-    starts = ["/".join(parts[: end + 1]) for end in range(1, len(parts)) if parts[end] not in ("*", "**")]
+    every = {end for end, part in enumerate(parts) if part == "**" or (part == "*" and "**" in parts[:end])}
+    starts = ["/".join(parts[: end + 1]) for end in range(1, len(parts)) if end not in every]
     return any(deepest_match(compile_parts(start), names) == len(names) for start in starts)
