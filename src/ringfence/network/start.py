@@ -74,9 +74,8 @@ class Gate:
             os.close(null)
         self._control = ours
         self._number = 0
-        self._turn = (
-            _thread.allocate_lock()
-        )  # runs are started by several threads, and a message may be in several packets
+        # Runs are started by several threads, and a message may be in several packets.
+        self._turn = _thread.allocate_lock()
         self._heard: dict[int, list[Refusal]] = {}
         self._over: set[int] = set()  # runs of which the last word was heard
 
