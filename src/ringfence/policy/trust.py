@@ -105,10 +105,21 @@ def asking_of(environ: Mapping[str, str]) -> str:
 
 def policy_file(directory: str) -> str:
     """The policy file in a directory, or empty; two of them are one too many."""
-    found = [path for path in candidates(directory) if os.path.lexists(path)]
+    found = [path for path in candidates(directory) if _is_there(path)]
     if len(found) > 1:
         raise PolicyError(directory, "holds both policy.json and policy.toml", "keep one of them")
     return found[0] if found else ""
+
+
+def _is_there(path: str) -> bool:
+    """Whether something stands there. Who may not look is told elsewhere; any other error is no answer."""
+    try:
+        os.lstat(path)
+    except (FileNotFoundError, NotADirectoryError, PermissionError):
+        return False
+    except OSError as error:
+        raise PolicyError(path, f"cannot be looked at: {error.strerror}", "a policy could stand there") from None
+    return True
 
 
 def candidates(directory: str) -> tuple[str, str]:
@@ -199,9 +210,8 @@ def _replace(store: str, content: bytes) -> None:
     if os.path.lexists(temporary):  # left behind by a writer that died
         os.unlink(temporary)
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-    try:
-        os.write(descriptor, content)
+    with os.fdopen(descriptor, "wb") as file:  # a disk that is nearly full takes a part
+        file.write(content)
+        file.flush()
         os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
     os.replace(temporary, store)
