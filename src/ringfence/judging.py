@@ -173,15 +173,13 @@ def follow(path: str, seen: dict[str, str] | None = None, links: list[str] | Non
 
 def follower(seen: dict[str, str]) -> Callable[[str], str]:
     """`follow` for the hundreds of paths of a policy: they have few directories between them, and most are not there,
-    which can be asked at half the price of failing to read a link."""
-    # The call is a newer one: a system may not have it, and a filter refuse it.
-    asks = os.access in os.supports_follow_symlinks & os.supports_effective_ids and _is_there("/")
+    which can be asked at less than the price of failing to read a link."""
 
     def look(path: str) -> str:
         place, _, name = path.rpartition("/")
         known = seen.get(place)  # what is remembered stands where it stands: no link is left on the way there
         if name not in ("", ".", ".."):
-            if known == PLAIN and asks and not _is_there(path):
+            if known == PLAIN and not _may_be_there(path):
                 seen[path] = known = MISSING
             if known == MISSING:
                 return path
@@ -190,9 +188,15 @@ def follower(seen: dict[str, str]) -> Callable[[str], str]:
     return look
 
 
-def _is_there(path: str) -> bool:
-    """Whether a name is there, link or not."""
-    return os.access(path, os.F_OK, effective_ids=True, follow_symlinks=False)
+def _may_be_there(path: str) -> bool:
+    """Whether a name is there, link or not; also where that cannot be told, which whoever follows it finds as well."""
+    try:
+        os.lstat(path)
+    except FileNotFoundError:
+        return False
+    except (OSError, ValueError):
+        pass
+    return True
 
 
 def link(path: str) -> str:
