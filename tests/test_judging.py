@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ringfence.judging import bounds_of, follow, follower, leaks
-from ringfence.model import Access, Decision, Origin, Policy, Rule, Verdict
+from ringfence.model import Access, Decision, Origin, Policy, PolicyError, Rule, Verdict
 
 
 def allowed(_access: Access, _path: str) -> Decision:
@@ -87,3 +87,21 @@ def test_a_link_that_a_command_may_turn_grants_nothing(tmp_path: Path, granted: 
     assert answers() == {allow}
     (root / "data").symlink_to(secret)
     assert answers() == {Verdict.DENY}
+
+
+def test_a_denial_of_which_nobody_can_say_where_it_leads_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its link not followed, what it leads to would be open."""
+    place, real = str(tmp_path.resolve()), os.readlink
+    (tmp_path / "secrets").symlink_to("real")
+    rule = Rule(Access.READ, Verdict.DENY, f"{place}/secrets", Origin("x"))
+
+    def broken(path: str) -> str:
+        if path == f"{place}/secrets":
+            raise OSError(errno.EIO, os.strerror(errno.EIO), path)
+        return real(path)
+
+    monkeypatch.setattr(os, "readlink", broken)
+    with pytest.raises(PolicyError, match="cannot be looked at"):
+        bounds_of(place, Policy(place, (rule,)))

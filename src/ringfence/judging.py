@@ -15,7 +15,19 @@ import msgspec
 
 from . import policy
 from .guard import Bounds
-from .model import BUILT_IN, NOTHING_APPROVED, Access, Decision, Enforcement, Origin, Policy, Rule, UsageError, Verdict
+from .model import (
+    BUILT_IN,
+    NOTHING_APPROVED,
+    Access,
+    Decision,
+    Enforcement,
+    Origin,
+    Policy,
+    PolicyError,
+    Rule,
+    UsageError,
+    Verdict,
+)
 from .where import OWN, chosen_root
 
 MOST_NAMES = 256
@@ -58,7 +70,7 @@ def bounds_of(root: str, found: Policy | None = None, start: str = "", home: str
 
 def _canonical(found: Policy) -> Policy:
     """The policy with its links followed, and without what a run would not be granted by it: who follows a link that
-    the command may turn would let the command choose."""
+    the command may turn would let the command choose. Raises PolicyError where nobody can say what a rule is about."""
     seen = dict[str, str]()
     resolve = follower(seen)
     found = policy.with_real_patterns(found, resolve)
@@ -74,7 +86,11 @@ def _canonical(found: Policy) -> Policy:
             links: list[str] = []
             places[path] = Place(path, follow(path, seen, links), Kind.DIRECTORY, links=tuple(links))
         found = without_swayed(found, with_all_names(found, Disk(places), mounts()))
-    return policy.canonical_policy(found, resolve, True)
+    found = policy.canonical_policy(found, resolve, True)
+    unknown = next((path for path, target in seen.items() if target == UNKNOWN), "")
+    if unknown:  # what is denied there would be open
+        raise PolicyError(unknown, "cannot be looked at", "a rule leads there: repair or remove what stands there")
+    return found
 
 
 def bounds_for_agent(
