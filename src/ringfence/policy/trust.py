@@ -112,14 +112,24 @@ def policy_file(directory: str) -> str:
 
 
 def _is_there(path: str) -> bool:
-    """Whether something stands there. Who may not look is told elsewhere; any other error is no answer."""
+    """Whether something stands there; an error is no answer."""
     try:
         os.lstat(path)
-    except (FileNotFoundError, NotADirectoryError, PermissionError):
+    except (FileNotFoundError, NotADirectoryError):
         return False
     except OSError as error:
+        if isinstance(error, PermissionError) and is_masked(os.path.dirname(path)):
+            return False
         raise PolicyError(path, f"cannot be looked at: {error.strerror}", "a policy could stand there") from None
     return True
+
+
+def is_masked(path: str) -> bool:
+    """Whether a run around ours hides a place: it covers a directory by one of mode 0. That run had the user's own
+    policy; ours comes on top of it."""
+    while path != "/" and not os.path.lexists(path):
+        path = os.path.dirname(path)
+    return "RINGFENCE" in os.environ and os.lstat(path).st_mode & 0o7777 == 0
 
 
 def candidates(directory: str) -> tuple[str, str]:
