@@ -16,7 +16,7 @@ from tests.looking import until
 import ringfence
 from ringfence import enforce
 from ringfence.enforce import endings, standby, wire
-from ringfence.model import Plan, StepKind
+from ringfence.model import Ending, Plan, StepKind
 
 AS_ROOT = os.geteuid() == 0
 # From the second turn on a command's parent is the stem, and the stem's the warden.
@@ -150,6 +150,23 @@ def test_a_failure_of_the_next_is_not_the_last_ones() -> None:
     assert endings.ending_of(
         data, 0, Plan((), (), ringfence.Enforcement.REQUIRED, (), "", ()), was_standby=True
     ) == ringfence.Exited(3)
+
+
+@pytest.mark.parametrize(
+    ("code", "was_told", "ending"),
+    [
+        (125, False, ringfence.Broken("its warden could not go on")),
+        (125, True, ringfence.Signalled(9)),  # by us
+        (128 + 9, False, ringfence.Signalled(9)),
+    ],
+)
+def test_a_warden_that_gave_up_is_not_taken_for_a_command_that_was_killed(
+    code: int, was_told: bool, ending: Ending
+) -> None:
+    plan = Plan((), (), ringfence.Enforcement.REQUIRED, (), "", (), has_warden=True)
+    data = wire.RECORD.pack(wire.READY, 9, StepKind.EXEC, 0)
+
+    assert endings.ending_of(data, code, plan, was_standby=False, was_told=was_told) == ending
 
 
 def test_every_turn_has_the_same_walls(workspace: Path, kept: list[int]) -> None:

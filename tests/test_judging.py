@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ringfence.judging import bounds_of, follow, follower, leaks
-from ringfence.model import Access, Decision, Origin, Policy, Rule, Verdict
+from ringfence.model import Access, Decision, Origin, Policy, PolicyError, Rule, Verdict
 
 
 def allowed(_access: Access, _path: str) -> Decision:
@@ -52,10 +52,13 @@ def odd(tmp_path: Path) -> Path:
 NAMES = ("dir", "file", "none", "to-dir", "to-file", "to-none", "loop", "sub", "up", "away", "..", ".", "", "n" * 300)
 
 
-@pytest.mark.parametrize("refused", [False, True], ids=["asked", "where that is refused"])
-def test_many_paths_are_followed_as_one_is(odd: Path, refused: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    if refused:
-        monkeypatch.setattr("ringfence.judging._is_there", lambda _: False)  # by a filter that does not know the call
+@pytest.mark.parametrize("fails", [False, True], ids=["asked", "where that fails"])
+def test_many_paths_are_followed_as_one_is(odd: Path, fails: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(path: str) -> os.stat_result:
+        raise OSError(errno.EIO, os.strerror(errno.EIO), path)
+
+    if fails:  # to say no then would leave a denied link's target open
+        monkeypatch.setattr(os, "lstat", broken)
     paths = [f"{odd}/{'/'.join(names)}" for size in (1, 2, 3) for names in itertools.product(NAMES, repeat=size)]
     random.shuffle(paths)  # what is remembered of one must not change another
     paths += ["/", "", "/proc", "/proc/self/exe", "/usr", "/nonexistent/a/b", *paths[:50]]
@@ -84,3 +87,21 @@ def test_a_link_that_a_command_may_turn_grants_nothing(tmp_path: Path, granted: 
     assert answers() == {allow}
     (root / "data").symlink_to(secret)
     assert answers() == {Verdict.DENY}
+
+
+def test_a_denial_of_which_nobody_can_say_where_it_leads_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its link not followed, what it leads to would be open."""
+    place, real = str(tmp_path.resolve()), os.readlink
+    (tmp_path / "secrets").symlink_to("real")
+    rule = Rule(Access.READ, Verdict.DENY, f"{place}/secrets", Origin("x"))
+
+    def broken(path: str) -> str:
+        if path == f"{place}/secrets":
+            raise OSError(errno.EIO, os.strerror(errno.EIO), path)
+        return real(path)
+
+    monkeypatch.setattr(os, "readlink", broken)
+    with pytest.raises(PolicyError, match="cannot be looked at"):
+        bounds_of(place, Policy(place, (rule,)))

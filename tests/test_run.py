@@ -738,3 +738,26 @@ def test_what_a_program_gives_by_mistake_is_told_before_anything_is_begun(argv: 
             call()
         assert str(error.value).startswith(said)
         assert error.value.hint
+
+
+@pytest.mark.needs_root
+@pytest.mark.needs_userns
+@pytest.mark.parametrize("workspace", ["view"], indirect=True)
+def test_the_warden_lets_go_of_what_it_was_handed_the_calls_by(workspace: Path) -> None:
+    """Who hands them over waits for its answer, or for the end of that; where it was held twice it waited for ever."""
+    held: list[str] = []
+
+    def look(launched: enforce.Launch) -> None:
+        (warden,) = children(launched.process.pid)
+
+        def has_it() -> bool:
+            with contextlib.suppress(FileNotFoundError):  # it is about to put them in their places
+                held[:] = [os.readlink(f"/proc/{warden}/fd/{number}") for number in range(3, 9)]
+            return "anon_inode:seccomp notify" in held
+
+        until(has_it)
+        launched.terminate()
+
+    run(workspace, "sleep 60", on_start=look)
+
+    assert held == ["anon_inode:seccomp notify", *["anon_inode:[signalfd]"] * 5]

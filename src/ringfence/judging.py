@@ -15,7 +15,19 @@ import msgspec
 
 from . import policy
 from .guard import Bounds
-from .model import BUILT_IN, NOTHING_APPROVED, Access, Decision, Enforcement, Origin, Policy, Rule, UsageError, Verdict
+from .model import (
+    BUILT_IN,
+    NOTHING_APPROVED,
+    Access,
+    Decision,
+    Enforcement,
+    Origin,
+    Policy,
+    PolicyError,
+    Rule,
+    UsageError,
+    Verdict,
+)
 from .where import OWN, chosen_root
 
 MOST_NAMES = 256
@@ -58,7 +70,7 @@ def bounds_of(root: str, found: Policy | None = None, start: str = "", home: str
 
 def _canonical(found: Policy) -> Policy:
     """The policy with its links followed, and without what a run would not be granted by it: who follows a link that
-    the command may turn would let the command choose."""
+    the command may turn would let the command choose. Raises PolicyError where nobody can say what a rule is about."""
     seen = dict[str, str]()
     resolve = follower(seen)
     found = policy.with_real_patterns(found, resolve)
@@ -74,7 +86,11 @@ def _canonical(found: Policy) -> Policy:
             links: list[str] = []
             places[path] = Place(path, follow(path, seen, links), Kind.DIRECTORY, links=tuple(links))
         found = without_swayed(found, with_all_names(found, Disk(places), mounts()))
-    return policy.canonical_policy(found, resolve, True)
+    found = policy.canonical_policy(found, resolve, True)
+    unknown = next((path for path, target in seen.items() if target == UNKNOWN), "")
+    if unknown:  # what is denied there would be open
+        raise PolicyError(unknown, "cannot be looked at", "a rule leads there: repair or remove what stands there")
+    return found
 
 
 def bounds_for_agent(
@@ -173,15 +189,13 @@ def follow(path: str, seen: dict[str, str] | None = None, links: list[str] | Non
 
 def follower(seen: dict[str, str]) -> Callable[[str], str]:
     """`follow` for the hundreds of paths of a policy: they have few directories between them, and most are not there,
-    which can be asked at half the price of failing to read a link."""
-    # The call is a newer one: a system may not have it, and a filter refuse it.
-    asks = os.access in os.supports_follow_symlinks & os.supports_effective_ids and _is_there("/")
+    which can be asked at less than the price of failing to read a link."""
 
     def look(path: str) -> str:
         place, _, name = path.rpartition("/")
         known = seen.get(place)  # what is remembered stands where it stands: no link is left on the way there
         if name not in ("", ".", ".."):
-            if known == PLAIN and asks and not _is_there(path):
+            if known == PLAIN and not _may_be_there(path):
                 seen[path] = known = MISSING
             if known == MISSING:
                 return path
@@ -190,9 +204,15 @@ def follower(seen: dict[str, str]) -> Callable[[str], str]:
     return look
 
 
-def _is_there(path: str) -> bool:
-    """Whether a name is there, link or not."""
-    return os.access(path, os.F_OK, effective_ids=True, follow_symlinks=False)
+def _may_be_there(path: str) -> bool:
+    """Whether a name is there, link or not; also where that cannot be told, which whoever follows it finds as well."""
+    try:
+        os.lstat(path)
+    except FileNotFoundError:
+        return False
+    except (OSError, ValueError):
+        pass
+    return True
 
 
 def link(path: str) -> str:

@@ -209,12 +209,12 @@ def _changes(directory: str, workspace: str, policies: tuple[str, ...], common: 
     if before != text:
         try:
             descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+            try:
+                os.write(descriptor, text)
+            finally:
+                os.close(descriptor)
         except OSError:
-            return []  # the log itself cannot be written either, and that is said
-        try:
-            os.write(descriptor, text)
-        finally:
-            os.close(descriptor)
+            return []  # the log itself cannot be written either, and that is said; the next run finds the change again
     _last[directory, workspace] = policies
     if before == text:
         return []

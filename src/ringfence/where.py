@@ -1,11 +1,14 @@
 """Which directory is the workspace, seen from a place inside it, and where our own code is. It imports nothing of
 ours: hooks have little time."""
 
+import errno
 import os
+import stat
 import sys
 from collections.abc import Mapping
 
 NOWHERE = "/nonexistent"
+NOTHING = (errno.ENOENT, errno.ENOTDIR, errno.EACCES, errno.ELOOP, errno.ENAMETOOLONG)
 # Our own code: whoever could write it would be outside at the next run, and be the next hook. Also the program by the
 # name it was called by: a link on the way there may lie in the workspace.
 _PACKAGE = os.path.dirname(os.path.abspath(__file__))
@@ -22,7 +25,7 @@ def find_workspace(cwd: str) -> str:
     found, home = "", os.path.realpath(os.environ.get("HOME") or NOWHERE)
     path = cwd
     while path not in ("/", home):
-        if any(os.path.lexists(f"{path}/.ringfence/policy.{kind}") for kind in ("json", "toml")):
+        if any(_is_there(f"{path}/.ringfence/policy.{kind}") for kind in ("json", "toml")):
             found = path
         path = os.path.dirname(path)
     path = cwd
@@ -35,7 +38,22 @@ def find_workspace(cwd: str) -> str:
 
 def _is_repository(path: str) -> bool:
     """A directory with a HEAD, or the file that a linked worktree has in its place."""
-    return os.path.lexists(f"{path}/HEAD") or os.path.isfile(path)
+    return _is_there(f"{path}/HEAD") or stat.S_ISREG(_mode(path, follow_symlinks=True))
+
+
+def _is_there(path: str) -> bool:
+    return _mode(path, follow_symlinks=False) != 0
+
+
+def _mode(path: str, follow_symlinks: bool) -> int:
+    """The mode of what stands there; 0 for nothing. Any error but these is no answer: we would go on to a larger
+    workspace, or past a policy."""
+    try:
+        return os.stat(path, follow_symlinks=follow_symlinks).st_mode
+    except OSError as error:
+        if error.errno in NOTHING:
+            return 0
+        raise
 
 
 def chosen_root(cwd: str, environ: Mapping[str, str]) -> str:

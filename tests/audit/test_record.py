@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -141,6 +142,19 @@ def test_a_log_that_cannot_be_written_is_a_gap_and_the_run_goes_on(audit: Path) 
 
     assert outcome.ok
     assert [gap.why for gap in outcome.gaps if gap.what == "a record of the run"] != []
+
+
+def test_where_it_cannot_be_remembered_that_policies_changed_the_next_run_finds_it(tmp_path: Path) -> None:
+    """On a full disk the run's own outcome was lost for it."""
+    given = str(tmp_path), "/ws", ("/ws/policy.json 0123",), {"at": "", "workspace": "/ws"}
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, before[1]))
+    try:
+        assert recording._changes(*given) == []
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+    assert [type(event) for event in recording._changes(*given)] == [Changed]
 
 
 LATE = """

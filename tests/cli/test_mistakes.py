@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from ringfence import cli
+
 from .test_command import AS_ROOT, RINGFENCE, Place
 
 FILES = {
@@ -310,3 +312,28 @@ def test_a_tenant_whose_name_is_none_leaves_no_directory(place: Place) -> None:
     done = place.call("tenant", "create", "a b", "--base", str(base), "--registry", str(registry))
 
     assert (done.returncode, base.exists(), registry.exists()) == (125, False, False)
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (RuntimeError("can't start new thread"), "system: no thread can be started"),
+        (MemoryError(), "system: there is no memory left"),
+        (ModuleNotFoundError("No module named 'x'", name="x"), "x: cannot be loaded: No module named 'x'"),
+    ],
+)
+def test_what_there_is_no_more_of_is_said_and_is_no_end_of_a_command(
+    error: Exception, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def verb() -> int:
+        raise error
+
+    assert (cli.guarded(verb, False), capsys.readouterr().err.splitlines()[0]) == (125, f"ringfence: {said}")
+
+
+def test_a_fault_of_our_own_is_not_taken_for_that() -> None:
+    def verb() -> int:
+        raise RuntimeError("a fault")
+
+    with pytest.raises(RuntimeError, match="a fault"):
+        cli.guarded(verb, False)

@@ -758,6 +758,21 @@ def test_nothing_outside_is_renamed_through_a_link(workspace: Path, tmp_path: Pa
     assert (tmp_path / "victim" / ".git").exists()
 
 
+def test_what_cannot_be_read_is_told_to_be_left(tmp_path: Path) -> None:
+    """A command can make a path that is too long to be opened."""
+    path, descriptor = str(tmp_path), os.open(tmp_path, os.O_RDONLY)
+    while len(path) < 4096:
+        os.mkdir("n" * 200, dir_fd=descriptor)
+        below = os.open("n" * 200, os.O_RDONLY, dir_fd=descriptor)
+        os.close(descriptor)
+        path, descriptor = f"{path}/{'n' * 200}", below
+    os.close(descriptor)
+    left: list[str] = []
+
+    assert scan(str(tmp_path), 0, 5, left=left) == ()
+    assert left == [path]
+
+
 def test_a_run_reports_what_it_left(field: Field) -> None:
     ground = field.ground()
     script = "mkdir -p a/b && cd a/b && git init -q && git config core.fsmonitor ./evil"

@@ -184,24 +184,46 @@ def test_a_launch_leaves_no_descriptor_behind(site: Site) -> None:
     assert count() <= before
 
 
-WITHOUT_LANDLOCK = """
+ANSWERED = """
 import ctypes, struct, sys
-rows = ((0x20, 0, 0, 0), (0x15, 0, 1, 444), (0x06, 0, 0, 0x50000 | int(sys.argv[1])), (0x06, 0, 0, 0x7FFF0000))
+number, answer = map(int, sys.argv[1:])
+rows = ((0x20, 0, 0, 0), (0x15, 0, 1, number), (0x06, 0, 0, 0x50000 | answer), (0x06, 0, 0, 0x7FFF0000))
 code = ctypes.create_string_buffer(b"".join(struct.pack("<HBBI", *row) for row in rows))
 program = ctypes.create_string_buffer(struct.pack("<HxxxxxxQ", len(rows), ctypes.addressof(code)))
 libc = ctypes.CDLL(None)
 assert not libc.prctl(38, 1, 0, 0, 0) and not libc.prctl(22, 2, program, 0, 0)
-from ringfence import enforce
-host = enforce.probe()
-print(host.landlock_abi, host.is_inside)
+from ringfence import enforce, model
+try:
+    host = enforce.probe()
+    print(host.landlock_abi, host.is_inside)
+except model.LaunchError as error:
+    print(error)
 """
+
+
+def probed_where(number: int, answer: int) -> tuple[str, str]:
+    """What is said by a probe that gets this answer to one call."""
+    command = [sys.executable, "-c", ANSWERED, str(number), str(answer)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=30)
+    return done.stdout, done.stderr
 
 
 @pytest.mark.parametrize(("answer", "said"), [(errno.ENOSYS, "0 False\n"), (errno.EOPNOTSUPP, "0 True\n")])
 def test_a_kernel_without_landlock_is_not_taken_for_another_sandbox(answer: int, said: str) -> None:
     """Inside a run its filter says EOPNOTSUPP; a kernel without Landlock that holds nobody says ENOSYS."""
-    command = [sys.executable, "-c", WITHOUT_LANDLOCK, str(answer)]
+    assert probed_where(444, answer) == (said, "")
 
-    done = subprocess.run(command, capture_output=True, text=True, timeout=30)
 
-    assert (done.stdout, done.stderr) == (said, "")
+@pytest.mark.needs_userns
+@pytest.mark.needs_landlock(1)
+@pytest.mark.parametrize(
+    ("number", "answer", "what"),
+    [
+        (430, errno.ENOMEM, "tmpfs: Cannot allocate memory"),  # fsopen
+        (430, errno.ENFILE, "tmpfs: Too many open files in system"),
+        (446, errno.ENOMEM, "Landlock domains: Cannot allocate memory"),  # landlock_restrict_self
+    ],
+)
+def test_what_there_is_too_little_of_now_is_no_fact_about_the_machine(number: int, answer: int, what: str) -> None:
+    """It is kept for as long as we live, and with less there would be fewer walls."""
+    assert probed_where(number, answer) == (f"probe: {what}\n", "")

@@ -30,3 +30,15 @@ def test_how_a_child_ended_is_known_to_all_who_wait_for_it(monkeypatch: pytest.M
     thread.join()
 
     assert known == child.returncode == 3
+
+
+def test_what_could_not_be_started_closes_nobody_elses_descriptors() -> None:
+    """Its number may be another thread's by the time that the same one is closed a second time."""
+    before = set(os.listdir("/proc/self/fd"))
+    streams = process.Streams()
+    streams.open((process.PIPE, process.PIPE, None))
+    with pytest.raises(FileNotFoundError):
+        process.Process("/nonexistent", ["nonexistent"], (), streams)
+    streams.close()
+
+    assert set(os.listdir("/proc/self/fd")) == before

@@ -1,5 +1,6 @@
 """The look at the disk: each name as it is, whichever way it was asked for, and only what is granted is held."""
 
+import errno
 import os
 import threading
 from pathlib import Path
@@ -195,3 +196,18 @@ def test_whose_a_workspace_is_no_link_says(tmp_path: Path) -> None:
             enforce.standing_at(str(tmp_path / name))
     with pytest.raises(PlanError, match="No such file"):
         enforce.standing_at(str(tmp_path / "gone"))
+
+
+def test_what_was_closed_for_a_moment_is_not_left_unheld(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A command of another run can close and open the way; what is behind a closed one is held by what closes it."""
+    path, real = str(tmp_path.resolve() / "config"), os.open
+    Path(path).touch()
+
+    def closed(name: str, *given: int, **more: int) -> int:
+        if name == path:
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), name)
+        return real(name, *given, **more)
+
+    monkeypatch.setattr(os, "open", closed)
+    with pytest.raises(PlanError, match="cannot be looked at: Permission denied"):
+        enforce.survey([path], [])

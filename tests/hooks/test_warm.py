@@ -1,5 +1,6 @@
 """The hook that stays: it says the same, sees a changed policy, and is done without whenever something is odd."""
 
+import errno
 import json
 import os
 import re
@@ -15,6 +16,8 @@ from pathlib import Path
 
 import pytest
 from tests.looking import common_place
+
+from ringfence.cli import hook, warm
 
 PROGRAM = Path(sys.executable).parent / "ringfence"
 
@@ -150,6 +153,18 @@ def test_nothing_stays_in_a_directory_that_others_can_enter(ground: Ground) -> N
     ground.runtime.chmod(0o755)
 
     assert (ground.ask("touch /etc/x")[0], ground.sockets) == (2, [])
+
+
+def test_where_no_process_can_be_had_nobody_stays_and_no_second_answer_is_given(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse() -> int:
+        raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+
+    monkeypatch.setattr(os, "fork", refuse)
+    warm.stay(str(tmp_path / "hook"), hook.answer, 0)
+
+    assert [*tmp_path.iterdir()] == []
 
 
 def test_nothing_stays_without_a_directory_of_the_user(tmp_path: Path) -> None:

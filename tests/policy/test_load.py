@@ -1,6 +1,8 @@
 """Finding and believing the layers: real files, as root and as anyone else."""
 
+import errno
 import os
+import resource
 import time
 from pathlib import Path
 
@@ -202,6 +204,31 @@ def test_a_link_to_nowhere_is_no_missing_policy(world: World) -> None:
     assert world.error()[:2] == (str(path), "is reached through a link")
 
 
+@pytest.mark.parametrize(
+    ("name", "which", "number"),
+    [
+        ("home/.config/ringfence/policy.json", 3, errno.EIO),
+        ("ws/.ringfence/policy.toml", 2, errno.EIO),
+        ("ws/.ringfence/policy.toml", 2, errno.EACCES),  # a command of another run closes and opens its workspace
+    ],
+)
+def test_a_policy_that_cannot_be_looked_at_is_no_missing_policy(
+    world: World, name: str, which: int, number: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A network's disk may fail once: after it was seen that nothing has changed, and before it is read."""
+    path, real, looks = str(world.write(name, "{}")), os.lstat, list[str]()
+
+    def failing(asked: str) -> os.stat_result:
+        looks.append(asked)
+        if asked == path and looks.count(path) == which:
+            raise OSError(number, os.strerror(number), path)
+        return real(asked)
+
+    monkeypatch.setattr(os, "lstat", failing)
+
+    assert world.error()[:2] == (path, f"cannot be looked at: {os.strerror(number)}")
+
+
 def test_an_error_in_a_file_names_its_line(world: World) -> None:
     path = world.user('{\n"filesytem": {}}')
 
@@ -352,6 +379,23 @@ def test_a_store_that_cannot_be_believed_is_refused(world: World, content: str, 
     store = world.write("home/.local/state/ringfence/trust.json", content, mode)
 
     assert world.error()[:2] == (str(store), what)
+
+
+def test_a_full_disk_leaves_the_store_as_it_was(world: World) -> None:
+    world.project("{}")
+    trust(str(world.workspace), world.environ)
+    store = Path(store_of(world.environ))
+    before = store.read_bytes()
+    world.project('{"enforcement": "required"}')
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (8, limits[1]))  # so much is written, and no more
+    try:
+        with pytest.raises(PolicyError, match="cannot be written: File too large"):
+            trust(str(world.workspace), world.environ)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+
+    assert store.read_bytes() == before
 
 
 def test_only_a_policy_that_can_be_understood_can_be_trusted(world: World) -> None:

@@ -109,6 +109,8 @@ def guarded(verb: "Callable[[], int]", as_json: bool) -> int:
         error = _failed(caught)
     except KeyboardInterrupt:
         return 130
+    except (ImportError, MemoryError, RuntimeError) as caught:
+        error = _short_of(caught)
     if as_json:
         from .render import error_document
 
@@ -124,6 +126,19 @@ def _failed(error: OSError) -> "RingfenceError":
     if isinstance(error, FileNotFoundError) and not error.filename:
         return RingfenceError("the current directory", "is gone", "cd to one that is there")
     return RingfenceError(error.filename or "system", error.strerror or str(error))
+
+
+def _short_of(error: Exception) -> "RingfenceError":
+    """What there is no more of, or not all of; any other such error is a fault of ours, and is raised again."""
+    from ..model import RingfenceError
+
+    if isinstance(error, ImportError):
+        return RingfenceError(error.name or "ringfence", f"cannot be loaded: {error}", "install ringfence again")
+    if isinstance(error, MemoryError):
+        return RingfenceError("system", "there is no memory left", "end some programs")
+    if str(error) != "can't start new thread":
+        raise error
+    return RingfenceError("system", "no thread can be started", "end some processes, or allow more of them (ulimit -u)")
 
 
 def _dispatch(words: list[str]) -> int:

@@ -129,7 +129,10 @@ def stay(path: str, answering: "Answering", before: int) -> None:
     """Leave a child behind that answers, unless another one has come since. The caller ends as if nothing had been."""
     import _socket
 
-    if stamp(path) not in (before, 0) or os.fork():
+    try:
+        if stamp(path) not in (before, 0) or os.fork():
+            return
+    except OSError:  # there may be no more processes: then nobody stays, and the answer that was given holds
         return
     try:
         os.setsid()

@@ -80,7 +80,10 @@ def _missing(path: str, closed: bool, real: str = "") -> Place:
         links = _links_to(path, there) if real != path else ()
     except OSError as error:  # it leads where not even a link can be read: into another process
         raise _unseen(path, error) from None
-    return Place(path, there, Kind.MISSING, links=links, closed=_closed_at(there) if closed else "")
+    closed_at = _closed_at(there) if closed else ""
+    if closed_at == there:  # it can be looked at now: somebody closed and opened the way, and would have it unheld
+        raise _unseen(path, PermissionError(errno.EACCES, os.strerror(errno.EACCES)))
+    return Place(path, there, Kind.MISSING, links=links, closed=closed_at)
 
 
 def _unseen(path: str, error: OSError) -> PlanError:

@@ -646,8 +646,8 @@ static long probe_pids(int32_t *proc)
 }
 
 /* How many Landlock domains still fit around a command: sixteen, but inside another sandbox. None where such a one's filter
- * refuses them; a kernel that has no Landlock holds nobody, and is not taken for one. The last thing a probe does, for
- * they stay. */
+ * refuses them; a kernel that has no Landlock holds nobody, and is not taken for one. Without memory it is not known. The
+ * last thing a probe does, for they stay. */
 static int32_t count_layers(void)
 {
 	struct {
@@ -655,14 +655,15 @@ static int32_t count_layers(void)
 	} attributes = {LANDLOCK_ACCESS_FS_MAKE_BLOCK};
 	long fd = CALL(landlock_create_ruleset, P(&attributes), sizeof(attributes), 0, 0, 0);
 	int32_t count = 0;
+	long answer = 0;
 
 	if (CALL(prctl, PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) != 1)
 		return MOST_LAYERS;
 	if (fd < 0)
 		return fd == -EOPNOTSUPP_ && CALL(prctl, PR_GET_SECCOMP, 0, 0, 0, 0) == 2 /* a filter */ ? 0 : MOST_LAYERS;
-	while (count < MOST_LAYERS && !CALL(landlock_restrict_self, fd, 0, 0, 0, 0))
+	while (count < MOST_LAYERS && !(answer = CALL(landlock_restrict_self, fd, 0, 0, 0, 0)))
 		count++;
-	return count;
+	return answer == -E_NOMEM ? (int32_t)answer : count;
 }
 
 /* What this kernel and this machine allow, found by doing it, in the order a plan would. Nothing of it survives us. */

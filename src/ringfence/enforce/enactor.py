@@ -27,6 +27,8 @@ PROGRAM = os.path.join(os.path.dirname(os.path.abspath(__file__)), "enact")
 FALLBACK = os.path.join(os.path.dirname(os.path.abspath(__file__)), "enact.py")
 FREE_LAYERS = 16
 PROBE = struct.Struct("<I13i")
+SHORT = (errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE)  # of something, now: this says nothing of the machine
+_MORE = "end some processes or close some files, or allow more of them (ulimit -u, ulimit -n)"
 _PROBE_NAMES = (
     "namespaces",
     "id maps",
@@ -150,8 +152,8 @@ def _start_probe(enactor: Opened, ids: tuple[int, int] | None) -> tuple[Process,
     except OSError as error:
         os.close(read)
         hint = "it must stand on a file system that lets programs run (no noexec), and be readable and executable"
-        if error.errno in (errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE):
-            hint = "end some processes or close some files, or allow more of them (ulimit -u, ulimit -n)"
+        if error.errno in SHORT:
+            hint = _MORE
         raise LaunchError(enactor.path, f"the enactor cannot be started: {error.strerror}", hint) from None
     finally:
         os.close(write)
@@ -229,6 +231,9 @@ def _answer(ids: tuple[int, int] | None, process: Process, read: int, enactor: O
     if tag != wire.PROBED:
         raise LaunchError("probe", "the enactor answered nonsense", "install ringfence again")
     named = dict(zip(_PROBE_NAMES, tries, strict=True))
+    for name, error in (*named.items(), ("Landlock domains", layers)):
+        if -error in SHORT:  # of a machine that can do it: it would get less for as long as we live
+            raise LaunchError("probe", f"{name}: {os.strerror(-error)}", _MORE)
     detached, fresh_proc = named.pop("detached mounts"), named.pop("proc")
     failed = [f"{name}: {os.strerror(-error)}" for name, error in named.items() if error]
     machine = os.uname()

@@ -4,11 +4,13 @@ import _signal as signal  # type: ignore[import-not-found]  # `signal` makes an 
 import errno
 import os
 
-from ..model import Ending, Exited, LaunchError, Plan, Refused, Signalled, StepKind
+from ..model import Broken, Ending, Exited, LaunchError, Plan, Refused, Signalled, StepKind
 from . import wire
 from .process import LOST
 
 OWN = (StepKind.STREAM, StepKind.STREAMS, StepKind.DIRECTORY, StepKind.EXEC)  # the steps that a standby is handed
+
+GIVEN_UP = 125  # what the warden leaves with
 
 
 def ending_of(data: bytes, code: int, plan: Plan, was_standby: bool, was_told: bool = False) -> Ending:
@@ -30,7 +32,9 @@ def ending_of(data: bytes, code: int, plan: Plan, was_standby: bool, was_told: b
     if is_ready and ended is not None:
         return Exited(ended[1])
     if is_ready and plan.has_warden:
-        return Signalled(signal.SIGKILL)  # the warden itself was ended, and the command with it
+        # The warden itself was ended, or gave up, and the command with it.
+        is_given_up = code == GIVEN_UP and not was_told
+        return Broken("its warden could not go on") if is_given_up else Signalled(signal.SIGKILL)
     if words and not is_ready:
         return Refused(0, "bubblewrap", errno.ESTALE, words)
     if code == LOST:

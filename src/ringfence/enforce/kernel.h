@@ -23,7 +23,7 @@
 #include <stdint.h>
 
 /* <linux/errno.h> would do, but these are all we name. */
-enum { E_PERM = 1, E_NOENT = 2, E_BADF = 9, E_INVAL = 22, E_PIPE = 32, E_NOSYS = 38, E_LOOP = 40, E_PROTO = 71, E_TOOMANYREFS = 109, E_STALE = 116, E_FTYPE = 124 };
+enum { E_PERM = 1, E_NOENT = 2, E_BADF = 9, E_NOMEM = 12, E_INVAL = 22, E_PIPE = 32, E_NOSYS = 38, E_LOOP = 40, E_PROTO = 71, E_TOOMANYREFS = 109, E_STALE = 116, E_FTYPE = 124 };
 
 /* Numbers newer than the oldest headers we build with; the same on every architecture. */
 #ifndef __NR_mount_setattr

@@ -28,6 +28,7 @@ from .repository import NOWHERE, content, directories, is_there, linked_worktree
 MOST_ENTRIES = 500_000
 PATIENT = 5.0  # seconds, for whoever wants it moved out of the way
 WAIT = 1.0  # seconds, at most, for a disk or for our turn
+GONE = (FileNotFoundError, NotADirectoryError)
 SUFFIX = ".quarantined"
 _BARE = frozenset(("HEAD", "objects", "refs"))
 _HALVES = (frozenset(("HEAD", "config")), frozenset(("HEAD", "hooks")))  # what is missing can be put there later
@@ -92,7 +93,7 @@ def searched(
 
 
 def _unfinished(left: int, moves: bool) -> Gap:
-    why = f"the time for it was over, and {left} directories, and what is below them, were not looked into"
+    why = f"{left} directories, and what is below them, were not looked into: the time was over, or they cannot be read"
     origin, way_out = (Origin("--quarantine"), "") if moves else (BUILT_IN, "--quarantine looks for up to 5 s")
     return Gap("repositories that were left in the workspace looked for", why, Need.WANTED, origin, way_out)
 
@@ -106,19 +107,23 @@ def scan(
     left: list[str] | None = None,
 ) -> tuple[str, ...]:
     """The git directories that a later git would run programs of, changed since a time in nanoseconds; to `left` comes
-    what there was no time for."""
+    what there was no time for, and what could not be read."""
     top: Listing | None = None
+    left = [] if left is None else left
     try:
         top = listings.of(workspace, _read, seen)
     except PermissionError:
         pass
+    except GONE:
+        return ()
     except OSError:
+        left.append(workspace)
         return ()
     if top is not None and not (top.below or top.has_git or top.is_repository or top.links):
         return ()
     until, latest = time.thread_time() + seconds, time.monotonic() + max(seconds, WAIT)
     held = f"{workspace}/.git"
-    repositories = list(_repositories(workspace, top, listings, (until, latest), [] if left is None else left))
+    repositories = list(_repositories(workspace, top, listings, (until, latest), left))
     found = [path for path in repositories if _runs_code(path, since, held) or _has_new_skill(path, since)]
     told = frozenset(found)
     gits = [path for path in repositories if path not in told and os.path.isdir(path) and not os.path.islink(path)]
@@ -128,15 +133,15 @@ def scan(
         own = held if is_own else linked[0] if linked else submodule(workspace) or NOWHERE
         common = linked[1] if linked else own
         places = (f"{common}/{name}" for name in _NESTS[bool(linked) :])  # modules of the main worktree are not ours
-        inside = _inside(places, (until, latest), [] if left is None else left)
+        inside = _inside(places, (until, latest), left)
         found = [path for path in found if not _is_known_pointer(path, common)]  # that is held, too
         found += [path for path in inside if path != own and _runs_code(path, since, common)]
         found += _with_commands(own, since)
         # Held, but whoever writes it outside meanwhile writes a lock first, which the command can replace.
         files = [f"{git}/{name}" for git in dict.fromkeys((own, common)) for name in ("config", "config.worktree")]
         found += [file for file in files if _is_new(file, since) and not _is_ordinary(_whole(file))]
-        found += _links(dict.fromkeys((own, common)), since, listings, (until, latest), [] if left is None else left)
-    found += _links(gits, since, listings, (until, latest), [] if left is None else left)
+        found += _links(dict.fromkeys((own, common)), since, listings, (until, latest), left)
+    found += _links(gits, since, listings, (until, latest), left)
     return tuple(found)
 
 
@@ -170,7 +175,10 @@ def _links(
         (path, age), count = queue.popleft(), count + 1
         try:
             found = listings.of(f"{path}/", _read_git)  # not what was read of it as of a directory among others
+        except (*GONE, PermissionError):
+            continue
         except OSError:
+            left.append(path)
             continue
         within = _WITHIN if path in tops else _STORED if path.endswith("/objects") else found.below
         queue.extend((f"{path}/{name}", 0 if name in _LINKLESS else age) for name in within if name in found.below)
@@ -277,7 +285,10 @@ def _repositories(
         except PermissionError:
             yield path  # closed to us: what is in it can be opened again
             continue
-        except OSError:
+        except GONE:
+            continue
+        except OSError:  # no descriptor is left, or its path is too long
+            left.append(path)
             continue
         entries += found.entries
         queue.extend(f"{path}/{name}" for name in found.below)

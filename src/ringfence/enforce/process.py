@@ -107,16 +107,13 @@ class Process:
     pipes: Sequence[int | None] = (None, None, None)  # our ends
 
     def __init__(self, program: str, arguments: list[str], kept: tuple[int, ...], streams: Streams) -> None:
-        """Spawn with an empty environment; `kept` stay open."""
+        """Spawn with an empty environment; `kept` stay open. When that fails the streams are the caller's to close."""
         self.pipes = streams.pipes
         actions = [(os.POSIX_SPAWN_DUP2, fd, number) for number, fd in enumerate(streams.theirs) if fd is not None]
         # Onto itself: that clears close-on-exec in the child alone, and no other thread's child inherits it.
         actions += [(os.POSIX_SPAWN_DUP2, fd, fd) for fd in kept]
         try:
             self.pid = os.posix_spawn(program, arguments, {}, file_actions=actions, setsigdef=_RESTORED)
-        except BaseException:
-            self.close()
-            raise
         finally:
             streams.given()
 

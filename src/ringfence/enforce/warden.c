@@ -373,11 +373,12 @@ static void shut_in_at_last(void)
 /* Keep nothing open but what is watched, in its place: the command's streams are the command's. */
 static long keep_only(long status, long signals)
 {
-	/* Nobody but a listener has a gate or an observer; where there is none, its place is taken all the same. */
-	const long kept[] = {status, warden.leash, signals, warden.hand, dial.gate < 0 ? signals : dial.gate,
-			     questions.channel < 0 ? signals : questions.channel,
-			     observer.channel < 0 ? signals : observer.channel,
-			     warden.goes_on ? prepared.inner : signals, signals};
+	/* Nobody but a listener has a gate or an observer; where there is none, its place is taken all the same: by what is in its
+	 * own by then, for the number that it had may be the hand's, whose end must be seen when we let go of it. */
+	const long kept[] = {status, warden.leash, signals, warden.hand, dial.gate < 0 ? SIGNALS_AT : dial.gate,
+			     questions.channel < 0 ? SIGNALS_AT : questions.channel,
+			     observer.channel < 0 ? SIGNALS_AT : observer.channel,
+			     warden.goes_on ? prepared.inner : SIGNALS_AT, SIGNALS_AT};
 	const int count = warden.hand >= 0 ? FIRST_FREE : LISTENER;
 	long answer = 0;
 

@@ -25,6 +25,7 @@ from .trust import (
     digest_of,
     directory_of,
     home_of,
+    is_masked,
     passwd_home,
     policy_file,
     read_regular,
@@ -230,21 +231,13 @@ def _identity(path: str) -> _Identity:
     except (FileNotFoundError, NotADirectoryError):
         return None
     except (OSError, ValueError) as error:
-        if isinstance(error, PermissionError) and _is_masked(os.path.dirname(path)):
+        if isinstance(error, PermissionError) and is_masked(os.path.dirname(path)):
             return None
         hint = "a policy could stand there: whoever starts ringfence must be able to look"
         why = error.strerror if isinstance(error, OSError) else error
         raise PolicyError(path, f"cannot be looked at: {why}", hint) from None
     changes = (facts.st_ino, facts.st_ctime_ns)
     return there.st_dev, there.st_ino, there.st_mtime_ns, there.st_ctime_ns, there.st_size, *changes
-
-
-def _is_masked(path: str) -> bool:
-    """Whether a run around ours hides a place: it covers a directory by one of mode 0. That run had the user's own
-    policy; ours comes on top of it."""
-    while path != "/" and not os.path.lexists(path):
-        path = os.path.dirname(path)
-    return "RINGFENCE" in os.environ and os.lstat(path).st_mode & 0o7777 == 0
 
 
 def is_settled(changed: int) -> bool:

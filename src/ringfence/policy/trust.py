@@ -105,10 +105,31 @@ def asking_of(environ: Mapping[str, str]) -> str:
 
 def policy_file(directory: str) -> str:
     """The policy file in a directory, or empty; two of them are one too many."""
-    found = [path for path in candidates(directory) if os.path.lexists(path)]
+    found = [path for path in candidates(directory) if _is_there(path)]
     if len(found) > 1:
         raise PolicyError(directory, "holds both policy.json and policy.toml", "keep one of them")
     return found[0] if found else ""
+
+
+def _is_there(path: str) -> bool:
+    """Whether something stands there; an error is no answer."""
+    try:
+        os.lstat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError as error:
+        if isinstance(error, PermissionError) and is_masked(os.path.dirname(path)):
+            return False
+        raise PolicyError(path, f"cannot be looked at: {error.strerror}", "a policy could stand there") from None
+    return True
+
+
+def is_masked(path: str) -> bool:
+    """Whether a run around ours hides a place: it covers a directory by one of mode 0. That run had the user's own
+    policy; ours comes on top of it."""
+    while path != "/" and not os.path.lexists(path):
+        path = os.path.dirname(path)
+    return "RINGFENCE" in os.environ and os.lstat(path).st_mode & 0o7777 == 0
 
 
 def candidates(directory: str) -> tuple[str, str]:
@@ -199,9 +220,8 @@ def _replace(store: str, content: bytes) -> None:
     if os.path.lexists(temporary):  # left behind by a writer that died
         os.unlink(temporary)
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-    try:
-        os.write(descriptor, content)
+    with os.fdopen(descriptor, "wb") as file:  # a disk that is nearly full takes a part
+        file.write(content)
+        file.flush()
         os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
     os.replace(temporary, store)
