@@ -274,6 +274,12 @@ def test_streams_that_were_closed_before_are_as_good_as_empty(place: Place, word
     assert "Traceback" not in done.stderr
 
 
+def test_whose_reader_has_gone_ends_without_a_word(place: Place) -> None:
+    done = place.run("sh", "-c", "kill -PIPE $$")
+
+    assert (done.returncode, done.stderr) == (128 + signal.SIGPIPE, "")
+
+
 def test_what_is_not_given_is_said_once(place: Place) -> None:
     done = place.run("true", options=("--allow-socket", "/no/such.sock"))
 
