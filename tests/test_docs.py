@@ -1,7 +1,9 @@
 """The documents say what the code does: options, keys, examples, links, and the tests they name."""
 
+import ast
 import importlib.machinery
 import importlib.util
+import inspect
 import re
 import shlex
 import sys
@@ -10,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+import ringfence
 from ringfence.cli import (
     VERBS,
     approvals,
@@ -219,6 +222,39 @@ def test_the_two_examples_of_a_policy_say_the_same() -> None:
         return rules | {f"{setting.key} {setting.value}" for setting in layer.settings}
 
     assert said("json") == said("toml")
+
+
+# ---- Examples in Python ----
+
+
+def unknown_names(code: str) -> list[str]:
+    """What an example takes from ringfence, or gives to it by name, and there is not."""
+    compile(code, "an example", "exec")  # which finds what the tree alone does not: `async with` outside a function
+    unknown = []
+    for node in ast.walk(ast.parse(code)):
+        if isinstance(node, ast.ImportFrom) and node.module == "ringfence":
+            unknown += [one.name for one in node.names if not hasattr(ringfence, one.name) and one.name != "asking"]
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "ringfence":
+            unknown += [] if hasattr(ringfence, node.attr) else [node.attr]
+        if isinstance(node, ast.Call):
+            called = getattr(ringfence, ast.unparse(node.func).removeprefix("ringfence."), None)
+            known = inspect.signature(called).parameters if called else {}
+            unknown += [one.arg for one in node.keywords if called and one.arg and one.arg not in known]
+    return unknown
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page.suffix == ".md"], ids=name_of)
+def test_examples_in_python_are_programs_and_name_what_there_is(page: Path) -> None:
+    for code in blocks(page.read_text(), "python"):
+        assert unknown_names(code) == []
+
+
+def test_an_example_in_python_that_is_wrong_is_found() -> None:
+    code = "from ringfence import Flag\nringfence.runs\nringfence.run(['x'], timout=1)\nFlags(alow_read=('x',))"
+
+    assert sorted(unknown_names(code)) == ["Flag", "alow_read", "runs", "timout"]
+    with pytest.raises(SyntaxError):
+        unknown_names("async with ringfence.start(['x']) as running:\n    pass")
 
 
 # ---- What documents point at ----

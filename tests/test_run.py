@@ -5,6 +5,7 @@ import concurrent.futures
 import contextlib
 import json
 import os
+import pickle
 import select
 import signal
 import socket
@@ -26,6 +27,7 @@ from ringfence.audit.index import find
 from ringfence.audit.wanted import Wanted
 from ringfence.enforce import linux, process, standby
 from ringfence.model.event import Ran
+from ringfence.model.session import Fault
 from ringfence.run import make_request
 from ringfence.where import find_program
 
@@ -715,6 +717,36 @@ def test_one_text_where_several_are_meant_is_not_read_by_its_letters(name: str, 
 
 
 @pytest.mark.parametrize(
+    ("name", "given"),
+    [
+        ("network", True),
+        ("enforcement", "off"),
+        ("inline", b"{}"),
+        ("inline", ("{}",)),
+        ("limits", {"memory": "2G"}),
+        ("inject", ("/a", "/b")),  # two letters each: `/` was to be shown at `a`
+        ("forward", 8080),
+        ("forward", ("8080",)),
+        ("profile", None),
+    ],
+)
+def test_a_flag_of_another_kind_is_told_where_it_is_given(name: str, given: object) -> None:
+    with pytest.raises(ringfence.UsageError, match=f"Flags.{name}: is ") as error:
+        ringfence.Flags(**{name: given})  # type: ignore[arg-type]
+    assert error.value.hint.startswith("it takes ")
+
+
+def test_an_error_passes_from_one_process_to_another() -> None:
+    for error in (
+        ringfence.PolicyError("a.toml:1", "is wrong", "look"),
+        ringfence.SessionError(Fault.EXISTS, "x", "is there", "another name"),
+    ):
+        again = pickle.loads(pickle.dumps(error))
+
+        assert (type(again), str(again), vars(again)) == (type(error), str(error), vars(error))
+
+
+@pytest.mark.parametrize(
     ("argv", "more", "said"),
     [
         ("ls -l", {}, "command: is one string"),
@@ -723,6 +755,11 @@ def test_one_text_where_several_are_meant_is_not_read_by_its_letters(name: str, 
         (["ls", "a\0b"], {}, "command: 'a\\x00b' is no word"),
         (["ls"], {"input": "text"}, "input: is text"),
         (["ls"], {"timeout": "5"}, "timeout: is '5'"),
+        (["ls"], {"timeout": -1}, "timeout: is -1"),
+        (["ls"], {"timeout": float("nan")}, "timeout: is nan"),  # it was no limit at all
+        (["ls"], {"env": ["A=1"]}, "env: is ['A=1']"),
+        (["ls"], {"limits": [("memory", "2G")]}, "limits: is [('memory', '2G')]"),
+        (["ls"], {"workspace": "/usr", "cwd": "/usr/none"}, "/usr/none: the command was to start there"),
         (["ls"], {"env": {"A": 1}}, "env: 'A' is 1"),
         (["ls"], {"flags": {"allow_read": ("/x",)}}, "flags: is {'allow_read'"),
     ],

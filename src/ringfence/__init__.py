@@ -34,7 +34,7 @@ if not _doorstep.IS_PROGRAM:  # the command imports what its verb needs, and the
         Verdict,
         WorkspaceError,
     )
-    from .policy import Flags
+    from .policy import Flags, Reach
     from .run import run
     from .start import Chunk, Input, Running, start
 
@@ -78,6 +78,7 @@ __all__ = [
     "Policy",
     "PolicyError",
     "Prefix",
+    "Reach",
     "Refused",
     "RingfenceError",
     "Running",

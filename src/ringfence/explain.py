@@ -101,6 +101,7 @@ def teller(
 
 def _with(outcome: Outcome, found: list[Found]) -> Outcome:
     """What was seen stays; what is concluded comes after it, each once."""
+    outcome = _with_ports(outcome, found)
     seen = {denial.target for denial in outcome.denials}
     denials: list[Denial] = []
     for one in found:
@@ -109,6 +110,19 @@ def _with(outcome: Outcome, found: list[Found]) -> Outcome:
     blamed = seen | {denial.target for denial in denials}
     others = dict.fromkeys(one for one in found if isinstance(one, Cause) and one.target not in blamed)
     return msgspec.structs.replace(outcome, denials=(*outcome.denials, *denials), not_ours=(*outcome.not_ours, *others))
+
+
+def _with_ports(outcome: Outcome, found: list[Found]) -> Outcome:
+    """A name that was refused when it was asked for has no port; the command may have said which it wanted."""
+    said = [one for one in reversed(found) if isinstance(one, Denial) and one.access == "connect"]
+    wanted = {one.target.rpartition(":")[0]: one for one in said}
+    denials = tuple(
+        msgspec.structs.replace(wanted[one.target], observed=one.observed, pid=one.pid, exe=one.exe)
+        if one.access == "connect" and one.target in wanted
+        else one
+        for one in outcome.denials
+    )
+    return msgspec.structs.replace(outcome, denials=denials)
 
 
 def _covers(known: list[Denial], one: Denial) -> bool:
@@ -177,6 +191,8 @@ class _Asked:
             return self.variable(clue)
         if clue.access == "trace":
             return Denial("trace", clue.target, "no command may trace another", origin=BUILT_IN)
+        if clue.access == "sandbox":
+            return self.sandbox(clue.target)
         if clue.access == "bind":
             return self.bind(int(clue.target)) or self.anywhere(clue)
         if clue.access == "connect" and not clue.target.startswith("/"):
@@ -360,6 +376,13 @@ class _Asked:
         return Denial(
             "connect", ANYWHERE, "the network is closed, so the command can make no socket", OPEN, origin=BUILT_IN
         )
+
+    def sandbox(self, target: str) -> Found:
+        """Namespaces of its own. Where nobody may make some, we have none either."""
+        if self.judged.nested or not plan.has_view(self.made.host):
+            return None
+        reason = "no command makes a sandbox of its own, but where a policy says allowNestedSandbox"
+        return Denial("sandbox", target, reason, origin=BUILT_IN)
 
     def bind(self, port: int) -> Found:
         if port >= modes.lowest_free_port():

@@ -2,6 +2,7 @@
 
 import errno
 import os
+import stat
 import time
 from collections.abc import Mapping, Sequence
 
@@ -83,8 +84,22 @@ def _find_request(
     if not os.path.isdir(root):
         what = "is not a directory" if os.path.lexists(root) else "is not there"
         raise UsageError(root, f"the workspace {what}", hint="name a directory with --workspace")
+    if here != root:
+        _check_start(here)
     ids, home = _owner(root, as_root)
     return Request(root, here, flags or policy.Flags(cwd=here), home, ids, screen=screen)
+
+
+def _check_start(here: str) -> None:
+    """Where nothing is, nothing starts. What we may not look at may be there: we may stand in it."""
+    try:
+        is_there = stat.S_ISDIR(os.stat(here).st_mode)
+    except (FileNotFoundError, NotADirectoryError):
+        is_there = False
+    except OSError:
+        return
+    if not is_there:
+        raise UsageError(here, "the command was to start there, and it is no directory", hint="cwd=… names one")
 
 
 def _owner(root: str, as_root: bool) -> tuple[tuple[int, int] | None, str]:
@@ -119,14 +134,20 @@ def check_words(argv: Sequence[str]) -> None:
             raise UsageError("command", f"{word!r} is no word of a command", hint="text without a null; str(path)")
 
 
-def check_values(env: Mapping[str, str] | None, flags: object, given: object, timeout: object) -> None:
+def check_values(
+    env: Mapping[str, str] | None, flags: object, given: object, timeout: object, explain: object = Explain.FAILURE
+) -> None:
     """Refuse what a program gives by mistake, before anything is begun."""
     if flags is not None and not isinstance(flags, policy.Flags):
         raise UsageError("flags", f"is {flags!r}", hint="ringfence.Flags(allow_read=(…,))")
     if isinstance(given, str):
         raise UsageError("input", "is text, and the command reads bytes", hint="text.encode()")
-    if timeout is not None and not isinstance(timeout, int | float):
-        raise UsageError("timeout", f"is {timeout!r}", hint="a number of seconds")
+    if timeout is not None and not (isinstance(timeout, int | float) and timeout > 0):  # what is no number is not
+        raise UsageError("timeout", f"is {timeout!r}", hint="a number of seconds above 0")
+    if not isinstance(explain, Explain):
+        raise UsageError("explain", f"is {explain!r}", hint="ringfence.Explain.OUTPUT and its kin")
+    if env is not None and not isinstance(env, Mapping):
+        raise UsageError("env", f"is {env!r}", hint='{"NAME": "value"}')
     for name, value in () if env is None else env.items():
         if not isinstance(name, str) or not isinstance(value, str):
             raise UsageError("env", f"{name!r} is {value!r}", hint="names and values are text")

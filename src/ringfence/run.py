@@ -42,6 +42,7 @@ from .model import (
     Screen,
     Stream,
     Unenforceable,
+    UsageError,
     Verdict,
 )
 from .record import Record
@@ -108,7 +109,7 @@ def run(
     run beside this one; it costs walls of its own, and a thread of ours.
     """
     check_words(argv)
-    check_values(env, flags, input, timeout)
+    check_values(env, flags, input, timeout, explain)
     own = environment()
     flags = msgspec.structs.replace(flags or policy.Flags(), ask=True) if ask else flags
     request, seen = look(own, workspace, cwd, with_limits(flags, limits), as_root, screen)
@@ -158,6 +159,8 @@ def with_limits(flags: policy.Flags | None, limits: Mapping[str, float | str] | 
     """The flags, with limits given beside them."""
     if not limits:
         return flags
+    if not isinstance(limits, Mapping):
+        raise UsageError("limits", f"is {limits!r}", hint='{"memory": "2G"}')
     given = flags or policy.Flags()
     return msgspec.structs.replace(given, limits=(*given.limits, *sorted(limits.items())))
 

@@ -16,6 +16,7 @@ EVENTS: dict[str, AnyEvent] = {
     "run": Ran(at=AT, run="r", argv=("npm", "test"), cwd="/ws", ending=Exited(1), exit_code=1, seconds=0.25),
     "read": Denied(at=AT, run="r", denial=Denial("read", "/home/a/.ssh/id", "built-in denies it")),
     "connect": Denied(at=AT, run="r", denial=Denial("connect", "example.org:443", "no rule")),
+    "call": Denied(at=AT, denial=Denial("call", "Bash cp a /etc/b:1", "it writes '/etc/b'")),
     "grant": Granted(at=AT, workspace="/ws", grants=("--allow-read /x",)),
     "escape": Escaped(at=AT, run="r", what=("nothing was enforced",)),
     "signature": Signed(at=AT, run="r", what=("signature 1 by the ssh agent, with SHA256:x",)),
@@ -25,7 +26,7 @@ EVENTS: dict[str, AnyEvent] = {
 # Required of every class by the schema, and the class of each.
 REQUIRED = {"class_uid", "category_uid", "activity_id", "type_uid", "severity_id", "time", "metadata"}
 CLASSES = {"run": 1007, "read": 1001, "connect": 4001, "grant": 3004, "escape": 2004, "policy": 3004, "log": 0}
-CLASSES["signature"] = 0
+CLASSES |= {"signature": 0, "call": 0}
 OWN = {"run": "process", "read": "file", "connect": "dst_endpoint", "grant": "entity", "escape": "finding_info"}
 
 
@@ -38,11 +39,18 @@ def test_an_event_has_what_its_class_requires(name: str) -> None:
     assert said["type_uid"] == CLASSES[name] * 100 + said["activity_id"]  # type: ignore[operator]
 
 
-@pytest.mark.parametrize("name", ["read", "connect"])
+@pytest.mark.parametrize("name", ["read", "connect", "call"])
 def test_a_denial_was_blocked(name: str) -> None:
     said = document(EVENTS[name], 7, "host", "1.0")
 
     assert (said["action_id"], said["disposition_id"]) == (2, 2)
+    assert ("dst_endpoint" in said) == (name == "connect")
+
+
+def test_a_run_that_never_began_has_no_exit_code() -> None:
+    said = document(Ran(at=AT, run="r", argv=("x",), error="a policy could not be read"), 7, "host", "1.0")
+
+    assert ("exit_code" in said, said["status_id"]) == (False, 2)
 
 
 def test_a_run_is_a_span_and_its_denials_are_events_of_it() -> None:
@@ -91,7 +99,7 @@ def collector(monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Collector]]:
 
 
 def test_spans_go_to_a_collector(collector: type[Collector]) -> None:
-    assert otel.export(EVENTS.values()) == 5
+    assert otel.export(EVENTS.values()) == 6
     assert [path for path, size in collector.taken if size > 100] == ["/v1/traces"]
 
 

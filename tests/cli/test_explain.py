@@ -80,3 +80,21 @@ def test_an_agent_gets_it_as_a_document(base: Path) -> None:
 
 def test_quiet_is_quiet(base: Path) -> None:
     assert "ringfence" not in explained(base, "cat ~/notes", "--quiet").stderr
+
+
+def test_what_says_a_port_is_told_with_the_name_that_was_refused_and_not_beside_it(base: Path) -> None:
+    """Who asks for a name says no port: the grant was for 443, whatever was wanted, and another line said 22."""
+    said_by_ssh = "ssh: Could not resolve hostname a.example: Name or service not known"
+    words = f"echo '{said_by_ssh}' >&2; getent hosts a.example; exit 1"
+    _, said = begun(base, words, "--explain", "--allow-host", "b.example").communicate(timeout=30)
+    lines = [line for line in said.splitlines() if "a.example" in line and line.startswith("ringfence: ")]
+
+    assert [line.partition("; allow it: ")[2] for line in lines] == ["ringfence run --allow-host a.example:22 …"], said
+    assert lines[0].startswith("ringfence: refused (OBSERVED): connect a.example:22: ")
+
+
+def test_a_sandbox_of_its_own_is_refused_with_the_word_that_lets_it(base: Path) -> None:
+    _, said = begun(base, "unshare -r true", "--explain").communicate(timeout=30)
+
+    assert "refused (INFERRED): sandbox namespaces: " in said
+    assert "allowNestedSandbox" in said

@@ -80,6 +80,8 @@ MISTAKES = [
      "`ringfence plan` shows all gaps; --best-effort runs without"),
     ("why eat /x", 2, "why: needs one of read, write, run, connect, and a path or host",
      "ringfence why read ~/.ssh/id_rsa"),
+    ("why run no-such-program", 2, "why: no directory of PATH has a program 'no-such-program'",
+     "a file of this directory: ./no-such-program"),
     ("why connect https://x.com/y", 2, "why: 'https://x.com/y' is not a host, or a host and its port",
      "ringfence why connect github.com:22"),
     ("why connect x.com:http", 2, "why: 'x.com:http' is not a host, or a host and its port",
@@ -99,6 +101,10 @@ MISTAKES = [
     ("approvals import type.json", 125,
      "type.json: not a document of approvals: Object contains unknown field `filesystem`",
      "ringfence approvals export > FILE makes one"),
+    ("log --since ²d", 2, "--since: does not understand '²d'", "10m, 2h, 3d, or 2026-05-01T12:00"),
+    ("log --since 99999999999999d", 2, "--since: does not understand '99999999999999d'",
+     "10m, 2h, 3d, or 2026-05-01T12:00"),
+    ("log --run none", 0, "log: no such event in {home}/.local/state/ringfence/audit", ""),
     ("log --since soon", 2, "--since: does not understand 'soon'", "10m, 2h, 3d, or 2026-05-01T12:00"),
     ("trust", 125, "{ws}/.ringfence: holds no policy.json and no policy.toml", ""),
     ("learn --to /no/such/x.toml -- true", 125, "/no/such/x.toml: No such file or directory", ""),
@@ -268,6 +274,12 @@ def test_streams_that_were_closed_before_are_as_good_as_empty(place: Place, word
 
     assert (done.returncode, done.stdout) == (code, "")
     assert "Traceback" not in done.stderr
+
+
+def test_whose_reader_has_gone_ends_without_a_word(place: Place) -> None:
+    done = place.run("sh", "-c", "kill -PIPE $$")
+
+    assert (done.returncode, done.stderr) == (128 + signal.SIGPIPE, "")
 
 
 def test_what_is_not_given_is_said_once(place: Place) -> None:

@@ -35,6 +35,8 @@ PIECES += [
     "99999",
     ".",
     "‘",
+    "$'",
+    "\\",
 ]
 SAID = st.text() | st.lists(st.sampled_from(PIECES), max_size=40).map("".join)
 
@@ -62,6 +64,13 @@ def test_nothing_takes_long(piece: str) -> None:
     ("line", "clue"),
     [
         ("cat: /a/b: Permission denied", Clue("read", "/a/b", errno.EACCES)),
+        ("==2==LeakSanitizer has encountered a fatal error.", Clue("trace", "ptrace", errno.EPERM)),
+        ("unshare: unshare failed: Operation not permitted", Clue("sandbox", "namespaces", errno.EPERM)),
+        ("bwrap: No permissions to create new namespace, likely", Clue("sandbox", "namespaces", errno.EPERM)),
+        ("[2:ERROR:zygote] No usable sandbox! If this", Clue("sandbox", "namespaces", errno.EPERM)),
+        (r"cat: '/a/'$'\303\244': Permission denied", Clue("read", "/a/ä", errno.EACCES)),
+        (r"cat: '/a/x'$'\n''y': Permission denied", Clue("read", "/a/x\ny", errno.EACCES)),
+        (r"cat: '/a/it'\''s here': Permission denied", Clue("read", "/a/it's here", errno.EACCES)),
         ("bash: line 1: /a/b: Read-only file system", Clue("write", "/a/b", errno.EROFS)),
         ("sh: 1: cannot create src/x: Permission denied", Clue("make", "src/x", errno.EACCES)),
         (

@@ -88,6 +88,10 @@ def test_what_the_run_makes_is_given_by_the_directory_around_it() -> None:
     assert (found.reads, found.writes) == ((), (Line("~/.cache/tool", "written by npm"),))
 
 
+def test_that_nothing_was_used_is_said() -> None:
+    assert rendered(learn([], judge, HOME, lambda path: None), []) == "# It used nothing beyond the built-in policy.\n"
+
+
 def test_a_secret_is_named_and_not_granted() -> None:
     found = learn([Use("read", f"{HOME}/.ssh/id_ed25519", "ssh")], judge, HOME, lambda path: None)
 

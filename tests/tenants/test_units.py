@@ -2,11 +2,13 @@
 
 import json
 import os
+import socket
 import subprocess
 from pathlib import Path
 
 import pytest
 
+from ringfence.cli.spawner import make_free
 from ringfence.cli.units import quoted, spawner_units, tenant_unit
 from ringfence.model import UsageError
 from ringfence.model.tenant import Tenant, TenantState
@@ -61,3 +63,27 @@ def test_words_come_back_as_they_were() -> None:
     assert quoted('a "b"') == '"a \\"b\\""'
     assert quoted("%i $x \\") == '"%%i $$x \\\\"'
     assert quoted("a\nb\x1b") == '"a\\x0ab\\x1b"'
+
+
+def test_a_unit_of_a_tenant_starts_the_program_that_is_installed() -> None:
+    assert "ExecStart=/usr/bin/env" not in tenant_unit(TENANT, "/srv")
+
+
+@pytest.mark.parametrize("stands", ["nothing", "left", "taken", "file"])
+def test_only_a_socket_that_nobody_listens_at_makes_room(tmp_path: Path, stands: str) -> None:
+    """A second service took the socket of the first, and whatever else stood there was removed."""
+    path = tmp_path / "s"
+    with socket.socket(socket.AF_UNIX) as one:
+        if stands in ("left", "taken"):
+            one.bind(str(path))
+        if stands == "taken":
+            one.listen()
+        if stands == "file":
+            path.write_text("mine")
+        if stands in ("taken", "file"):
+            with pytest.raises(UsageError, match="is in use"):
+                make_free(str(path), socket.SOCK_STREAM)
+        else:
+            make_free(str(path), socket.SOCK_STREAM)
+
+        assert path.exists() == (stands in ("taken", "file"))

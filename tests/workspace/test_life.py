@@ -96,6 +96,12 @@ def test_ignored_files_are_kept_by_choice(repo: Path) -> None:
         assert ("out.log" in listed, "kept" in listed) == (chosen, True)
 
 
+def test_a_branch_without_its_session_is_not_to_be_resumed(repo: Path) -> None:
+    git(repo, "branch", "ringfence/left")
+
+    assert refused(Fault.EXISTS, session(repo, "left").start).hint == "git branch -d ringfence/left, or another name"
+
+
 def test_resume_takes_up_what_has_ended(repo: Path) -> None:
     with session(repo) as one:
         shell(one, "echo kept > k")

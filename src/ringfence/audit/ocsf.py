@@ -1,7 +1,7 @@
 """Events in the words of the Open Cybersecurity Schema Framework, 1.3. Pure.
 
 A run is a process activity, a denial a file or network activity that was blocked, a grant and a change of policy are
-entity management, an escape is a detection finding. What has no place there is under `unmapped`.
+entity management, an escape is a detection finding. What has no place there is of no class, or under `unmapped`.
 """
 
 import datetime
@@ -16,6 +16,7 @@ INFORMATIONAL, LOW, MEDIUM, HIGH = 1, 2, 3, 4
 SUCCESS, FAILURE = 1, 2
 DENIED, BLOCKED = 2, 2
 _FILE_ACTS = {"read": 2, "write": 3, "run": 14}
+_NETWORK_ACTS = ("connect", "bind")
 _REFUSE = 5  # of network activity
 
 Document = dict[str, object]
@@ -79,9 +80,10 @@ def _base(
 def _ran(event: Ran) -> Document:
     process = {"cmd_line": " ".join(event.argv), "name": event.argv[0] if event.argv else ""}
     ended = milliseconds(event.at)
+    code: Document = {} if event.ending is None else {"exit_code": event.exit_code}  # else it never began
     return {
+        **code,
         "process": process | {"working_directory": event.cwd, "user": {"uid": str(event.ran_as)}},
-        "exit_code": event.exit_code,
         "start_time": ended - int(event.seconds * 1000),
         "end_time": ended,
         "status_id": SUCCESS if event.ending is not None and event.exit_code == 0 else FAILURE,
@@ -99,6 +101,8 @@ def _denied(event: Denied, number: int, hostname: str, version: str) -> Document
         "message": f"{denial.access} {denial.target}: {denial.reason}",
     }
     activity = _FILE_ACTS.get(denial.access)
+    if activity is None and denial.access not in _NETWORK_ACTS:  # a tool call, a variable, a trace
+        return {**_base(event, 0, 0, 0, number, hostname, version, MEDIUM), **by_policy}
     if activity is None:
         host, _, port = denial.target.rpartition(":")
         end = {"hostname": host, "port": int(port)} if host and port.isdigit() else {"hostname": denial.target}

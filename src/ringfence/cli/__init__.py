@@ -120,10 +120,10 @@ def guarded(verb: "Callable[[], int]", as_json: bool) -> int:
 
 
 def _failed(error: OSError) -> "RingfenceError":
-    """What failed. Of all that is asked without the name of a file, only the current directory can be missing."""
+    """What failed. What is asked without the name of a file, and is missing, is most often the current directory."""
     from ..model import RingfenceError
 
-    if isinstance(error, FileNotFoundError) and not error.filename:
+    if isinstance(error, FileNotFoundError) and not error.filename and _is_nowhere():
         return RingfenceError("the current directory", "is gone", "cd to one that is there")
     return RingfenceError(error.filename or "system", error.strerror or str(error))
 
@@ -139,6 +139,14 @@ def _short_of(error: Exception) -> "RingfenceError":
     if str(error) != "can't start new thread":
         raise error
     return RingfenceError("system", "no thread can be started", "end some processes, or allow more of them (ulimit -u)")
+
+
+def _is_nowhere() -> bool:
+    try:
+        os.getcwd()
+    except FileNotFoundError:
+        return True
+    return False
 
 
 def _dispatch(words: list[str]) -> int:

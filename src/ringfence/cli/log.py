@@ -84,27 +84,34 @@ def moment(text: str) -> str:
     """A time as events say it: so long ago, or a date."""
     import datetime
 
-    if text[:-1].isdigit() and text[-1] in UNITS:
-        then = datetime.datetime.now(datetime.UTC) - datetime.timedelta(seconds=int(text[:-1]) * UNITS[text[-1]])
-    else:
-        try:
+    try:
+        if text[:-1].isdigit() and text[-1] in UNITS:
+            then = datetime.datetime.now(datetime.UTC) - datetime.timedelta(seconds=int(text[:-1]) * UNITS[text[-1]])
+        else:
             then = datetime.datetime.fromisoformat(text).astimezone(datetime.UTC)
-        except ValueError:
-            raise UsageError("--since", f"does not understand {text!r}", "10m, 2h, 3d, or 2026-05-01T12:00") from None
+    except (ValueError, OverflowError):
+        raise UsageError("--since", f"does not understand {text!r}", "10m, 2h, 3d, or 2026-05-01T12:00") from None
     return then.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
 def show(directory: str, values: Values) -> int:
     """The events, a line each; with --json as they are written."""
     from ..audit.index import find
+    from ..audit.wanted import Wanted
 
     wanted = wanted_of(values)
     as_json, follows = "--json" in values, "--follow" in values
     ends = _ends(directory) if follows else {}  # before what is shown: nothing falls between
+    is_empty = True
     for event, line in find(directory, wanted):
+        is_empty = False
         _print(event, line, as_json)
     if follows:
         _follow(directory, wanted, as_json, ends)
+    if is_empty and not as_json and "RINGFENCE" in os.environ:
+        say("ringfence: log: is kept from what runs inside a sandbox")
+    elif is_empty and not as_json:
+        say(f"ringfence: log: {'no event yet' if wanted == Wanted() else 'no such event'} in {directory}")
     return 0
 
 

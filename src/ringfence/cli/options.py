@@ -127,7 +127,7 @@ def _take(words: list[str], table: tuple[Option, ...], values: Values) -> bool:
 
 def with_extra(name: str) -> str:
     """How what a verb needs beyond the rest is installed: where we are, and nowhere else."""
-    return f"{sys.executable} -m pip install 'ringfence[{name}]'"
+    return f"in ringfence's source: {sys.executable} -m pip install '.[{name}]'"
 
 
 def one(values: Values, name: str) -> str | None:

@@ -1,19 +1,20 @@
 """`ringfence service`: tenants' workspaces over HTTP, and the accounts that open them."""
 
-import contextlib
 import os
+import socket
 import sys
 import time
 from typing import TYPE_CHECKING, Any
 
 from ..model import UsageError
-from .options import OUTPUT, Option, Values, one, parse_around, render_help, with_extra
-from .spawner import SOCKET
+from .options import OUTPUT, Option, Values, one, parse_around, printable, render_help, with_extra
+from .spawner import SOCKET, make_free
 
 if TYPE_CHECKING:
     from ..service.accounts import Accounts
     from ..service.database import Database
 
+URLS = ("postgresql://", "postgres://")
 STATE = "/var/lib/ringfence"
 LISTEN = "/run/ringfence-service/service.sock"  # its unit makes the directory
 TABLE = (
@@ -25,7 +26,7 @@ TABLE = (
     Option("--key", "FILE", "serve: the certificate's key"),
     Option("--spawner", "PATH", f"serve: where the spawner listens (default: {SOCKET})"),
     Option("--host", "NAME", "serve: a name that the service is asked by (default: localhost)", many=True),
-    Option("--tenant", "HOST", "account: a workspace that it opens", many=True),
+    Option("--tenant", "HOST", "account: a workspace that it opens; all of them, each time", many=True),
     OUTPUT[1],
 )
 EXAMPLES = (
@@ -49,7 +50,7 @@ def main(words: list[str]) -> int:
         what = f"needs one of: {', '.join(VERBS)}; account and forget need a name"
         raise UsageError("service", what, hint=EXAMPLES[0])
     if os.geteuid() == 0:
-        hint = "setpriv --reuid=ringfence, or its unit; the spawner alone is root"
+        hint = "setpriv --reuid=ringfence --regid=ringfence --clear-groups ringfence service …, or its unit"
         raise UsageError("service", "does not run as root", hint)
     try:
         from ..service import accounts, tokens
@@ -68,7 +69,8 @@ def main(words: list[str]) -> int:
             return _forget(accounts.Accounts(database), name)
         return _serve(database, values)
     except Trouble as error:
-        raise UsageError("service", str(error)) from None
+        asks = error.code == "unavailable" and "--database" in values
+        raise UsageError("service", str(error), 'psql "$(cat FILE)" says why' if asks else "") from None
     except ModuleNotFoundError as error:
         raise _missing(error) from None
 
@@ -85,9 +87,12 @@ def _where(values: Values) -> str:
         return f"{os.path.realpath(one(values, '--state') or STATE)}/service.db"
     try:
         with open(path, encoding="utf-8") as file:
-            return file.read().strip()
+            url = file.read().strip()
     except OSError as error:
         raise UsageError("--database", f"{path}: {error.strerror}", "a file that has a URL in it") from None
+    if not url.startswith(URLS):  # which is not shown: it may be a password
+        raise UsageError("--database", f"{path} holds no URL of PostgreSQL", "postgresql://USER:PASSWORD@HOST/NAME")
+    return url
 
 
 def _account(known: "Accounts", name: str, values: Values) -> int:
@@ -97,7 +102,9 @@ def _account(known: "Accounts", name: str, values: Values) -> int:
     from ..workspace.tenants.names import tenant_name
 
     password = getpass.getpass("password: ") if sys.stdin.isatty() else sys.stdin.readline().rstrip("\n")
-    known.put(name, password, tuple(map(tenant_name, values.get("--tenant", ()))))
+    tenants = tuple(map(tenant_name, values.get("--tenant", ())))
+    known.put(name, password, tenants)
+    print(printable(f"account {name}: opens {', '.join(tenants) or 'nothing: --tenant HOST names a workspace'}"))
     return 0
 
 
@@ -123,18 +130,21 @@ def _serve(database: "Database", values: Values) -> int:
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # a connection is one, a steward two
     service = Service(database, one(values, "--spawner") or SOCKET)
     app = make_app(service, tuple(values.get("--host", ("localhost",))))
-    uvicorn.run(
-        app,
-        **_listening(values),
-        log_level="error",
-        server_header=False,
-        proxy_headers=False,
-        http=Prompt,
-        limit_concurrency=4000,
-        ws="none",
-        timeout_graceful_shutdown=5,
-        h11_max_incomplete_event_size=65536,
-    )
+    try:
+        uvicorn.run(
+            app,
+            **_listening(values),
+            log_level="error",
+            server_header=False,
+            proxy_headers=False,
+            http=Prompt,
+            limit_concurrency=4000,
+            ws="none",
+            timeout_graceful_shutdown=5,
+            h11_max_incomplete_event_size=65536,
+        )
+    except SystemExit:  # which it has said: an address in use, most often
+        return 125
     return 0
 
 
@@ -143,13 +153,17 @@ def _listening(values: Values) -> dict[str, Any]:
     listen, certificate, key = (one(values, name) for name in ("--listen", "--certificate", "--key"))
     if listen is None:
         path = one(values, "--socket") or LISTEN
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(path)  # of one that was killed
+        if not os.path.isdir(os.path.dirname(path) or "."):
+            raise UsageError("--socket", f"there is no directory {os.path.dirname(path)}", "make it, for this user")
+        make_free(path, socket.SOCK_STREAM)
         return {"uds": path}
     address, _, port = listen.rpartition(":")
     address = address.strip("[]")
     if not address or not port.isdigit():
         raise UsageError("--listen", f"does not understand {listen!r}", "ADDRESS:PORT, as 127.0.0.1:8443")
+    for name, file in (("--certificate", certificate), ("--key", key)):
+        if file and not os.access(file, os.R_OK):
+            raise UsageError(name, f"{file} cannot be read", "a file in PEM that the service's user may read")
     if certificate and key:
         return {"host": address, "port": int(port), "ssl_certfile": certificate, "ssl_keyfile": key}
     if certificate or key or address not in ("127.0.0.1", "::1"):

@@ -1,10 +1,11 @@
 """`ringfence spawner`: the root half of a service of many tenants."""
 
-import contextlib
+import errno
 import os
 import pwd
 import signal
 import socket
+import stat
 import sys
 
 from ..model import UsageError
@@ -65,14 +66,26 @@ def _user(name: str) -> int:
     return uid
 
 
+def make_free(path: str, kind: socket.SocketKind) -> None:
+    """Where one that was killed left its socket, and never where another listens, or something else stands."""
+    try:
+        mode = os.lstat(path).st_mode
+    except FileNotFoundError:
+        return
+    with socket.socket(socket.AF_UNIX, kind) as asked:
+        is_left = stat.S_ISSOCK(mode) and asked.connect_ex(path) == errno.ECONNREFUSED
+    if not is_left:
+        raise UsageError("--socket", f"{path} is in use", "another one runs; or name another path")
+    os.unlink(path)
+
+
 def _listening(path: str, uid: int) -> socket.socket:
     """What systemd hands over, or a socket of our own that the service's user alone can open."""
     if os.environ.get("LISTEN_PID") == str(os.getpid()) and os.environ.get("LISTEN_FDS") == "1":
         return socket.socket(fileno=HANDED)
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     os.makedirs(os.path.dirname(path), 0o755, exist_ok=True)
-    with contextlib.suppress(FileNotFoundError):
-        os.unlink(path)  # of one that was killed
+    make_free(path, socket.SOCK_SEQPACKET)
     mask = os.umask(0o177)
     try:
         listener.bind(path)

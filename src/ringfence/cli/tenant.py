@@ -1,8 +1,10 @@
 """`ringfence tenant`: many people's workspaces on one host, each with a user and a tree of its own. For root."""
 
 import os
+import time
 
 from ..model import RingfenceError, TenantError, UsageError
+from ..model.policy import shown_amount
 from ..model.tenant import Tenant, TenantFault, TenantState
 from ..policy.limits import read_amount
 from ..workspace.tenants import life, quota, tree
@@ -44,7 +46,8 @@ def main(words: list[str]) -> int:
     if verb not in VERBS:
         raise UsageError("tenant", f"needs one of: {', '.join(VERBS)}", hint="ringfence tenant list")
     if rest or (host == "") != (verb == "list"):
-        raise UsageError(f"tenant {verb}", "takes no name" if host else "needs one name", "ringfence tenant --help")
+        what = "takes no name" if verb == "list" else "needs one name, and nothing behind it"
+        raise UsageError(f"tenant {verb}", what, "ringfence tenant --help")
     if os.geteuid() != 0 and verb not in ("list", "show", "unit"):
         raise UsageError(f"tenant {verb}", "users and their trees are made by root", hint="sudo ringfence tenant …")
     base, place = one(values, "--base") or BASE, one(values, "--registry") or REGISTRY
@@ -70,7 +73,8 @@ def _make_places(base: str, registry: str) -> None:
 def _act(verb: str, host: str, values: Values, registry: Registry, base: str) -> int:
     if verb == "list":
         tenants = [registry.find(name) for name in registry.names()]
-        _print(values, [_document(base, found) for found in tenants], "\n".join(map(_line, tenants)))
+        documents = [_document(base, found) for found in tenants]
+        _print(values, {"schema": "ringfence/tenants@1", "tenants": documents}, "\n".join(map(_line, tenants)))
     elif verb == "create":
         _show(values, base, life.create(registry, base, host, values.get("--alias", ()), _limits(values)))
     elif verb == "show":
@@ -144,7 +148,17 @@ def _line(found: Tenant) -> str:
 
 def _show(values: Values, base: str, found: Tenant) -> None:
     document = _document(base, found)
-    _print(values, document, "\n".join(f"{key:10} {value}" for key, value in document.items() if key != "schema"))
+    text = "\n".join(f"{key:10} {_worded(key, value)}" for key, value in document.items() if key != "schema" and value)
+    _print(values, document, text)
+
+
+def _worded(key: str, value: object) -> str:
+    """A value as a person reads it."""
+    if isinstance(value, dict):
+        return ", ".join(f"{name} {shown_amount(name, amount)}" for name, amount in value.items())
+    if key == "made":
+        return time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(int(str(value))))
+    return ", ".join(value) if isinstance(value, tuple) else str(value)
 
 
 def _print(values: Values, document: object, text: str) -> None:

@@ -141,6 +141,7 @@ WantedBy=multi-user.target
 def tenant_unit(tenant: Tenant, base: str, words: tuple[str, ...] = ("./serve",)) -> str:
     """A tenant's own command, kept alive as its user, inside its workspace."""
     home = f"{os.path.realpath(base)}/{tenant.name}"
+    program = shutil.which("ringfence") or "/usr/bin/ringfence"
     return f"""\
 [Unit]
 Description=ringfence: {tenant.name}
@@ -150,7 +151,7 @@ After=network.target
 User={tenant.user}
 Group={tenant.user}
 WorkingDirectory={whole(home)}/user/src
-ExecStart=/usr/bin/env ringfence run -- {" ".join(map(quoted, words))}
+ExecStart={quoted(program)} run -- {" ".join(map(quoted, words))}
 Restart=always
 RestartSec=5
 KillMode=mixed

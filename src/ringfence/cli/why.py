@@ -77,7 +77,12 @@ def _check(words: list[str]) -> None:
 def _program(name: str) -> str:
     """What a shell would start by this word: a bare name is looked for in PATH."""
     found = find_program(name, os.environ.get("PATH", os.defpath), os.getcwd())
-    return name if "/" in name or not os.path.exists(found) else found
+    if "/" in name or os.path.exists(found):
+        return name if "/" in name else found
+    if not os.path.lexists(name):
+        what = f"no directory of PATH has a program {name!r}"
+        raise UsageError("why", what, hint=f"a file of this directory: ./{name}")
+    return name
 
 
 def answer_all(desk: "Desk") -> int:

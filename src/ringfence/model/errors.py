@@ -32,9 +32,18 @@ class RingfenceError(Exception):
         self.what = what
         self.hint = hint
 
+    def __reduce__(self) -> tuple[object, ...]:
+        """A process of a pool hands its error to the one that asked: as it is, and not by calling `__init__` again."""
+        return _again, (type(self), *self.args), vars(self)
+
     def lines(self) -> list[str]:
         """The error as a person reads it: one line, and one more for the way out."""
         return [f"ringfence: {self.place}: {self.what}", *([f"  hint: {self.hint}"] if self.hint else [])]
+
+
+def _again(kind: "type[RingfenceError]", *args: object) -> RingfenceError:
+    """An error before it has its attributes."""
+    return kind.__new__(kind, *args)
 
 
 class UsageError(RingfenceError):

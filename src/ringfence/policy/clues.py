@@ -17,7 +17,7 @@ LONGEST = 8192  # characters of one line
 
 class Clue(msgspec.Struct, frozen=True):
     """Something that failed: `read`, `write`, `make`, `remove` (or rename), `use` (any of them), `run`, `connect`,
-    `bind`, `trace` or `variable`."""
+    `bind`, `trace`, `sandbox` (one of its own) or `variable`."""
 
     access: str
     target: str  # a path as it was said, host:port, a port, a name
@@ -67,6 +67,10 @@ _READS = re.compile(
 _QUOTED = re.compile(
     r"'([^'\n]{1,4096})'|\"([^\"\n]{1,4096})\"|`([^`'\n]{1,4096})['`]|\u2018([^\u2018\u2019\n]{1,4096})\u2019"
 )
+# As GNU's tools quote what is no plain text: 'a'$'\n''b', 'it'\''s'.
+_ESCAPED = re.compile(r"(?:'[^'\n]{0,4096}'|\$'(?:[^'\\\n]|\\.){0,4096}'|\\'){2,512}")
+_PIECE = re.compile(r"\$'((?:[^'\\]|\\.)*)'|'([^']*)'|\\(')")
+_OCTAL = re.compile(rb"\\([0-7]{1,3}|.)")
 _PLAIN = re.compile(
     r"(?:unix://|(?<![\w.~/-]))((?:~|\.{1,2})?/[^\s'\"`:,;()<>|\u2018\u2019]*[^\s'\"`:,;()<>|.\u2018\u2019])"
 )
@@ -81,6 +85,10 @@ _LOOKS = re.compile(r"(?i)\b(?:cannot|failed to) (?:stat|access)\b")
 _LISTENS = re.compile(r"\blisten E[A-Z]+")
 _DATABASE = re.compile(r'unable to open database "([^"\n]{1,4096})"')
 _TRACES = re.compile(r"(?i)\bptrace\b|\bPTRACE_TRACEME\b")
+_LEAKS = "LeakSanitizer has encountered a fatal error"
+_NAMESPACES = re.compile(
+    r"(?i)\bunshare failed: operation not permitted|to create new namespace|no usable sandbox|move to new namespace"
+)
 _THREAD = re.compile(r'\bin thread "[^"\n]{0,200}"')
 _THROUGH = re.compile(r"--unix-socket[ =](/\S+)")
 _CANNOT_DO = re.compile(r"Cannot \w+$")
@@ -150,6 +158,10 @@ def _of_line(line: str, words: tuple[str, ...], text: str) -> list[Clue]:
         return [Clue("variable", name, errno.ENOENT if sure else 0) for name, sure in unset]
     line = _THREAD.sub("", line)
     error = error_of(line)
+    if _LEAKS in line:
+        return [Clue("trace", "ptrace", errno.EPERM)]
+    if _NAMESPACES.search(line):
+        return [Clue("sandbox", "namespaces", errno.EPERM)]
     if database := _DATABASE.search(line):  # which does not say why
         return [Clue("write", database[1], errno.EACCES)]
     if not error:
@@ -205,12 +217,30 @@ def wants_root(said: str) -> bool:
 
 def _paths(line: str) -> list[str]:
     """What of a line may be a path: what is quoted, what begins like one, or what stands before the error's words."""
-    quoted = [next(filter(None, found)) for found in _QUOTED.findall(line)]
+    escaped = [_unescaped(found) for found in _ESCAPED.findall(line)]
+    line = _ESCAPED.sub(" ", line)
+    quoted = [*escaped, *(next(filter(None, found)) for found in _QUOTED.findall(line))]
     plain = [found for found in _PLAIN.findall(_QUOTED.sub(" ", line)) if not found.startswith("//")]
     if plain and len(quoted) + len(plain) > 1 and line.startswith(f"{plain[0]}: "):  # who speaks
         plain = plain[1:]
-    named = [path for path in (*quoted, *plain) if not _NO_PATH.search(path)]
-    return list(dict.fromkeys(named)) or _before(line)
+    named = [path for path in (*quoted, *plain) if path and not _NO_PATH.search(path)]
+    return list(dict.fromkeys(named)) or ([] if escaped else _before(line))
+
+
+def _unescaped(text: str) -> str:
+    """What a shell would read in it."""
+    return "".join(_read(escaped) if escaped else plain or quote for escaped, plain, quote in _PIECE.findall(text))
+
+
+def _read(text: str) -> str:
+    names = {b"n": b"\n", b"t": b"\t", b"r": b"\r", b"a": b"\a", b"b": b"\b", b"f": b"\f", b"v": b"\v"}
+    said = text.encode("utf-8", "surrogateescape")
+
+    def byte(found: re.Match[bytes]) -> bytes:
+        word = found[1]
+        return bytes((int(word, 8) & 255,)) if word.isdigit() else names.get(word, word)
+
+    return _OCTAL.sub(byte, said).decode("utf-8", "surrogateescape")
 
 
 def _before(line: str) -> list[str]:

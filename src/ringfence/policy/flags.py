@@ -1,7 +1,7 @@
 """What somebody said on the command line, or in a call, as a layer."""
 
 import enum
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import repeat
 
 import msgspec
@@ -48,10 +48,41 @@ class Flags(msgspec.Struct, frozen=True, cache_hash=True):
             given = getattr(self, name)
             if type(given) is not tuple or not all(type(one) is str for one in given):
                 raise UsageError(f"Flags.{name}", f"is {given!r}", 'it takes a tuple of texts: ("…",)')
+        for name, is_one, takes in _OTHERS:
+            given = getattr(self, name)
+            if not is_one(given):
+                raise UsageError(f"Flags.{name}", f"is {given!r}", f"it takes {takes}")
 
 
 _SEVERAL = (
     """allow_read allow_write deny_read deny_write allow_env allow_host deny_host allow_socket policy_files""".split()
+)
+
+
+def _are(kind: type) -> Callable[[object], bool]:
+    return lambda given: type(given) is tuple and all(type(one) is kind for one in given)
+
+
+def _are_pairs(given: object) -> bool:
+    return type(given) is tuple and all(
+        type(one) is tuple and len(one) == 2 and type(one[0]) is str and type(one[1]) in (str, int, float)
+        for one in given
+    )
+
+
+def _is_text(given: object) -> bool:
+    return type(given) is str
+
+
+_OTHERS: tuple[tuple[str, Callable[[object], bool], str], ...] = (
+    ("forward", _are(int), "a tuple of ports: (8080,)"),
+    ("network", lambda given: type(given) is Reach, "Reach.OPEN, Reach.CLOSED or Reach.AS_POLICY"),
+    ("enforcement", lambda given: given is None or type(given) is Enforcement, "Enforcement.BEST_EFFORT and its kin"),
+    ("inline", _are(bytes), 'a tuple of JSON in bytes: (b"{…}",)'),
+    ("inject", _are_pairs, 'a tuple of pairs: (("source", "target"),)'),
+    ("limits", _are_pairs, 'a tuple of pairs: (("memory", "2G"),)'),
+    ("cwd", _is_text, 'text, and "" for none'),
+    ("profile", _is_text, 'text, and "" for none'),
 )
 
 

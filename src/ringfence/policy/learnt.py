@@ -184,6 +184,8 @@ def rendered(learnt: Learnt, remarks: list[str]) -> str:
         for key, lines in keys:
             if lines:
                 out += [f"{key} = [", *(f"  {_quoted(line.text)},  # {_plain(line.reason)}" for line in lines), "]"]
+    if not any(msgspec.structs.astuple(learnt)):
+        out += ["# It used nothing beyond the built-in policy."]
     if learnt.withheld:
         out += ["", "# Used, and not granted here; add it yourself if it must be:"]
         out += [f"#   {_plain(line.text)}: {_plain(line.reason)}" for line in learnt.withheld]

@@ -75,6 +75,11 @@ class Profile(msgspec.Struct, frozen=True):
     examples: tuple[tuple[Verdict, str], ...]
 
 
+_HINT = (
+    'a [profile] with mode = "safe", "guided" or "autonomous" and escape = "ask", "deny" or "allow": docs/airlock.md'
+)
+
+
 def check_name(name: str) -> None:
     """Refuse what could name a file elsewhere."""
     if not _NAME.fullmatch(name):
@@ -93,7 +98,7 @@ def parse_profile(content: bytes, path: str, name: str, base: Base) -> Profile:
     try:
         document = msgspec.convert(tomllib.loads(content.decode()), _Document)
     except msgspec.ValidationError as error:
-        raise PolicyError(path, str(error), "see docs/policy.md, Profiles") from None
+        raise PolicyError(path, str(error), _HINT) from None
     said, examples = document.profile, document.examples
     try:
         never = tuple(path for text in said.neverAllow for path, _ in rule_paths(text, base, literal=True))

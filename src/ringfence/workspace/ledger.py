@@ -231,8 +231,12 @@ def make_directories_of(place: str) -> int:
         deepest = os.path.dirname(deepest)
     fd = paths.open_directory(deepest)
     if deepest != place:
-        below = make_directories(fd, os.path.relpath(place, deepest))
-        os.close(fd)
+        try:
+            below = make_directories(fd, os.path.relpath(place, deepest))
+        except OSError as error:  # which names one name on the way alone
+            raise OSError(error.errno, error.strerror, place) from error
+        finally:
+            os.close(fd)
         fd = below
     facts = os.fstat(fd)
     if facts.st_uid != os.geteuid() or facts.st_mode & 0o022:

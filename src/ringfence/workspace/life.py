@@ -73,10 +73,10 @@ def _head(ledger: Ledger) -> str:
 
 
 def _check_free(ledger: Ledger, name: str, branch: str) -> None:
-    if ledger.git.commit_of(f"refs/heads/{branch}"):
-        hint = f"ringfence session resume {name}, or another name"
-        raise SessionError(Fault.EXISTS, name, f"the branch {branch} exists", hint)
     found = ledger.find(name)
+    if ledger.git.commit_of(f"refs/heads/{branch}"):
+        way = f"ringfence session resume {name}" if found else f"git branch -d {branch}"
+        raise SessionError(Fault.EXISTS, name, f"the branch {branch} exists", f"{way}, or another name")
     if found is not None and found.state is not State.ENDED:
         raise SessionError(Fault.EXISTS, name, "a session of this name exists", f"ringfence session resume {name}")
     if ledger.git.call("for-each-ref", "--count=1", f"refs/ringfence/{name}/"):
