@@ -22,7 +22,7 @@ from .trouble import Trouble
 
 MOST_SMALL = 1 << 16
 MOST_STREAMS = 64  # for each workspace
-MOST_LARGE = 4  # files that go in or out at once, for each workspace: each is in memory
+MOST_LARGE = 4  # files and answers beyond a PIECE that go in or out at once, for each workspace: each is in memory
 PIECE = 1 << 16
 SLOWEST = 30.0  # seconds for a body to come
 
@@ -99,18 +99,24 @@ class Service:
             yield
 
     def sent(self, tenant: str, document: object) -> Response:
-        """A document that may be large: piece by piece, as it is taken, and it costs what it weighs."""
-        data = msgspec.json.encode(document)
+        """A document that may be large."""
+        return self.weighed(tenant, msgspec.json.encode(document), "application/json")
+
+    def weighed(self, tenant: str, data: bytes, kind: str, **headers: str) -> Response:
+        """What may be large: piece by piece, as it is taken, and it costs what it weighs. Who takes little at a time
+        would have it held for hours, so there are few of them."""
         self.asked.spend(f"workspace {tenant}", len(data) / PIECE)
         if len(data) <= PIECE:
-            return Response(data, media_type="application/json")
+            return Response(data, media_type=kind, headers=headers)
+        if self._large[tenant] >= MOST_LARGE:
+            raise Trouble("too_many", "as many large answers of this workspace as may be are on their way")
 
         async def pieces() -> AsyncIterator[bytes]:
             with _one_more(self._large, tenant):
                 for start in range(0, len(data), PIECE):
                     yield data[start : start + PIECE]
 
-        return StreamingResponse(pieces(), media_type="application/json", headers={"Content-Length": str(len(data))})
+        return StreamingResponse(pieces(), media_type=kind, headers={**headers, "Content-Length": str(len(data))})
 
 
 @contextlib.contextmanager

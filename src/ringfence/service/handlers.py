@@ -133,19 +133,21 @@ async def start_run(service: Service, request: Request) -> Response:
 
 async def list_runs(service: Service, request: Request) -> Response:
     """The workspace's runs, the newest first."""
-    return reply({"runs": await service.runs.of(await service.workspace(request))})
+    tenant = await service.workspace(request)
+    return service.sent(tenant, {"runs": await service.runs.of(tenant)})
 
 
 async def show_run(service: Service, request: Request) -> Response:
     """One run."""
-    return reply(await service.runs.show(await service.workspace(request), request.path_params["run"]))
+    tenant = await service.workspace(request)
+    return service.sent(tenant, await service.runs.show(tenant, request.path_params["run"]))
 
 
 async def denials(service: Service, request: Request) -> Response:
     """What a run was refused, and why."""
-    found = await service.runs.show(await service.workspace(request), request.path_params["run"])
-    ended = found["ended"]
-    return reply({"denials": ended.get("denials", []) if isinstance(ended, dict) else []})
+    tenant = await service.workspace(request)
+    ended = (await service.runs.show(tenant, request.path_params["run"]))["ended"]
+    return service.sent(tenant, {"denials": ended.get("denials", []) if isinstance(ended, dict) else []})
 
 
 async def cancel_run(service: Service, request: Request) -> Response:
@@ -180,7 +182,8 @@ def _line(event: Event) -> bytes:
 
 async def list_questions(service: Service, request: Request) -> Response:
     """What the workspace's commands wait for: each question as docs/asking.md has it, with its run."""
-    return reply({"questions": service.runs.questions(await service.workspace(request))})
+    tenant = await service.workspace(request)
+    return service.sent(tenant, {"questions": service.runs.questions(tenant)})
 
 
 async def answer_question(service: Service, request: Request) -> Response:
@@ -193,7 +196,8 @@ async def answer_question(service: Service, request: Request) -> Response:
 
 async def list_worktrees(service: Service, request: Request) -> Response:
     """The worktrees of the workspace."""
-    return reply(await service.spawning.errand(await service.workspace(request), do="worktrees"))
+    tenant = await service.workspace(request)
+    return service.sent(tenant, await service.spawning.errand(tenant, do="worktrees"))
 
 
 async def make_worktree(service: Service, request: Request) -> Response:
@@ -237,7 +241,8 @@ async def _of_worktree(service: Service, request: Request, tenant: str, do: str,
 
 async def list_approvals(service: Service, request: Request) -> Response:
     """What was approved for the workspace's commands, each with the exact rule."""
-    return reply(await service.spawning.errand(await service.workspace(request), do="approvals"))
+    tenant = await service.workspace(request)
+    return service.sent(tenant, await service.spawning.errand(tenant, do="approvals"))
 
 
 async def approve(service: Service, request: Request) -> Response:

@@ -14,7 +14,7 @@ from .shapes import Approval, Worktree
 
 # No piece of it looks beyond the next escape: a command could otherwise make one look cost minutes.
 ESCAPES = re.compile(r"\x1b\[[0-9;?]{0,64}[ -/]{0,8}[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\r(?=\n)")
-MOST_DIFF, MOST_SHOWN = 5000, 1 << 20  # lines, and letters, of a patch
+MOST_DIFF, MOST_SHOWN = 2000, 1 << 18  # lines, and letters, of a patch
 MOST_COMMAND = 300  # letters of a command in a list
 ANSWERS = (
     ("once", "Once", "only what waits now"),
