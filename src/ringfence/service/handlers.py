@@ -2,7 +2,7 @@
 steward, who is that tenant."""
 
 import base64
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Annotated, Literal
 
 import msgspec
@@ -160,10 +160,10 @@ async def cancel_run(service: Service, request: Request) -> Response:
 async def follow_run(service: Service, request: Request) -> Response:
     """What a run says, as server-sent events, from its beginning or after Last-Event-ID, to its end."""
     run = service.runs.find(await service.workspace(request), request.path_params["run"])
-    return stream(service, run, request.headers.get("last-event-id", ""))
+    return stream(service, run, request.headers.get("last-event-id", ""), lambda: service.workspace(request))
 
 
-def stream(service: Service, run: Run, seen: str) -> Response:
+def stream(service: Service, run: Run, seen: str, again: Callable[[], Awaitable[object]]) -> Response:
     """The events of a run after a number."""
     if seen and not (seen.removeprefix("-").isdecimal() and seen.isascii() and len(seen) < 16):
         raise Trouble("bad_request", "Last-Event-ID is a number")
@@ -172,7 +172,7 @@ def stream(service: Service, run: Run, seen: str) -> Response:
         async for events in run.follow(int(seen) if seen else -1):
             yield b"".join(map(_line, events))
 
-    return service.streamed(run.tenant, lines())
+    return service.streamed(run.tenant, lines(), again)
 
 
 def _line(event: Event) -> bytes:

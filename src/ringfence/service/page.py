@@ -170,7 +170,8 @@ async def answer(service: Service, request: Request) -> Response:
 
 async def follow_run(service: Service, request: Request) -> Response:
     found = service.runs.find(await workspace(service, request), request.path_params["run"])
-    return stream(service, found, request.headers.get("last-event-id") or request.query_params.get("after", ""))
+    after = request.headers.get("last-event-id") or request.query_params.get("after", "")
+    return stream(service, found, after, lambda: workspace(service, request))
 
 
 async def changes(service: Service, request: Request) -> Response:
@@ -186,7 +187,7 @@ async def changes(service: Service, request: Request) -> Response:
             except TimeoutError:
                 yield b": still here\n\n"
 
-    return service.streamed(tenant, lines())
+    return service.streamed(tenant, lines(), lambda: workspace(service, request))
 
 
 async def sessions(service: Service, request: Request) -> Response:
