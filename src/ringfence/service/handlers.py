@@ -87,6 +87,7 @@ async def log_in(service: Service, request: Request) -> Response:
     given = await body(request, Login)
     service.logins.take(given.account)
     workspaces, stamp = await service.accounts.log_in(given.account, given.password)
+    await service.keys.look_again()  # `rotate` is another process
     token, ends = tokens.issue(service.keys, given.account, workspaces, stamp)
     return reply(Token(token, ends, workspaces))
 
