@@ -146,7 +146,8 @@ PATTERNS = {
 
 
 async def visit(at: World, name: str) -> str:
-    return await Accounts(at.made.database).visit(name)
+    known = Accounts(at.made.database)
+    return await known.visit(name, (await known.opened(name))[1])
 
 
 def runs(count: int) -> None:

@@ -28,6 +28,7 @@ from ringfence.service.accounts import Accounts
 from ringfence.service.buckets import Buckets
 from ringfence.service.database import Database, Rows
 from ringfence.service.guard import Guarded
+from ringfence.service.markup import plain
 from ringfence.service.runs import Run, Runs
 from ringfence.service.stewards import Spawning
 from ringfence.service.trouble import Trouble
@@ -223,6 +224,17 @@ def test_escapes_are_left_out_and_the_rest_is_shown() -> None:
     said = b"\x1b[31mred\x1b[0m \x1b]0;title\x07one \x1b]8;;x\x1b\\two \x1b]never"
     (shown,) = views.outputs([{"stream": "stdout", "data": base64.b64encode(said)}])
     assert shown == '<span class="stdout">red one two \\u{1b}]never</span>'
+
+
+@pytest.mark.parametrize("odd", ["\u3164", "\u2800", "\u0301", "\n", "  ", "\u202e", "\x1b"])
+def test_a_question_shows_every_letter_of_what_it_is_about(odd: str) -> None:
+    """What cannot be seen, or passes for the next line, would have a person say yes to another name."""
+    path = f"/srv/a{odd}b"
+    asked: views.Document = {"query_id": "1", "run": "0" * 32, "argv": [path], "path": path, "process": {"exe": path}}
+    asked |= {"choices": [path, "/srv"], "rule": path}
+    shown = views.question("/w/a", asked).replace(f'value="{plain(path)}"', "")
+    assert odd not in shown
+    assert shown.count("/srv/a\\") >= 5
 
 
 def test_what_nobody_wants_yet_is_not_read() -> None:

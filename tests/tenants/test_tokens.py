@@ -1,5 +1,6 @@
 """Tokens: every known trick with one is refused, and an honest one is read."""
 
+import asyncio
 import base64
 import hashlib
 import hmac
@@ -11,12 +12,15 @@ from pathlib import Path
 from typing import Any
 
 import jwt
+import msgspec
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+from starlette.requests import Request
 
-from ringfence.service import tokens
+from ringfence.service import handlers, tokens
 from ringfence.service.database import Database
+from ringfence.service.desk import Service
 from ringfence.service.trouble import Trouble
 
 NOW = int(time.time())
@@ -158,3 +162,25 @@ def test_keys_that_others_could_read_are_refused(tmp_path: Path) -> None:
     (tmp_path / "own").mkdir(mode=0o755)
     with pytest.raises(Trouble):
         tokens.Keys(Database(f"{tmp_path}/own/service.db"))
+
+
+def test_a_service_that_lives_signs_with_the_key_that_somebody_brought(tmp_path: Path) -> None:
+    async def act() -> tuple[str, str]:
+        database = Database(f"{tmp_path}/state/service.db")
+        service = Service(database, "/nowhere")
+        service.accounts.put("alice", "long enough", ())
+        tokens.Keys(database).rotate(int(time.time()) - 1)
+        await service.keys.look_again()
+        brought = tokens.Keys(database).rotate(int(time.time()) + 1)
+        service.keys._looked = -1.0  # a second later
+
+        async def receive() -> dict[str, object]:
+            return {"type": "http.request", "body": b'{"account": "alice", "password": "long enough"}'}
+
+        answer = await handlers.log_in(service, Request({"type": "http", "headers": []}, receive))
+        token = msgspec.json.decode(bytes(answer.body))["token"]
+        await service.close()
+        return str(jwt.get_unverified_header(token)["kid"]), brought.kid
+
+    signed_by, brought = asyncio.run(act())
+    assert signed_by == brought

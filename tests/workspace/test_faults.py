@@ -297,7 +297,7 @@ def test_who_is_killed_while_git_works_is_followed_when_git_has_ended(
     Path(one.path, "a").write_text("theirs\n")
     git(one.path, "commit", "-qam", "theirs")
     before = {name: data for name, data in files(repo).items() if not name.startswith(".git/")}
-    mark, place = tmp_path / "mark", tmp_path / "bin"
+    mark, place = repo / ".git/mark", tmp_path / "bin"  # where git may write
     place.mkdir()
     (place / "git").write_text(SLOW.format(mark=mark, git=shutil.which("git")))
     (place / "git").chmod(0o755)

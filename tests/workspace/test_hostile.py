@@ -17,7 +17,7 @@ from ringfence import SessionError, WorkspaceError
 from ringfence.model.session import Fault, State
 from ringfence.session import merge, opened
 from ringfence.workspace import git as gits
-from ringfence.workspace import life, repository, slugs, worktrees
+from ringfence.workspace import life, narrow, repository, slugs, worktrees
 
 # ---- Names ----
 
@@ -107,9 +107,11 @@ def test_a_git_directory_by_a_link_is_refused(repo: Path) -> None:
     refused(Fault.UNSAFE, session(repo).start)
 
 
-@pytest.mark.parametrize(
-    "name", ["commondir", "worktrees", "refs", "objects", "HEAD", "logs", "refs/heads/ringfence", "info", "packed-refs"]
-)
+LINKS = ("commondir", "worktrees", "refs", "objects", "HEAD", "logs", "refs/heads/ringfence", "info", "packed-refs")
+DEEPER = ("logs/refs/heads", "logs/refs/heads/ringfence/x", "objects/pack", "objects/00")  # git writes below them
+
+
+@pytest.mark.parametrize("name", [*LINKS, *DEEPER])
 def test_a_planted_pointer_or_link_is_refused(repo: Path, name: str) -> None:
     evil = repo.parent / "evil"
     shutil.copytree(repo / ".git", evil)
@@ -120,19 +122,57 @@ def test_a_planted_pointer_or_link_is_refused(repo: Path, name: str) -> None:
     else:
         if place.exists():
             place.rename(repo.parent / "moved")
+        for path in (place, evil / name):
+            path.parent.mkdir(parents=True, exist_ok=True)
         place.symlink_to(evil / name)
     before = files(evil)
     refused(Fault.UNSAFE, session(repo).start)
     assert files(evil) == before
 
 
-@pytest.mark.parametrize("name", ["refs/heads/x", "refs/tags/a/b", "refs/stash", "shallow"])
+PIPES = ("refs/heads/x", "refs/tags/a/b", "refs/stash", "shallow", "logs/refs/heads/ringfence/x", "objects/pack/a.idx")
+
+
+@pytest.mark.parametrize("name", PIPES)
 def test_a_pipe_that_git_would_wait_at_is_refused(repo: Path, name: str) -> None:
     """Every command of ours would have waited ten minutes, and held the lock."""
     place = repo / ".git" / name
-    place.parent.mkdir(exist_ok=True)
+    place.parent.mkdir(parents=True, exist_ok=True)
     os.mkfifo(place)
     refused(Fault.UNSAFE, session(repo).start)
+
+
+@pytest.mark.needs_landlock(2)
+@pytest.mark.parametrize("name", ["logs", "refs/heads", "objects"])
+def test_what_becomes_a_link_after_we_looked_leads_git_nowhere(repo: Path, name: str) -> None:
+    """A command that runs meanwhile can turn it at any time: git's own word is too late."""
+    evil, place = repo.parent / "evil", repo / ".git" / name
+    shutil.copytree(place, evil)
+    before = files(evil)
+    with opened(str(repo)) as found:
+        git_ = found.ledger.git
+        head = git_.commit_of("main")
+        place.rename(repo.parent / "moved")
+        place.symlink_to(evil)
+
+        def act() -> None:
+            git_.call("hash-object", "-w", "--stdin", data=b"new")
+            git_.move_branch("new", head, "", "why")
+
+        refused(Fault.GIT_FAILED, act)
+        git_.places = ("/",)
+        act()
+        assert files(evil) != before, "one that may write everywhere does, so the test can fail"
+        shutil.rmtree(evil)
+    assert files(repo.parent / "moved") == before
+
+
+@pytest.mark.needs_landlock(2)
+def test_a_program_that_git_starts_writes_nowhere_else(repo: Path, tmp_path: Path) -> None:
+    for places, there in (((str(repo),), False), ((str(repo), str(tmp_path)), True)):
+        narrow.started(lambda: subprocess.run(["touch", tmp_path / "x", repo / "y"], capture_output=True), places)
+        assert ((tmp_path / "x").exists(), (repo / "y").exists()) == (there, True)
+    (tmp_path / "ours").touch()  # nothing of it holds for us
 
 
 def test_our_own_directory_by_a_link_is_refused(repo: Path, tmp_path: Path) -> None:
@@ -307,7 +347,7 @@ def test_what_cannot_be_put_right_is_said_and_left_alone(repo: Path) -> None:
 
 def test_no_program_of_the_repository_is_run(repo: Path, tmp_path: Path, home: Path) -> None:
     """Hooks, filters, drivers, helpers and includes: with a person's git they run, with ours they do not."""
-    ran = tmp_path / "ran"
+    ran = repo / ".git/ran"  # where what git starts may write
     ran.mkdir()
     program = tmp_path / "evil"
     program.write_text(f'#!/bin/sh\ntouch "{ran}/$(basename "$0")-$RANDOM$$"\ncat\n')
@@ -445,20 +485,20 @@ def test_variables_of_git_do_not_reach_it(repo: Path, tmp_path: Path, monkeypatc
     for name, value in {
         "GIT_DIR": f"{tmp_path}/other/.git",
         "GIT_WORK_TREE": "/etc",
-        "GIT_INDEX_FILE": f"{tmp_path}/index",
+        "GIT_INDEX_FILE": f"{repo}/.git/other",
         "GIT_OBJECT_DIRECTORY": f"{tmp_path}/objects",
         "GIT_EXEC_PATH": str(tmp_path),
         "GIT_CONFIG_COUNT": "1",
         "GIT_CONFIG_KEY_0": "core.fsmonitor",
         "GIT_CONFIG_VALUE_0": "touch /tmp/evil",
-        "GIT_TRACE": f"{tmp_path}/trace",
+        "GIT_TRACE": f"{repo}/.git/trace",
     }.items():
         monkeypatch.setenv(name, value)
     one = session(repo).start()
     one.end()
     assert git(repo, "branch", "--list", "ringfence/x") == "ringfence/x"
-    assert not (tmp_path / "trace").exists()
-    assert not (tmp_path / "index").exists()
+    assert not (repo / ".git/trace").exists()
+    assert not (repo / ".git/other").exists()
 
 
 def test_git_is_not_taken_from_the_project(repo: Path, monkeypatch: pytest.MonkeyPatch) -> None:

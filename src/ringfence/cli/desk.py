@@ -4,7 +4,6 @@ One question at a time, or many as one list. Nothing here reads or writes.
 """
 
 import os
-import re
 import time
 from collections import deque
 
@@ -14,6 +13,7 @@ from ..airlock.lines import Line
 from ..approvals import SESSION_SECONDS
 from ..model.grant import Answer, Grant, Operation
 from ..policy.grants import rule_text
+from ..policy.words import plainly
 from .options import printable
 
 MANY = 5  # open at once, or asked in a minute: from there on they are gathered
@@ -23,20 +23,6 @@ SETTLE_SECONDS = 1.0  # what came in place of another is not granted by a key th
 SCOPES = {"o": "once", "s": "session", "p": "project", "a": "always"}
 WAYS = "[o]nce [s]ession [p]roject [a]lways [d]eny, [n]othing more in this run"
 Key = tuple[str, str]  # a run, and the id of its question
-
-
-# Letters that are seen as nothing, or only on top of another.
-_UNSEEN = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0")
-
-
-def plainly(text: str) -> str:
-    """A name that can be told from others: many blanks would pass for the next line, and some letters for none."""
-    if not text.isascii():
-        import unicodedata  # few names need it
-
-        hidden = {char for char in text if char in _UNSEEN or unicodedata.category(char) in ("Mn", "Me")}
-        text = "".join(f"\\u{ord(char):04x}" if char in hidden else char for char in text)
-    return printable(re.sub(" {2,}", lambda found: "\\x20" * len(found[0]), text))
 
 
 class Question(msgspec.Struct):

@@ -5,12 +5,27 @@ Pure. Every sentence of this room that repeats text from a file goes through `sh
 
 _PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-+=:@%,~")
 _LONGEST = 200
+_UNSEEN = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0")  # seen as nothing
 
 
 def shown(text: str) -> str:
     """Text as it may appear in a sentence: itself when printable, escaped when not, cut when endless."""
     cut = text if len(text) <= _LONGEST else text[:_LONGEST] + "…"
     return cut if cut.isprintable() else repr(cut)[1:-1]
+
+
+def plainly(text: str) -> str:
+    """A name that can be told from others: many blanks would pass for the next line, and some letters for none, or for
+    a part of the one before."""
+    import re
+
+    if not text.isascii():
+        import unicodedata  # few names need it
+
+        hidden = {char for char in text if char in _UNSEEN or unicodedata.category(char) in ("Mn", "Me")}
+        text = "".join(f"\\u{ord(char):04x}" if char in hidden else char for char in text)
+    text = re.sub(" {2,}", lambda blanks: "\\x20" * len(blanks[0]), text)
+    return "".join(char if char.isprintable() else repr(char)[1:-1] for char in text)
 
 
 def named(text: str) -> str:

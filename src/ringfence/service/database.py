@@ -25,6 +25,7 @@ SCHEMA = (
 )
 URLS = ("postgresql://", "postgres://")
 PATIENCE = 5  # seconds
+LONGEST = 4 * PATIENCE  # for two tries, each of which may connect first; then whoever waits is told
 
 Rows = list[tuple[Any, ...]]
 
@@ -58,8 +59,13 @@ class Database:
         raise AssertionError  # the loop ends in one of two ways
 
     async def run(self, sql: str, *values: object) -> Rows:
-        """The same, for those who must not wait."""
-        return await asyncio.get_running_loop().run_in_executor(self._thread, self.ask, sql, *values)
+        """The same, for those who must not wait. A server that is frozen, or beyond a network that is cut, says nothing
+        at all, and its own limit of time does not hold then."""
+        try:
+            async with asyncio.timeout(LONGEST):
+                return await asyncio.get_running_loop().run_in_executor(self._thread, self.ask, sql, *values)
+        except TimeoutError:
+            raise Trouble("unavailable", "the database does not answer") from None
 
     def _connected(self) -> Any:
         if self._is_server:

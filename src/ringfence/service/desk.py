@@ -3,7 +3,8 @@
 import asyncio
 import collections
 import contextlib
-from collections.abc import AsyncIterator, Iterator
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from typing import TypeVar
 
 import msgspec
@@ -22,9 +23,11 @@ from .trouble import Trouble
 
 MOST_SMALL = 1 << 16
 MOST_STREAMS = 64  # for each workspace
-MOST_LARGE = 4  # files that go in or out at once, for each workspace: each is in memory
+MOST_LARGE = 4  # files and answers beyond a PIECE that go in or out at once, for each workspace: each is in memory
 PIECE = 1 << 16
 SLOWEST = 30.0  # seconds for a body to come
+LOOK = 5.0  # seconds for which who watches is believed to be let
+OVER = ("token_missing", "token_invalid", "workspace_forbidden")
 
 T = TypeVar("T")
 
@@ -78,14 +81,20 @@ class Service:
         self.asked.take(f"workspace {name}")
         return name
 
-    def streamed(self, tenant: str, lines: AsyncIterator[bytes]) -> Response:
-        """Server-sent events, for so many at once of a workspace: each holds a connection."""
+    def streamed(self, tenant: str, lines: AsyncIterator[bytes], again: Callable[[], Awaitable[object]]) -> Response:
+        """Server-sent events, for so many at once of a workspace: each holds a connection. Who may watch is asked
+        `again` while it goes on, for a run takes longer than an account may be there."""
         if self._streams[tenant] >= MOST_STREAMS:
             raise Trouble("too_many", "this workspace is watched by as many as may be")
 
         async def counted() -> AsyncIterator[bytes]:
+            looked = time.monotonic()
             with _one_more(self._streams, tenant):
                 async for line in lines:
+                    if time.monotonic() - looked > LOOK:
+                        if not await _may(again):
+                            return
+                        looked = time.monotonic()
                     yield line
 
         return StreamingResponse(counted(), media_type="text/event-stream", headers={"Cache-Control": "no-store"})
@@ -99,18 +108,33 @@ class Service:
             yield
 
     def sent(self, tenant: str, document: object) -> Response:
-        """A document that may be large: piece by piece, as it is taken, and it costs what it weighs."""
-        data = msgspec.json.encode(document)
+        """A document that may be large."""
+        return self.weighed(tenant, msgspec.json.encode(document), "application/json")
+
+    def weighed(self, tenant: str, data: bytes, kind: str, **headers: str) -> Response:
+        """What may be large: piece by piece, as it is taken, and it costs what it weighs. Who takes little at a time
+        would have it held for hours, so there are few of them."""
         self.asked.spend(f"workspace {tenant}", len(data) / PIECE)
         if len(data) <= PIECE:
-            return Response(data, media_type="application/json")
+            return Response(data, media_type=kind, headers=headers)
+        if self._large[tenant] >= MOST_LARGE:
+            raise Trouble("too_many", "as many large answers of this workspace as may be are on their way")
 
         async def pieces() -> AsyncIterator[bytes]:
             with _one_more(self._large, tenant):
                 for start in range(0, len(data), PIECE):
                     yield data[start : start + PIECE]
 
-        return StreamingResponse(pieces(), media_type="application/json", headers={"Content-Length": str(len(data))})
+        return StreamingResponse(pieces(), media_type=kind, headers={**headers, "Content-Length": str(len(data))})
+
+
+async def _may(again: Callable[[], Awaitable[object]]) -> bool:
+    """Whether somebody is still let; a database that is away, or one who asks too often, is no answer to that."""
+    try:
+        await again()
+    except Trouble as error:
+        return error.code not in OVER
+    return True
 
 
 @contextlib.contextmanager

@@ -2,7 +2,7 @@
 steward, who is that tenant."""
 
 import base64
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Annotated, Literal
 
 import msgspec
@@ -87,6 +87,7 @@ async def log_in(service: Service, request: Request) -> Response:
     given = await body(request, Login)
     service.logins.take(given.account)
     workspaces, stamp = await service.accounts.log_in(given.account, given.password)
+    await service.keys.look_again()  # `rotate` is another process
     token, ends = tokens.issue(service.keys, given.account, workspaces, stamp)
     return reply(Token(token, ends, workspaces))
 
@@ -133,19 +134,21 @@ async def start_run(service: Service, request: Request) -> Response:
 
 async def list_runs(service: Service, request: Request) -> Response:
     """The workspace's runs, the newest first."""
-    return reply({"runs": await service.runs.of(await service.workspace(request))})
+    tenant = await service.workspace(request)
+    return service.sent(tenant, {"runs": await service.runs.of(tenant)})
 
 
 async def show_run(service: Service, request: Request) -> Response:
     """One run."""
-    return reply(await service.runs.show(await service.workspace(request), request.path_params["run"]))
+    tenant = await service.workspace(request)
+    return service.sent(tenant, await service.runs.show(tenant, request.path_params["run"]))
 
 
 async def denials(service: Service, request: Request) -> Response:
     """What a run was refused, and why."""
-    found = await service.runs.show(await service.workspace(request), request.path_params["run"])
-    ended = found["ended"]
-    return reply({"denials": ended.get("denials", []) if isinstance(ended, dict) else []})
+    tenant = await service.workspace(request)
+    ended = (await service.runs.show(tenant, request.path_params["run"]))["ended"]
+    return service.sent(tenant, {"denials": ended.get("denials", []) if isinstance(ended, dict) else []})
 
 
 async def cancel_run(service: Service, request: Request) -> Response:
@@ -158,10 +161,10 @@ async def cancel_run(service: Service, request: Request) -> Response:
 async def follow_run(service: Service, request: Request) -> Response:
     """What a run says, as server-sent events, from its beginning or after Last-Event-ID, to its end."""
     run = service.runs.find(await service.workspace(request), request.path_params["run"])
-    return stream(service, run, request.headers.get("last-event-id", ""))
+    return stream(service, run, request.headers.get("last-event-id", ""), lambda: service.workspace(request))
 
 
-def stream(service: Service, run: Run, seen: str) -> Response:
+def stream(service: Service, run: Run, seen: str, again: Callable[[], Awaitable[object]]) -> Response:
     """The events of a run after a number."""
     if seen and not (seen.removeprefix("-").isdecimal() and seen.isascii() and len(seen) < 16):
         raise Trouble("bad_request", "Last-Event-ID is a number")
@@ -170,7 +173,7 @@ def stream(service: Service, run: Run, seen: str) -> Response:
         async for events in run.follow(int(seen) if seen else -1):
             yield b"".join(map(_line, events))
 
-    return service.streamed(run.tenant, lines())
+    return service.streamed(run.tenant, lines(), again)
 
 
 def _line(event: Event) -> bytes:
@@ -180,7 +183,8 @@ def _line(event: Event) -> bytes:
 
 async def list_questions(service: Service, request: Request) -> Response:
     """What the workspace's commands wait for: each question as docs/asking.md has it, with its run."""
-    return reply({"questions": service.runs.questions(await service.workspace(request))})
+    tenant = await service.workspace(request)
+    return service.sent(tenant, {"questions": service.runs.questions(tenant)})
 
 
 async def answer_question(service: Service, request: Request) -> Response:
@@ -193,7 +197,8 @@ async def answer_question(service: Service, request: Request) -> Response:
 
 async def list_worktrees(service: Service, request: Request) -> Response:
     """The worktrees of the workspace."""
-    return reply(await service.spawning.errand(await service.workspace(request), do="worktrees"))
+    tenant = await service.workspace(request)
+    return service.sent(tenant, await service.spawning.errand(tenant, do="worktrees"))
 
 
 async def make_worktree(service: Service, request: Request) -> Response:
@@ -237,7 +242,8 @@ async def _of_worktree(service: Service, request: Request, tenant: str, do: str,
 
 async def list_approvals(service: Service, request: Request) -> Response:
     """What was approved for the workspace's commands, each with the exact rule."""
-    return reply(await service.spawning.errand(await service.workspace(request), do="approvals"))
+    tenant = await service.workspace(request)
+    return service.sent(tenant, await service.spawning.errand(tenant, do="approvals"))
 
 
 async def approve(service: Service, request: Request) -> Response:

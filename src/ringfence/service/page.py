@@ -6,6 +6,7 @@ it, and the page nothing of tokens. What changes something is a form of ours; wi
 
 import asyncio
 import shlex
+import time
 import urllib.parse
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
@@ -27,6 +28,7 @@ POLICY = (
     " frame-ancestors 'none'; base-uri 'none'; require-trusted-types-for 'script'"
 )
 HEARTBEAT = 15.0
+DEAR = 250  # requests that a second of making pages counts for: one workspace has a fifth of our time at most
 
 
 # ---- Who ----
@@ -52,6 +54,14 @@ async def given(request: Request) -> dict[str, str]:
         raise Trouble("host_refused", "the form does not come from this page")
     text = (await read_body(request)).decode("utf-8", "replace")
     return dict(urllib.parse.parse_qsl(text, keep_blank_values=True, max_num_fields=20))
+
+
+def made(service: Service, tenant: str, view: Callable[..., bytes], *known: object) -> Response:
+    """A page of a workspace. Nobody else is served while it is made, so it costs the time that takes."""
+    begun = time.thread_time()
+    page = view(tenant, *known)
+    service.asked.spend(f"workspace {tenant}", DEAR * (time.thread_time() - begun))
+    return service.weighed(tenant, page, "text/html", **{"Content-Security-Policy": POLICY})
 
 
 def shown(page: bytes, status: int = 200) -> Response:
@@ -102,11 +112,8 @@ async def log_out(service: Service, request: Request) -> Response:
 
 async def runs(service: Service, request: Request) -> Response:
     tenant = await workspace(service, request)
-    return shown(
-        views.runs(
-            tenant, await service.runs.of(tenant), service.runs.questions(tenant), await _active(service, tenant)
-        )
-    )
+    found, worktrees = await service.runs.of(tenant), await _active(service, tenant)
+    return made(service, tenant, views.runs, found, service.runs.questions(tenant), worktrees)
 
 
 async def _active(service: Service, tenant: str) -> list[str]:
@@ -139,7 +146,7 @@ async def run(service: Service, request: Request) -> Response:
     one = await service.runs.show(tenant, name)
     said, last = service.runs.said(name)
     asked = [each for each in service.runs.questions(tenant) if each["run"] == name]
-    return shown(views.run(tenant, one, said, last, asked))
+    return made(service, tenant, views.run, one, said, last, asked)
 
 
 async def cancel_run(service: Service, request: Request) -> Response:
@@ -163,7 +170,8 @@ async def answer(service: Service, request: Request) -> Response:
 
 async def follow_run(service: Service, request: Request) -> Response:
     found = service.runs.find(await workspace(service, request), request.path_params["run"])
-    return stream(service, found, request.headers.get("last-event-id") or request.query_params.get("after", ""))
+    after = request.headers.get("last-event-id") or request.query_params.get("after", "")
+    return stream(service, found, after, lambda: workspace(service, request))
 
 
 async def changes(service: Service, request: Request) -> Response:
@@ -179,27 +187,27 @@ async def changes(service: Service, request: Request) -> Response:
             except TimeoutError:
                 yield b": still here\n\n"
 
-    return service.streamed(tenant, lines())
+    return service.streamed(tenant, lines(), lambda: workspace(service, request))
 
 
 async def sessions(service: Service, request: Request) -> Response:
     tenant = await workspace(service, request)
     found = shaped(await service.spawning.errand(tenant, do="worktrees"), Worktrees)
-    return shown(views.sessions(tenant, found["worktrees"]))
+    return made(service, tenant, views.sessions, found["worktrees"])
 
 
 async def start_session(service: Service, request: Request) -> Response:
     tenant = await workspace(service, request)
     form = await given(request)
-    made = shaped(await service.spawning.errand(tenant, do="start", name=form.get("slug", "")), Worktree)
-    return seen(f"/w/{tenant}/sessions/{made['slug']}")
+    begun = shaped(await service.spawning.errand(tenant, do="start", name=form.get("slug", "")), Worktree)
+    return seen(f"/w/{tenant}/sessions/{begun['slug']}")
 
 
 async def session(service: Service, request: Request) -> Response:
     tenant, name = await workspace(service, request), request.path_params["slug"]
     one = shaped(await service.spawning.errand(tenant, do="worktree", name=name), Worktree)
     patch = shaped(await service.spawning.errand(tenant, do="diff", name=name), Patch)
-    return shown(views.session(tenant, one, patch["patch"], patch["cut"]))
+    return made(service, tenant, views.session, one, patch["patch"], patch["cut"])
 
 
 async def end_session(service: Service, request: Request) -> Response:
@@ -220,7 +228,7 @@ async def _of_session(service: Service, request: Request, do: str) -> Response:
 async def approvals(service: Service, request: Request) -> Response:
     tenant = await workspace(service, request)
     found = shaped(await service.spawning.errand(tenant, do="approvals"), Approvals)
-    return shown(views.approvals(tenant, found["approvals"]))
+    return made(service, tenant, views.approvals, found["approvals"])
 
 
 async def revoke(service: Service, request: Request) -> Response:
@@ -234,7 +242,7 @@ async def audit(service: Service, request: Request) -> Response:
     tenant, asked = await workspace(service, request), audit_errand(request)
     found = shaped(await service.spawning.errand(tenant, **asked), Events)
     denied = request.query_params.get("denied") == "true"
-    return shown(views.audit(tenant, found["events"], str(asked["text"]), denied))
+    return made(service, tenant, views.audit, found["events"], str(asked["text"]), denied)
 
 
 # ---- The table ----

@@ -9,12 +9,13 @@ from typing import Any
 
 from ..audit.words import sentence
 from ..model.event import AnyEvent
+from ..policy.words import plainly
 from .markup import Markup, document, joined, tag
 from .shapes import Approval, Worktree
 
 # No piece of it looks beyond the next escape: a command could otherwise make one look cost minutes.
 ESCAPES = re.compile(r"\x1b\[[0-9;?]{0,64}[ -/]{0,8}[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\r(?=\n)")
-MOST_DIFF, MOST_SHOWN = 5000, 1 << 20  # lines, and letters, of a patch
+MOST_DIFF, MOST_SHOWN = 2000, 1 << 18  # lines, and letters, of a patch
 MOST_COMMAND = 300  # letters of a command in a list
 ANSWERS = (
     ("once", "Once", "only what waits now"),
@@ -130,11 +131,12 @@ def question(base: str, asked: Document) -> Markup:
     name, action = asked["query_id"], f"{base}/runs/{asked['run']}/questions/{asked['query_id']}"
     process = asked.get("process") or {}
     target = asked.get("path") or asked.get("target", "")
-    choices, rule = asked.get("choices") or [target], asked.get("rule", "")
+    choices, rule = asked.get("choices") or [target], plainly(asked.get("rule", ""))
+    title, exe = plainly(f"{asked.get('operation', '')} {target}"), plainly(process.get("exe") or "a command")
     choose = tag(
         "label",
         "What the rule names",
-        tag("select", *(tag("option", one, value=one) for one in choices), name="target"),
+        tag("select", *(tag("option", plainly(one), value=one) for one in choices), name="target"),
     )
     answers = [
         button(
@@ -149,14 +151,14 @@ def question(base: str, asked: Document) -> Markup:
     ]
     return form(
         action,
-        tag("p", tag("strong", f"{asked.get('operation', '')} {target}")),
-        tag("p", "for ", tag("code", process.get("exe") or "a command"), " in ", tag("code", command(asked["argv"]))),
-        tag("p", "stored by Project: ", tag("code", rule, data_rule=rule.replace(choices[0], "{}", 1))),
+        tag("p", tag("strong", title)),
+        tag("p", "for ", tag("code", exe), " in ", tag("code", plainly(command(asked["argv"])))),
+        tag("p", "stored by Project: ", tag("code", rule, data_rule=rule.replace(plainly(choices[0]), "{}", 1))),
         tag("p", asked["refused"], class_="bad", role="alert") if asked.get("refused") else None,
         choose if len(choices) > 1 else tag("input", type="hidden", name="target", value=target),
         tag("p", *answers, class_="row", role="group", aria_label="Your answer"),
         class_="card question",
-        aria_label=f"{asked.get('operation', '')} {target}",
+        aria_label=title,
     )
 
 

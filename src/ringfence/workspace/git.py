@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 
 from ..model import SessionError
 from ..model.session import Fault
-from . import paths
+from . import narrow, paths
 
 SECONDS = 600.0
 LINKED = ("objects", "refs", "logs", "info", "packed-refs", "shallow", "worktrees")
@@ -108,6 +108,7 @@ class Git:
         self.mirror = mirror
         # Git holds it too: who is killed leaves a git that goes on, and nobody is to begin before that ends.
         self.lock = -1
+        self.places: tuple[str, ...] = ()  # what it may write; nothing else, whatever a link says
         self.identity: dict[str, str] = {}
         self.settings: Settings = []
         who = {"user.name": "GIT_AUTHOR_NAME", "user.email": "GIT_AUTHOR_EMAIL"}
@@ -192,20 +193,29 @@ class Git:
     ) -> subprocess.CompletedProcess[bytes]:
         """`data` is what git reads: bytes, or a file that is open."""
         command = [self.program, "--no-pager", *words]
-        try:
-            done = subprocess.run(
+
+        def start() -> subprocess.Popen[bytes]:
+            return subprocess.Popen(
                 command,
-                input=None if isinstance(data, int) else data,
-                stdin=data if isinstance(data, int) else None,
-                capture_output=True,
+                stdin=data if isinstance(data, int) else subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
                 cwd=environ.get("GIT_WORK_TREE", "/"),
                 env=environ or self._environ,
-                timeout=SECONDS,
                 start_new_session=True,
                 pass_fds=(self.lock,) if self.lock >= 0 else (),
             )
-        except subprocess.TimeoutExpired:
-            raise SessionError(Fault.GIT_FAILED, f"git {words[0]}", f"took more than {SECONDS:g} s") from None
+
+        with narrow.started(start, self.places) as process:
+            try:
+                out, err = process.communicate(None if isinstance(data, int) else data, SECONDS)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                raise SessionError(Fault.GIT_FAILED, f"git {words[0]}", f"took more than {SECONDS:g} s") from None
+            except BaseException:
+                process.kill()
+                raise
+        done = subprocess.CompletedProcess(command, process.returncode, out, err)
         if done.returncode not in good:
             said = done.stderr.decode("utf-8", "replace").strip()[-400:]
             raise SessionError(Fault.GIT_FAILED, f"git {words[0]}", said or f"ended with {done.returncode}")

@@ -204,7 +204,7 @@ def opened(repository: Repository, state: str, environ: Mapping[str, str], wait:
         home = make_directories_of(place)
         stack.callback(os.close, home)
         git = Git(find_git(environ, (repository.top, place)), repository.common, f"{place}/mirror", environ)
-        git.lock = locked
+        git.lock, git.places = locked, tuple(dict.fromkeys((repository.top, repository.common, place)))
         ledger = Ledger(repository, place, common, home, git)
         stack.enter_context(_room(place))
         _rebuild(ledger)

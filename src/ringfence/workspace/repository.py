@@ -89,18 +89,44 @@ def _check_inside(fd: int, common: str) -> None:
         _check_kind(fd, common, name, stat.S_ISDIR)
     for name in _FILES:
         _check_kind(fd, common, name, stat.S_ISREG)
-    if not paths.exists_beneath(fd, "refs"):
-        return  # git says what is missing
-    refs = paths.open_directory("refs", fd)  # it reads them all, and would wait at a pipe
+    for top in ("refs", "logs"):  # git reads them all, and would wait at a pipe; and it writes where a link leads
+        if paths.exists_beneath(fd, top):
+            _check_plain(fd, common, top)
+    if paths.exists_beneath(fd, "objects"):
+        _check_store(fd, common)
+
+
+def _check_plain(fd: int, common: str, top: str) -> None:
+    held = paths.open_directory(top, fd)
     try:
-        for entry, _ in paths.walk(refs):
+        for entry, _ in paths.walk(held):
             if not (entry.is_regular or entry.is_directory):
-                what = "is a link, or of another kind"
-                raise SessionError(Fault.UNSAFE, f"{common}/refs/{entry.path}", what, "look who made it")
+                raise _other(f"{common}/{top}/{entry.path}")
     except FileNotFoundError:
         pass  # somebody removes it at this moment
     finally:
-        os.close(refs)
+        os.close(held)
+
+
+def _check_store(fd: int, common: str) -> None:
+    """The objects, which may be many: by what a directory says of its names, two levels deep."""
+    waiting = ["objects"]
+    while waiting:
+        path = waiting.pop()
+        held = paths.open_directory(path, fd)
+        try:
+            with os.scandir(held) as entries:
+                for entry in entries:
+                    if entry.is_dir(follow_symlinks=False):
+                        waiting += [f"{path}/{entry.name}"] if path == "objects" else []
+                    elif not entry.is_file(follow_symlinks=False):
+                        raise _other(f"{common}/{path}/{entry.name}")
+        finally:
+            os.close(held)
+
+
+def _other(path: str) -> SessionError:
+    return SessionError(Fault.UNSAFE, path, "is a link, or of another kind", "look who made it")
 
 
 def _check_kind(fd: int, common: str, name: str, fits: Callable[[int], bool]) -> None:
@@ -109,7 +135,7 @@ def _check_kind(fd: int, common: str, name: str, fits: Callable[[int], bool]) ->
     except FileNotFoundError:
         return
     if not fits(mode):
-        raise SessionError(Fault.UNSAFE, f"{common}/{name}", "is a link, or of another kind", "look who made it")
+        raise _other(f"{common}/{name}")
 
 
 def head_branch(common: int) -> str:

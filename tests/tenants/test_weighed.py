@@ -1,0 +1,77 @@
+"""What an answer weighs, and who pays for it: without a server."""
+
+import asyncio
+import itertools
+import time
+from pathlib import Path
+
+import pytest
+
+from ringfence.service import desk, handlers, page, views
+from ringfence.service.database import Database
+from ringfence.service.desk import MOST_LARGE, PIECE, Service
+from ringfence.service.runs import Run
+from ringfence.service.trouble import Trouble
+
+
+def test_few_large_answers_of_a_workspace_are_held(tmp_path: Path) -> None:
+    """Who takes a piece now and then would have each of them held for hours."""
+
+    async def act() -> None:
+        service = Service(Database(f"{tmp_path}/state/service.db"), "/nowhere")
+        large, small = {"patch": "x" * (2 * PIECE)}, {"patch": ""}
+        held = [service.sent("a", large).body_iterator for _ in range(MOST_LARGE)]  # type: ignore[attr-defined]
+        for one in held:
+            await anext(one)
+        with pytest.raises(Trouble, match="as many large answers"):
+            service.sent("a", large)
+        assert service.sent("a", small).status_code == service.sent("b", large).status_code == 200
+        await held[0].aclose()
+        assert service.sent("a", large).status_code == 200
+        await service.close()
+
+    asyncio.run(act())
+
+
+def test_making_pages_costs_the_time_that_it_takes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Or a few browsers at one long session take all of it."""
+    clock = itertools.count(0.0, 1.0)
+    monkeypatch.setattr(time, "thread_time", lambda: next(clock))
+    service = Service(Database(f"{tmp_path}/state/service.db"), "/nowhere")
+    assert page.made(service, "a", views.sessions, []).status_code == 200
+    with pytest.raises(Trouble, match="too many requests"):
+        service.asked.take("workspace a")
+    service.asked.take("workspace b")
+
+
+@pytest.mark.parametrize("line", ["+\u202e", "+\x01", "+", "-", "+<", "@@"])
+def test_a_page_of_changes_has_an_end(line: str) -> None:
+    patch = f"{line * 200}\n" * 20_000
+    one = {"slug": "s", "state": "active", "branch": "b", "base": "main", "head": "0" * 40}
+    assert len(views.session("a", one, patch, False)) < 3 << 20  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("code", "comes"), [("token_invalid", 0), ("workspace_forbidden", 0), ("unavailable", 2)])
+def test_a_stream_ends_with_the_account_that_watches(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: str, comes: int
+) -> None:
+    """A run may take a day, and who asked for its output once has heard all of it, whatever was taken away since."""
+    monkeypatch.setattr(desk, "LOOK", -1.0)
+
+    async def again() -> None:
+        raise Trouble(code, "is over")
+
+    async def act() -> int:
+        service, run = Service(Database(f"{tmp_path}/state/service.db"), "/nowhere"), Run("a", ("x",))
+        run.add({"stream": "stdout", "data": "eA=="})
+        watched = handlers.stream(service, run, "", again).body_iterator  # type: ignore[attr-defined]
+        heard = 0
+        async for _ in watched:
+            heard += 1
+            run.ended = {}
+            if heard == 1:
+                run.add({"ended": {}})
+        await service.close()
+        return heard
+
+    assert asyncio.run(asyncio.wait_for(act(), 30)) == comes
