@@ -329,6 +329,9 @@ def tar(walk: Walk, call: Call) -> None:
             options.add(option)
             if value is None:
                 continue
+            if not value.known and value.many:  # what comes after its first word may be an option
+                walk.doubt(f"tar gets {value.shown!r}, which is not known and may be more than one word")
+                return
             if role == "file":
                 archives.append(value)
             elif role == "C":

@@ -33,7 +33,7 @@ RULES = lazy(
 )
 # Options that name a program to run, or are one.
 _CODE = lazy(
-    r"--?(?:config\.)?(?:python-executable|init-hook|node-(?:options|arg(?:ument)?s?)|lua-filter|fplugin|vettool|eval|script-shell"
+    r"--?(?:config\.)?(?:python-executable|init-hook|node-(?:options|arg(?:ument)?s?)|lua-filter|fplugin|fmodule-mapper|vettool|eval|script-shell"
     r"|[\w.]*exec-?[aA]rgv)\b"
 )
 _MODE = lazy(r"[0-7]{1,5}|[ugoa]*[-+=][rwxXstugo]*(?:,?[ugoa]*[-+=][rwxXstugo]*)*")

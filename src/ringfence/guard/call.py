@@ -239,7 +239,8 @@ def named(walk: Walk, fields: list[Field]) -> bool:
 def trap(walk: Walk, fields: list[Field], shell: Shell, stdin: Word | None) -> None:
     if fields and fields[0].known and fields[0].text == "--":
         fields = fields[1:]
-    if len(fields) < 2 or (fields[0].known and fields[0].text in ("", "-", "-p", "-l")):
+    several = len(fields) == 1 and not fields[0].known and fields[0].many
+    if not several and (len(fields) < 2 or (fields[0].known and fields[0].text in ("", "-", "-p", "-l"))):
         return
     if fields[0].known:
         walk.traps.append(fields[0].text)
@@ -367,6 +368,8 @@ def printf(walk: Walk, fields: list[Field], shell: Shell, stdin: Word | None) ->
     elif fields and not fields[0].known and fields[0].may_be_option:
         shell.odd_words = shell.odd_words or "printf may have set a variable"
         shell.forget()
+        if fields[0].many:
+            walk.doubt(f"printf gets {fields[0].shown!r}, which is not known and may be -v and an element to compute")
 
 
 def unset(walk: Walk, fields: list[Field], shell: Shell, stdin: Word | None) -> None:
@@ -401,6 +404,11 @@ def tests(walk: Walk, fields: list[Field], shell: Shell, stdin: Word | None) -> 
     for index, field in enumerate(fields[:-1]):
         if field.text in ("-v", "-R") and (not fields[index + 1].known or "[" in fields[index + 1].text):
             walk.doubt(f"{fields[index + 1].shown!r} may compute an element")
+    for field in fields:
+        name = re.fullmatch(r"\$\{?(\w+|[#?$!])\}?", field.shown)
+        number = field.digits or (name is not None and (name[1] in "#?$!" or shell.is_number(name[1])))
+        if not field.known and field.many and not (field.below or number):
+            walk.doubt(f"{field.shown!r} is not known, and may be -v and an element to compute")
 
 
 def wait(walk: Walk, fields: list[Field], shell: Shell, stdin: Word | None) -> None:

@@ -5,6 +5,7 @@ import re
 from collections.abc import Callable
 
 from .arguments import Call, apply_options, links_in, sorted_arguments
+from .bounds import runs_later
 from .patterns import lazy
 from .programs import marked
 from .reach import Walk
@@ -370,6 +371,21 @@ def moved(walk: Walk, call: Call) -> None:
         walk.checked_out += [walk.stand(place) for place in call.shell.places]
 
 
+def put_back(walk: Walk, call: Call) -> None:
+    """Files that are taken from a commit, or taken away, and named: only git knows what will be in them."""
+    texts = {field.text for field in call.operands}
+    if call.name == "restore" and texts & {"-S", "--staged"} and not texts & {"-W", "--worktree"}:
+        return  # the index alone
+    for field in call.operands:
+        text = _MAGIC.sub("", field.text)
+        for path in walk.absolute(text, call.shell, "") if field.known and text and text[0] != "-" else ():
+            why = "" if path.endswith("/HEAD") else runs_later(walk.bounds.resolve(path))
+            if why:
+                walk.doubt(f"git {call.name} writes {field.shown!r}, {why}")
+
+
+_MAGIC = re.compile(r"--prefix=|:/|:\([\w,]*\)")  # before a path
+
 _SPECIAL = {
     "clone": clone,
     "init": init,
@@ -380,6 +396,7 @@ _SPECIAL = {
     "bundle": bundle,
     **dict.fromkeys(("bisect", "submodule", "lfs", "difftool", "mergetool"), runs),
     **dict.fromkeys(("rm", "mv", "apply"), moved),
+    **dict.fromkeys(("checkout", "restore", "read-tree", "stash", "clean"), put_back),
     "push": push,
     "remote": remote,
 }

@@ -173,6 +173,10 @@ def find(walk: Walk, call: Call) -> None:
         walk.reads(start, call.shell, names=True)
         if not start.known and start.may_be_option:
             walk.doubt(f"find gets {start.shown!r}, which is not known and may be an expression")
+    for word in words:
+        if not word.known and word.many and not (word.below or word.digits):  # also where one word would be a value
+            walk.doubt(f"find gets {word.shown!r}, which is not known and may be an expression")
+            return
     while words:
         word = words.pop(0)
         if not word.known:
