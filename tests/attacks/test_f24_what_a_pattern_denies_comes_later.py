@@ -10,6 +10,8 @@ import time
 
 from tests.attacks.conftest import Field, Ground
 
+from ringfence.plan.numbers import numbers
+
 PROGRAM = """
 import threading, time
 write("p-ready")
@@ -204,3 +206,54 @@ def replacing(ground: Ground) -> list[str]:
 def test_what_was_replaced_is_denied_as_it_was(field: Field) -> None:
     """The kernel calls it by another name then, which the pattern does not know."""
     field.repels(REPLACED, replacing, denied=lambda ground: {"deny_read": ("**/*.key",)})
+
+
+# Each call that changes what is there, by its number: the library makes some of them never.
+CHANGES = """
+import time
+write("p-ready")
+while not os.path.exists("in/deep/late.key"):
+    time.sleep(0.005)
+path, value, here = b"written.key", b"x", -100
+fd, uid, gid = os.open(path, os.O_RDONLY), os.getuid(), os.getgid()
+more = (ctypes.c_uint64 * 2)(ctypes.addressof(ctypes.create_string_buffer(value)), 1)
+def tried(call, *words):  # of those that this machine has
+    if call in ALL:
+        attempt(call, lambda: syscall(ALL[call], *words))
+tried("chmod", path, 0o640)
+tried("fchmod", fd, 0o640)
+tried("fchmodat", here, path, 0o640)
+tried("fchmodat2", here, path, 0o640, 0)
+tried("chown", path, uid, gid)
+tried("lchown", path, uid, gid)
+tried("fchown", fd, uid, gid)
+tried("fchownat", here, path, uid, gid, 0)
+tried("utime", path, 0)
+tried("utimes", path, 0)
+tried("futimesat", here, path, 0)
+tried("utimensat", here, path, 0, 0)
+tried("setxattr", path, b"user.more", value, 1, 0)
+tried("removexattr", path, b"user.note")
+tried("lsetxattr", path, b"user.note", value, 1, 0)
+tried("lremovexattr", path, b"user.note")
+tried("fsetxattr", fd, b"user.note", value, 1, 0)
+tried("fremovexattr", fd, b"user.note")
+tried("setxattrat", here, path, 0, b"user.note", more, 16)
+tried("removexattrat", here, path, 0, b"user.note")
+tried("truncate", path, 1)
+tried("rename", path, b"aside")
+tried("renameat", here, b"exchanged.key", here, b"aside2")
+tried("link", b"moved.key", b"other")
+tried("unlink", b"moved.key")
+tried("unlinkat", here, b"removed.key", 0)
+attempt("a descriptor's time", lambda: syscall(NR.utimensat, fd, 0, 0, 0))
+"""
+
+
+def test_what_comes_later_is_not_changed_by_any_call(field: Field) -> None:
+    field.repels(
+        f"ALL = {dict(numbers(os.uname().machine))}\n{CHANGES}",
+        prepare,
+        denied=lambda ground: {"deny_write": ("**/*.key",)},
+        unknown=("fchmodat2", "setxattrat", "removexattrat"),
+    )

@@ -55,3 +55,34 @@ attempt("itself, by a link", lambda: (os.symlink(f"/proc/{pid}/maps", "way"), cr
 
 def test_nor_where_it_opens_everything(field: Field) -> None:
     field.repels(PLAIN, prepare, denied=lambda ground: {"deny_read": ("**/*.never",)})
+
+
+# And where a pattern denies something to be written, it changes what is there.
+CHANGED = """
+pid = int(EXTRA[0]) if os.path.exists("/proc/" + EXTRA[0]) else 1
+def second_name(path, other):
+    syscall(NR.linkat, -100, path.encode(), -100, other.encode(), 0x400)
+for number in range(3):
+    path = f"/proc/{pid}/fd/{number}"
+    attempt(f"the mode of {number}", lambda: os.chmod(path, 0o640))
+    attempt(f"the owner of {number}", lambda: os.chown(path, os.getuid(), -1))
+    attempt(f"the time of {number}", lambda: os.utime(path, (1, 1)))
+    attempt(f"a second name of {number}", lambda: second_name(path, f"src/{number}"))
+"""
+
+
+def prepare_held(ground: Ground) -> list[str]:
+    held = ground.file("outside/held")
+    ground.own()
+    with held.open("r+b") as file:
+        words = [*as_user(ground.uid), "sleep", "60"]
+        process = subprocess.Popen(words, cwd="/", stdin=file, stdout=file, stderr=file)
+    ground.stack.callback(process.wait)
+    ground.stack.callback(process.kill)
+    while Path(f"/proc/{process.pid}/comm").read_text() != "sleep\n":
+        time.sleep(0.005)
+    return [str(process.pid)]
+
+
+def test_nor_where_it_changes_what_is_there(field: Field) -> None:
+    field.repels(CHANGED, prepare_held, denied=lambda ground: {"deny_write": ("**/*.never",)})

@@ -1,7 +1,9 @@
 """The warden under everything at once, and what it tells: nobody waits for ever, nothing is allowed, nothing grows."""
 
+import ctypes
 import os
 import signal
+import struct
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -324,3 +326,102 @@ def test_what_a_move_replaces_is_there_until_then(workspace: Path) -> None:
         flags=ringfence.Flags(cwd=str(workspace), deny_write=("**/config/x",)),
     )  # fmt: skip
     assert (outcome.stdout or b"").decode() == "0 4 -1 ['.ringfence-moves-2', 'config', 'link']\n", outcome.stderr
+
+
+# What stands at a name may be a directory or a link by the time it is moved, put there by another run. So a file is
+# given its new name by what it is, and the old one is taken away: whoever watches sees no move.
+APART = """
+import ctypes, errno, os, sys
+coming = sys.argv[1]
+os.makedirs("sub", exist_ok=True)
+open(coming, "w").close()
+os.rename(coming, "conf")
+open(coming, "w").close()
+exchanged = ctypes.CDLL(None, use_errno=True).renameat2(-100, coming.encode(), -100, b"conf", 2)
+print(exchanged, ctypes.get_errno() == errno.EXDEV)
+"""
+CREATED, MOVED = 0x100, 0xC0
+
+
+@pytest.mark.parametrize(
+    ("denied", "coming"),
+    [
+        pytest.param({"deny_write": ("conf*/app.json",)}, "coming", id="a directory would be held otherwise"),
+        pytest.param({"deny_write": ("**/conf/app.json",)}, "sub/conf", id="a link would lead past the pattern"),
+        pytest.param({"deny_read": ("**/conf/*.key",)}, "coming", id="what is read would be held otherwise"),
+    ],
+)
+def test_a_file_is_moved_by_what_it_is_and_not_by_its_name(
+    workspace: Path, denied: dict[str, tuple[str, ...]], coming: str
+) -> None:
+    libc = ctypes.CDLL(None)
+    events = libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
+    libc.inotify_add_watch(events, os.fsencode(workspace), CREATED | MOVED)
+    outcome = ringfence.run(
+        ["/usr/bin/python3", "-c", APART, coming], workspace=str(workspace), capture=True, input=b"",
+        flags=msgspec.structs.replace(ringfence.Flags(cwd=str(workspace)), **denied),
+    )  # fmt: skip
+    data, seen = os.read(events, 4096), []
+    os.close(events)
+    while data:
+        _, kind, _, size = struct.unpack_from("iIII", data)
+        seen.append((data[16 : 16 + size].rstrip(b"\0").decode(), kind))
+        data = data[16 + size :]
+    assert (outcome.stdout or b"").decode() == "-1 True\n", outcome.stderr
+    assert [kind for name, kind in seen if name == "conf"] == [CREATED]
+
+
+# A second name of a link would lead past the pattern as the link does, however it is named; one of a file does not.
+LINKED = """
+import ctypes, errno, os
+libc = ctypes.CDLL(None, use_errno=True)
+os.mkdir("evil")
+os.symlink("evil", "link")
+open("file", "w").close()
+held = b"/proc/self/fd/%d" % os.open("link", os.O_PATH | os.O_NOFOLLOW)
+def said(name, *words):
+    return errno.errorcode[ctypes.get_errno()] if getattr(libc, name)(*words) else "done"
+print(said("linkat", -100, b"link", -100, b"conf", 0), said("linkat", -100, held, -100, b"conf", 0x400))
+print(said("renameat2", -100, b"file", -100, b"moved", 4), sorted(os.listdir(".")))  # which would leave a device there
+os.link("file", "conf")
+print(os.stat("conf").st_nlink)
+"""
+
+
+def test_a_second_name_of_a_link_does_not_lead_past_a_pattern(workspace: Path) -> None:
+    outcome = ringfence.run(
+        ["/usr/bin/python3", "-c", LINKED], workspace=str(workspace), capture=True, input=b"",
+        flags=ringfence.Flags(cwd=str(workspace), deny_write=("conf*/app.json",)),
+    )  # fmt: skip
+    said = (outcome.stdout or b"").decode()
+    assert said == "EACCES EACCES\nEINVAL ['evil', 'file', 'link']\n2\n", outcome.stderr
+
+
+PIPED = """
+import os, sys, time
+while "late.never" not in os.listdir("."):
+    time.sleep(0.001)
+for way in ("late.never", "./../" + os.path.basename(os.getcwd()) + "/late.never"):
+    for flags in (0, os.O_NONBLOCK):
+        try:
+            print(os.read(os.open(way, os.O_RDONLY | flags), 9))
+        except PermissionError:
+            print("refused")
+"""
+
+
+def test_a_pipe_that_comes_later_is_not_read_either(workspace: Path) -> None:
+    held = []
+
+    def late(_: object) -> None:
+        os.mkfifo(workspace / "new", 0o666)
+        held.append(os.open(workspace / "new", os.O_RDWR))
+        os.write(held[-1], b"x" * 99)
+        (workspace / "new").rename(workspace / "late.never")
+
+    outcome = ringfence.run(
+        ["/usr/bin/python3", "-c", PIPED], workspace=str(workspace), flags=flags(workspace), capture=True, input=b"",
+        on_start=late,
+    )  # fmt: skip
+    os.close(held[-1])
+    assert (outcome.stdout or b"").decode().split() == ["refused"] * 4, outcome.stderr

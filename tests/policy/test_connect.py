@@ -218,6 +218,15 @@ def test_an_allowed_name_may_lead_to_a_public_address(address: str) -> None:
     assert decide_address(network("a.com"), "a.com", 80, address).verdict is ALLOW
 
 
+@pytest.mark.parametrize("host", ["localhost", "127.0.0.1"])
+def test_this_machine_is_reached_by_who_names_it_alone(host: str) -> None:
+    anything = Network(hosts=(HostRule(ALLOW, "*", 0, HERE),))
+
+    for found in (anything, network("a.com"), network(denied=("localhost",))):
+        assert decide_address(found, host, 80, "127.0.0.1").verdict is DENY
+    assert decide_address(network("localhost"), host, 80, "127.0.0.1").verdict is ALLOW
+
+
 def test_the_machines_own_address_must_be_named() -> None:
     own = frozenset({"93.184.215.14"})
 

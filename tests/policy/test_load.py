@@ -398,6 +398,15 @@ def test_a_full_disk_leaves_the_store_as_it_was(world: World) -> None:
     assert store.read_bytes() == before
 
 
+@pytest.mark.needs_root
+def test_nor_is_one_that_belongs_to_another(world: World) -> None:
+    world.project("{}")
+    store = world.write("home/.local/state/ringfence/trust.json", "{}", 0o600)
+    os.chown(store, 65534, -1)
+
+    assert world.error()[:2] == (str(store), "others can change it")
+
+
 def test_only_a_policy_that_can_be_understood_can_be_trusted(world: World) -> None:
     path = world.project('{"x": 1}')
 

@@ -257,3 +257,54 @@ def test_where_the_inner_one_may_not_read_what_is_shown_neither_is_what_lies_bel
     assert found.injections == ()
     assert decide(found, READ, "/w/real").verdict is DENY
     assert meet(outer, outer).injections == outer.injections
+
+
+def both(name: str, outer: bool, inner: bool) -> object:
+    policies = [
+        Policy("/w", (), network=msgspec.structs.replace(Network(), **{name: value})) for value in (outer, inner)
+    ]
+    return getattr(meet(*policies).network, name)
+
+
+@pytest.mark.parametrize("name", ["open", "local_binding", "all_unix_sockets", "ssh_agent"])
+def test_what_opens_the_network_opens_it_where_both_have_it(name: str) -> None:
+    assert [both(name, *pair) for pair in ((True, True), (True, False), (False, True))] == [True, False, False]
+
+
+@pytest.mark.parametrize("name", ["match_hosts", "ends_with_proxy"])
+def test_what_holds_the_network_holds_where_one_has_it(name: str) -> None:
+    assert [both(name, *pair) for pair in ((False, False), (True, False), (False, True))] == [False, True, True]
+
+
+def test_a_socket_is_reached_where_both_have_it_and_so_are_namespaces_made() -> None:
+    one, other = (SocketRule(f"/run/{name}", SOMEBODY) for name in ("one", "other"))
+    outer = Policy("/w", (), network=Network(sockets=(one, other)), nested=True)
+    for inner, sockets in (
+        (Network(), ()),
+        (Network(sockets=(one,)), (one,)),
+        (Network(all_unix_sockets=True), (one, other)),
+    ):
+        found = meet(outer, Policy("/w", (), network=inner))
+        assert (found.network.sockets, found.nested) == (sockets, False)
+    assert meet(outer, outer).nested
+
+
+def test_what_one_of_them_may_not_do_neither_may_whichever_is_around_the_other() -> None:
+    everything = Rule(READ, ALLOW, "/", SOMEBODY)
+    wide = Policy("/w", (everything, Rule(WRITE, ALLOW, "/w", SOMEBODY)))
+    narrow = Policy(
+        "/w",
+        (
+            everything,
+            Rule(WRITE, ALLOW, "/w/own", SOMEBODY),
+            Rule(WRITE, DENY, "/w/own/kept", SOMEBODY),
+            Rule(READ, DENY, "/w/own/hidden", SOMEBODY),
+            Rule(WRITE, DENY, "/w/**/*.lock", SOMEBODY, glob=True),
+            Rule(READ, DENY, "/w/**/*.key", SOMEBODY, glob=True),
+        ),
+    )
+    paths = [f"/w/{name}" for name in ("x", "own/x", "own/kept", "own/a.lock", "own/hidden", "own/a.key")]
+
+    for found in (meet(wide, narrow), meet(narrow, wide)):
+        assert [path for path in paths if reads(found, path)] == paths[:4]
+        assert [path for path in paths if writes(found, path)] == ["/w/own/x"]
