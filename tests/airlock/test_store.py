@@ -43,6 +43,22 @@ def test_the_same_again_takes_the_place_of_the_old(tmp_path: Path) -> None:
     assert [one.id for one in store.grants()] == ["00000002"]
 
 
+def test_where_nothing_can_be_written_the_grants_are_read_and_nothing_is_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a read-only home nothing ran, once something had been approved."""
+    store = Store(str(tmp_path / "a?b %"))
+    store.add([grant(1)])
+    before = sorted(os.listdir(tmp_path / "a?b %"))
+    monkeypatch.setattr("ringfence.airlock.store.is_read_only", lambda path: True)
+
+    assert store.grants() == [grant(1)]
+    with pytest.raises(PolicyError) as caught:
+        store.add([grant(2)])
+    assert caught.value.hint == "its file system is read-only"
+    assert sorted(os.listdir(tmp_path / "a?b %")) == before
+
+
 def test_all_or_none(tmp_path: Path) -> None:
     store = Store(str(tmp_path / "a"))
     store.add([grant(1)])

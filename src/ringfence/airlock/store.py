@@ -33,6 +33,14 @@ _COLUMNS = "id, operation, target, answer, workspace, made, until, boot, reason"
 KEPT = "it is left as it is; look at it, then move it away"
 
 
+def is_read_only(path: str) -> bool:
+    """Whether it lies where nobody can write."""
+    try:
+        return bool(os.statvfs(path).f_flag & os.ST_RDONLY)
+    except OSError:
+        return False
+
+
 class Store:
     """The approvals of one user."""
 
@@ -78,7 +86,8 @@ class Store:
                 self._prepare(db)
                 yield db
         except sqlite3.OperationalError as error:
-            raise PolicyError(self.path, f"cannot be used now: {error}", "try again, and see who holds it") from None
+            hint = "its file system is read-only" if is_read_only(self.path) else "try again, and see who holds it"
+            raise PolicyError(self.path, f"cannot be used now: {error}", hint) from None
         except sqlite3.DatabaseError as error:
             raise PolicyError(self.path, f"is damaged, or no store of approvals: {error}", KEPT) from None
 
@@ -104,6 +113,12 @@ class Store:
         self._check_files()
         if not os.path.lexists(self.path):
             os.close(os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+        # SQLite wants to make files beside one with a log, also to read it. Whatever a log holds, a revocation maybe,
+        # is not passed over.
+        if is_read_only(self.path) and not os.path.lexists(f"{self.path}-wal"):
+            from urllib.parse import quote
+
+            return sqlite3.connect(f"file:{quote(self.path)}?immutable=1", uri=True, isolation_level=None)
         return sqlite3.connect(self.path, timeout=WAIT, isolation_level=None)
 
     def _check_directory(self) -> None:

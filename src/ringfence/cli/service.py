@@ -129,11 +129,16 @@ def _serve(database: "Database", values: Values) -> int:
     most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # a connection is one, a steward two
     service = Service(database, one(values, "--spawner") or SOCKET)
+    listening = _listening(values)
+    for option in ("--certificate", "--key"):
+        file = one(values, option)
+        if file and not os.access(file, os.R_OK):
+            raise UsageError(option, f"{file} cannot be read", "a file in PEM that the service's user may read")
     app = make_app(service, tuple(values.get("--host", ("localhost",))))
     try:
         uvicorn.run(
             app,
-            **_listening(values),
+            **listening,
             log_level="error",
             server_header=False,
             proxy_headers=False,
@@ -161,9 +166,6 @@ def _listening(values: Values) -> dict[str, Any]:
     address = address.strip("[]")
     if not address or not port.isdigit():
         raise UsageError("--listen", f"does not understand {listen!r}", "ADDRESS:PORT, as 127.0.0.1:8443")
-    for name, file in (("--certificate", certificate), ("--key", key)):
-        if file and not os.access(file, os.R_OK):
-            raise UsageError(name, f"{file} cannot be read", "a file in PEM that the service's user may read")
     if certificate and key:
         return {"host": address, "port": int(port), "ssl_certfile": certificate, "ssl_keyfile": key}
     if certificate or key or address not in ("127.0.0.1", "::1"):
