@@ -230,6 +230,7 @@ def test_a_fault_anywhere_in_an_end(repo: Path, tmp_path: Path, mode: str) -> No
         assert not (repo / ".git" / "worktrees" / f"ringfence@{name}").exists()
         assert in_commit(repo, f"ringfence/{name}", tmp_path / name) == work
         assert git(repo, "show", f"refs/ringfence/{name}/stash/0000:a") == f"stashed in {name}"
+        one.end(delete_branch=True)  # each later session would be given all its refs
 
     assert each_fault(act, check, mode) > (8 if mode == MODES[2] else 25)
     with opened(str(repo)) as found:
