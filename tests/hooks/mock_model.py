@@ -1,25 +1,36 @@
-"""A model on loopback that asks for one command, patch or call, and then is done, in the words of four vendors."""
+"""A model on loopback that asks for commands, patches or calls, one by one, in the words of four vendors."""
 
 import http.server
 import json
 import threading
+from collections.abc import Callable
 from typing import ClassVar
 
 
 class Model(http.server.ThreadingHTTPServer):
-    """The server; `command` is what it asks for, `results` what it was told of it."""
+    """The server; `commands` are what it asks for, each after a call of `before`; `told` what it was told of them."""
 
     daemon_threads = True
 
-    def __init__(self, command: str) -> None:
+    def __init__(self, commands: tuple[str, ...], before: Callable[[int], None] = lambda number: None) -> None:
         super().__init__(("127.0.0.1", 0), Handler)
-        self.command = command
-        self.results: list[str] = []
+        self.commands, self.before = commands, before
+        self.told = ""
+        self.answered = 0
         threading.Thread(target=self.serve_forever, daemon=True).start()
 
     @property
     def url(self) -> str:
         return f"http://127.0.0.1:{self.server_address[1]}"
+
+    def next(self, text: str, answered: int) -> str:
+        """What is asked for next of who has answered so much; nothing when that was all."""
+        if answered:
+            self.told, self.answered = text, answered
+        if answered >= len(self.commands):
+            return ""
+        self.before(answered)
+        return self.commands[answered]
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
@@ -69,15 +80,14 @@ def events(*rows: dict[str, object]) -> str:
 
 def anthropic(body: dict[str, object], model: Model) -> str:
     text = json.dumps(body.get("messages", []))
-    asks = '"Bash"' in json.dumps(body.get("tools", [])) and "tool_result" not in text
-    if "tool_result" in text:
-        model.results.append(text)
+    number = text.count('"type": "tool_result"')
+    command = model.next(text, number) if '"Bash"' in json.dumps(body.get("tools", [])) else ""
     usage = {"input_tokens": 1, "output_tokens": 1}
     message = {"id": "m", "type": "message", "role": "assistant", "model": "mock", "content": [], "usage": usage}
-    block: dict[str, object] = {"type": "tool_use", "id": "toolu_1", "name": "Bash", "input": {}}
-    given = json.dumps({"command": model.command, "description": "x", "dangerouslyDisableSandbox": True})
+    block: dict[str, object] = {"type": "tool_use", "id": f"toolu_{number}", "name": "Bash", "input": {}}
+    given = json.dumps({"command": command, "description": "x", "dangerouslyDisableSandbox": True})
     delta: dict[str, object] = {"type": "input_json_delta", "partial_json": given}
-    if not asks:
+    if not command:
         block, delta = {"type": "text", "text": ""}, {"type": "text_delta", "text": "done"}
     return events(
         {"type": "message_start", "message": {**message, "stop_reason": None, "stop_sequence": None}},
@@ -86,7 +96,7 @@ def anthropic(body: dict[str, object], model: Model) -> str:
         {"type": "content_block_stop", "index": 0},
         {
             "type": "message_delta",
-            "delta": {"stop_reason": "tool_use" if asks else "end_turn", "stop_sequence": None},
+            "delta": {"stop_reason": "tool_use" if command else "end_turn", "stop_sequence": None},
             "usage": usage,
         },
         {"type": "message_stop"},
@@ -95,18 +105,20 @@ def anthropic(body: dict[str, object], model: Model) -> str:
 
 def responses(body: dict[str, object], model: Model) -> str:
     text = json.dumps(body.get("input", []))
+    number = text.count('"type": "function_call_output"')
+    command = model.next(text, number)
     item: dict[str, object]
-    if "function_call_output" in text:
-        model.results.append(text)
+    if not command:
         content = [{"type": "output_text", "text": "done", "annotations": []}]
         item = {"type": "message", "id": "m1", "role": "assistant", "status": "completed", "content": content}
     else:
         names = [tool.get("name") for tool in body.get("tools", []) if isinstance(tool, dict)]  # type: ignore[attr-defined]
         name = "exec_command" if "exec_command" in names else "shell"
-        given = {"cmd": model.command} if name == "exec_command" else {"command": ["bash", "-lc", model.command]}
-        if model.command.startswith("{"):
-            name, given = next(iter(json.loads(model.command).items()))
-        item = {"type": "function_call", "id": "f1", "name": name, "arguments": json.dumps(given), "call_id": "c1"}
+        given = {"cmd": command} if name == "exec_command" else {"command": ["bash", "-lc", command]}
+        if command.startswith("{"):
+            name, given = next(iter(json.loads(command).items()))
+        call = {"id": f"f{number}", "call_id": f"c{number}"}
+        item = {"type": "function_call", "name": name, "arguments": json.dumps(given), **call}
     usage = {"input_tokens": 1, "output_tokens": 1, "total_tokens": 2}
     return events(
         {"type": "response.created", "response": {"id": "r"}},
@@ -123,32 +135,26 @@ def said_by_gemini(parts: list[dict[str, object]]) -> dict[str, object]:
 
 def gemini(body: dict[str, object], model: Model) -> str:
     text = json.dumps(body.get("contents", []))
-    if "functionResponse" in text:
-        model.results.append(text)
-        parts: list[dict[str, object]] = [{"text": "done"}]
-    else:
-        parts = [
-            {"functionCall": {"name": "run_shell_command", "args": {"command": model.command, "description": "x"}}}
-        ]
+    parts: list[dict[str, object]] = [{"text": "done"}]
+    if command := model.next(text, text.count('"functionResponse"')):
+        parts = [{"functionCall": {"name": "run_shell_command", "args": {"command": command, "description": "x"}}}]
     return f"data: {json.dumps(said_by_gemini(parts))}\n\n"
 
 
 def completions(body: dict[str, object], model: Model) -> str:
     text = json.dumps(body.get("messages", []))
+    number = text.count('"role": "tool"')
     delta: dict[str, object] = {"role": "assistant", "content": "done"}
     reason = "stop"
-    if '"role": "tool"' in text:
-        model.results.append(text)
-    elif body.get("tools"):  # without any it is asked for a title
-        words = {"command": model.command, "description": "x"}
-        given = {"name": "bash", "arguments": json.dumps(words)}
-        if model.command.startswith("*** "):
-            given = {"name": "apply_patch", "arguments": json.dumps({"patchText": model.command})}
-        if model.command.startswith("{"):
-            given = {"name": next(iter(json.loads(model.command))), "arguments": model.command.partition(":")[2][:-1]}
-        call: dict[str, object] = {"index": 0, "id": "c1", "type": "function", "function": given}
+    if body.get("tools") and (command := model.next(text, number)):  # without any it is asked for a title
+        given = {"name": "bash", "arguments": json.dumps({"command": command, "description": "x"})}
+        if command.startswith("*** "):
+            given = {"name": "apply_patch", "arguments": json.dumps({"patchText": command})}
+        if command.startswith("{"):
+            given = {"name": next(iter(json.loads(command))), "arguments": command.partition(":")[2][:-1]}
+        call: dict[str, object] = {"index": 0, "id": f"c{number}", "type": "function", "function": given}
         if given["name"] == "apply_patch" and any(tool.get("type") == "custom" for tool in body["tools"]):  # type: ignore[attr-defined]
-            call |= {"type": "custom", "custom": {"name": "apply_patch", "input": model.command}}
+            call |= {"type": "custom", "custom": {"name": "apply_patch", "input": command}}
         delta = {"role": "assistant", "tool_calls": [call]}
         reason = "tool_calls"
     head = {"id": "x", "object": "chat.completion.chunk", "created": 1, "model": "mock"}

@@ -2,7 +2,8 @@
 hook without an answer lets nothing through, and a whole agent works inside the sandbox.
 
 `scripts/agents` installs them, and `scripts/setup test` calls it; where it could not, these tests are skipped. Each
-agent is shown to write outside without us. They start slowly, so each test lets them all run beside one another.
+agent is shown to write outside without us. They take seconds of the processor to start, so a model asks the same one
+for all that is tried in the same settings, and all agents run beside one another.
 """
 
 import base64
@@ -60,9 +61,14 @@ class Ground:
         subprocess.run(words, env=self.env, check=True, capture_output=True, timeout=60)
         return self
 
-    def ask(self, command: str, prefix: Callable[[int], list[str]] = lambda port: []) -> str:
-        """Let the agent run with a model that asks for one command; what the model was told of it."""
-        model = Model(command)
+    def ask(
+        self,
+        *commands: str,
+        prefix: Callable[[int], list[str]] = lambda port: [],
+        before: Callable[[int], None] = lambda number: None,
+    ) -> str:
+        """Let the agent run with a model that asks for these commands in turn; all that the model was told of them."""
+        model = Model(commands, before)
         words = getattr(self, f"_{self.agent}")(model.url)
         self.env["npm_config_registry"] = model.url  # OpenCode looks for the types of its extensions
         words = [*prefix(int(model.server_address[1])), *words]
@@ -70,12 +76,13 @@ class Ground:
             done = subprocess.run(
                 words, cwd=self.work, env=self.env, stdin=subprocess.DEVNULL, capture_output=True, timeout=200,
             )  # fmt: skip
-            if model.results:
+            if model.answered:
                 break
         model.shutdown()
         model.server_close()
-        assert model.results, f"{self.agent} did not come back with a result: {done.stdout!r} {done.stderr!r}"[:4000]
-        return model.results[-1]
+        answers = f"{self.agent} answered {model.answered} of {len(commands)}: {done.stdout!r} {done.stderr!r}"
+        assert model.answered == len(commands), answers[:4000]
+        return model.told
 
     def inside(self, port: int) -> list[str]:
         """`ringfence run` with what this agent needs of its home, and with the model's port."""
@@ -149,70 +156,103 @@ def each(do: Callable[[Ground], object], agents: tuple[str, ...] = AGENTS) -> di
             return dict(zip(agents, pool.map(do, grounds), strict=True))
 
 
+def tried(ground: Ground) -> dict[str, bool]:
+    """What an agent did of what its model asked for, by its shell and by tools that it alone has. To models of these
+    names OpenCode and Copilot offer patches, the latter no JSON, and Copilot a tool called rg in place of grep."""
+    ground.model = "gpt-5" if ground.agent == "opencode" else ground.model
+    (ground.home / ".ssh").mkdir()
+    (ground.home / ".ssh" / "id").write_text("deep secret\n")
+    (ground.home / "picture.png").write_bytes(base64.b64decode(PICTURE))
+    words = {"pattern": "deep", "paths": str(ground.home / ".ssh"), "output_mode": "content"}
+    patch = "*** Begin Patch\n*** Add File: {}\n+x\n*** End Patch"
+    further = {
+        "codex": [json.dumps({"view_image": {"path": str(ground.home / "picture.png")}})],
+        "copilot": [json.dumps({"rg": words}), patch.format(f"{ground.outside}-patch"), patch.format("patched")],
+        "opencode": [patch.format(f"{ground.outside}-patch"), patch.format(ground.work / "patched")],
+    }
+    told = ground.ask(
+        f"echo x > {ground.outside}",
+        "cat /proc/1/comm > seen; wc -l < /proc/net/dev > devices",
+        *further.get(ground.agent, []),
+    )
+    return {
+        "writes outside": ground.outside.exists(),
+        "patches outside": Path(f"{ground.outside}-patch").exists(),
+        "patches inside": (ground.work / "patched").exists(),
+        "searches": "deep secret" in told,
+        "looks": "data:image/png" in told,
+        "is told": "ringfence: it writes" in told and told.count("ringfence: ") > (ground.agent == "opencode"),
+        "is on the host": (ground.work / "seen").read_text() == Path("/proc/1/comm").read_text(),
+        # Two lines of title, and the loopback of its own.
+        "has no network": (ground.work / "devices").read_text().strip() == "3",
+    }
+
+
+def facts(*true: str, **further: tuple[str, ...]) -> dict[str, object]:
+    """For each agent which of what was tried is true, for all and for some."""
+    names = ("writes outside", "patches outside", "patches inside", "searches", "looks", "is told", "is on the host")
+    return {
+        agent: {name: name in (*true, *further.get(agent, ())) for name in (*names, "has no network")}
+        for agent in AGENTS
+    }
+
+
 def test_without_the_hook_every_agent_writes_outside() -> None:
-    def writes(ground: Ground) -> bool:
-        ground.ask(f"echo x > {ground.outside}")
-        return ground.outside.exists()
+    patches = ("patches outside", "patches inside")
+    does = {"opencode": patches, "copilot": (*patches, "searches"), "codex": ("looks",)}
+    alone = () if len(Path("/proc/net/dev").read_text().splitlines()) > 3 else ("has no network",)
 
-    assert each(writes) == dict.fromkeys(AGENTS, True)
-
-
-def test_a_deny_denies_and_the_model_is_told_why() -> None:
-    def denied(ground: Ground) -> tuple[bool, bool]:
-        told = ground.install().ask(f"echo x > {ground.outside}")
-        return ground.outside.exists(), "ringfence: it writes" in told
-
-    assert each(denied) == dict.fromkeys(AGENTS, (False, True))
+    assert each(tried) == facts("writes outside", "is on the host", *alone, **does)
 
 
-def test_what_is_allowed_runs_inside_the_sandbox() -> None:
-    host = Path("/proc/1/comm").read_text()
+def test_a_deny_denies_and_the_model_is_told_why_and_what_is_allowed_runs_inside_the_sandbox() -> None:
+    patches = {"opencode": ("patches inside",), "copilot": ("patches inside",)}
 
-    def runs(ground: Ground) -> tuple[bool, int]:
-        ground.install().ask("cat /proc/1/comm > seen; wc -l < /proc/net/dev > devices")
-        return (ground.work / "seen").read_text() == host, int((ground.work / "devices").read_text())
-
-    assert each(runs) == dict.fromkeys(AGENTS, (False, 3))  # two lines of title, and the loopback of its own
+    assert each(lambda ground: tried(ground.install())) == facts("is told", "has no network", **patches)
 
 
-def with_odd_hook(ground: Ground, does: str, *others: tuple[str, str]) -> bool:
-    """Whether an agent writes outside when its hook does something odd instead of answering."""
+def with_odd_hook(ground: Ground, does: tuple[str, ...], *others: tuple[str, str]) -> list[str]:
+    """Of the odd things that a hook does instead of answering, those at which an agent writes outside."""
     odd = ground.home / "odd"
-    odd.write_text(f"#!/bin/sh\n{does}\n")
-    odd.chmod(0o755)
+
+    def change(number: int) -> None:
+        new = ground.home / "new"
+        new.write_text(f"#!/bin/sh\n{does[number]}\n")
+        new.chmod(0o755)
+        new.replace(odd)
+
     file = ground.install().home / SITES[ground.agent].user
     text = file.read_text()
     for one, other in ((str(PROGRAM), str(odd)), ("KILL 9", "KILL 2"), ("10000", "2000"), *others):
         text = text.replace(one, other)
     file.write_text(re.sub(r'("timeout": ?)15\b', r"\g<1>3", text))  # less patience than we have
-    ground.ask(f"echo x > {ground.outside}")
-    return ground.outside.exists()
+    ground.ask(*(f"echo x > {ground.outside}{number}" for number in range(len(does))), before=change)
+    return [one for number, one in enumerate(does) if Path(f"{ground.outside}{number}").exists()]
 
 
-@pytest.mark.parametrize("does", ["kill -9 $$", "sleep 60"], ids=["killed", "late"])
-def test_a_hook_that_gives_no_answer_lets_nothing_through(does: str) -> None:
-    assert each(lambda ground: with_odd_hook(ground, does)) == dict.fromkeys(AGENTS, False)
+def test_a_hook_that_gives_no_answer_lets_nothing_through() -> None:
+    """Nor, where agents would let it, one that fails or is gone."""
+    guarded = dict.fromkeys(("codex", "gemini"), ("exit 1", "rm $0; exec $0"))
 
+    def through(ground: Ground) -> list[str]:
+        return with_odd_hook(ground, ("kill -9 $$", "sleep 60", *guarded.get(ground.agent, ())))
 
-@pytest.mark.parametrize("does", ["exit 1", "rm $0; exec $0"], ids=["failing", "missing"])
-def test_a_hook_that_fails_or_is_gone_lets_nothing_through_where_agents_would(does: str) -> None:
-    guarded = ("codex", "gemini")
-
-    assert each(lambda ground: with_odd_hook(ground, does), guarded) == dict.fromkeys(guarded, False)
+    assert each(through) == {agent: [] for agent in AGENTS}
 
 
 def test_without_the_shell_around_the_hook_codex_and_gemini_let_the_call_through() -> None:
     guarded = ("codex", "gemini")
     bare = ('" >&2; exit 2', '" >&2; exit 1')  # the shell says what its hook says
 
-    assert each(lambda ground: with_odd_hook(ground, "kill -9 $$", bare), guarded) == dict.fromkeys(guarded, True)
+    found = each(lambda ground: with_odd_hook(ground, ("kill -9 $$",), bare), guarded)
+    assert found == {agent: ["kill -9 $$"] for agent in guarded}
 
 
 def test_a_whole_agent_works_inside_and_cannot_write_outside() -> None:
     host = Path("/proc/1/comm").read_text()
 
     def works(ground: Ground) -> tuple[bool, bool, bool]:
-        told = ground.ask(f"cat /proc/1/comm > made; echo x > {ground.outside}", ground.inside)
+        told = ground.ask(f"cat /proc/1/comm > made; echo x > {ground.outside}", prefix=ground.inside)
         made = ground.work / "made"
         # The warden is called by the descriptor that it was executed by.
         is_inside = made.exists() and made.read_text().strip().isdigit()
@@ -220,55 +260,6 @@ def test_a_whole_agent_works_inside_and_cannot_write_outside() -> None:
 
     assert each(works) == dict.fromkeys(AGENTS, (True, False, True))
     assert not host.strip().isdigit()
-
-
-def test_a_patch_of_opencode_is_judged_too() -> None:
-    """To models of this name OpenCode offers patches in place of its other tools for files."""
-
-    def patches(ground: Ground) -> tuple[bool, bool]:
-        ground.model = "gpt-5"
-        told = ground.ask(f"*** Begin Patch\n*** Add File: {ground.outside}\n+x\n*** End Patch")
-        return ground.outside.exists(), "ringfence: " in told
-
-    assert each(patches, ("opencode",)) == {"opencode": (True, False)}
-    assert each(lambda ground: patches(ground.install()), ("opencode",)) == {"opencode": (False, True)}
-
-
-def test_what_copilot_searches_and_patches_is_judged_too() -> None:
-    """To models of this name it offers a tool called rg in place of grep, and patches that are no JSON."""
-
-    def searches(ground: Ground) -> bool:
-        keys = ground.home / ".ssh"
-        keys.mkdir()
-        (keys / "id").write_text("deep secret\n")
-        words = {"pattern": "deep", "paths": str(keys), "output_mode": "content"}
-        return "deep secret" in ground.ask(json.dumps({"rg": words}))
-
-    def patches(ground: Ground) -> tuple[bool, bool]:
-        place = "inside" if ground.model == "inside" else ground.outside
-        ground.ask(f"*** Begin Patch\n*** Add File: {place}\n+x\n*** End Patch")
-        return ground.outside.exists(), (ground.work / "inside").exists()
-
-    def patches_inside(ground: Ground) -> tuple[bool, bool]:
-        ground.model = "inside"
-        return patches(ground.install())
-
-    one = ("copilot",)
-    assert each(searches, one) == {"copilot": True}
-    assert each(lambda ground: searches(ground.install()), one) == {"copilot": False}
-    assert each(patches, one) == {"copilot": (True, False)}
-    assert each(lambda ground: patches(ground.install()), one) == {"copilot": (False, False)}
-    assert each(patches_inside, one) == {"copilot": (False, True)}
-
-
-def test_a_picture_that_codex_looks_at_is_judged_too() -> None:
-    def looks(ground: Ground) -> bool:
-        place = ground.home / "picture.png"
-        place.write_bytes(base64.b64decode(PICTURE))
-        return "data:image/png" in ground.ask(json.dumps({"view_image": {"path": str(place)}}))
-
-    assert each(looks, ("codex",)) == {"codex": True}
-    assert each(lambda ground: looks(ground.install()), ("codex",)) == {"codex": False}
 
 
 PICTURE = (
