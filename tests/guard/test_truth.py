@@ -28,7 +28,7 @@ NOWHERE = "goes nowhere"
 
 
 class Place:
-    """Worktrees as new, one for each command. One that a command only read is as new."""
+    """Worktrees as new, one for each command. One in which a command changed nothing is as new."""
 
     def __init__(self, base: Path) -> None:
         self.base = base
@@ -50,13 +50,24 @@ class Place:
         """The judgement, made beforehand, and the truth."""
         place = self.worktree()
         root, home = place / "w", place / "home"
+        before = marks(place)
         made = judge(ToolCall("bash", {"command": command}), bounds_of(str(root), home=str(home)))
         found = observe(command, root, home, first, seconds)
-        if first or found.writes:
+        if marks(place) != before:
             shutil.rmtree(place, ignore_errors=True)
         else:
             self.unused.append(place)
         return Seen(command, made, found, str(place))
+
+
+def marks(place: Path) -> dict[str, tuple[int, int]]:
+    """What stands below a place, with the time of its last change, which nobody can set."""
+    found = dict[str, tuple[int, int]]()
+    for above, directories, names in os.walk(place):
+        for path in (os.path.join(above, name) for name in (*directories, *names)):
+            status = os.lstat(path)
+            found[path] = status.st_ino, status.st_ctime_ns
+    return found
 
 
 class Seen(NamedTuple):
