@@ -9,8 +9,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from mcp import ClientSession, StdioServerParameters
-from mcp.client.stdio import stdio_client
 from tests.looking import common_place
 
 from ringfence.cli import mcp
@@ -31,6 +29,8 @@ def root() -> Iterator[Path]:
 
 def asked(root: Path, *calls: tuple[str, dict[str, object]]) -> list[tuple[bool, str]]:
     """The answers to some calls: whether each is an error, and its text."""
+    from mcp import ClientSession, StdioServerParameters  # a second, for every process that collects the tests
+    from mcp.client.stdio import stdio_client
 
     async def session() -> list[tuple[bool, str]]:
         server = StdioServerParameters(command=PROGRAM, args=["mcp", "--workspace", str(root), *AS_ROOT])
