@@ -3,7 +3,9 @@
 import contextlib
 import os
 import secrets
+import shutil
 import socket
+import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -22,6 +24,15 @@ def until(look: Callable[[], Found], pause: float = 0.005) -> Found:
     while not (found := look()) and time.monotonic() < end:
         time.sleep(pause)
     return found
+
+
+def remove_tree(place: Path) -> None:
+    """Remove what a test made, whatever modes it left; mostly none that would be in the way."""
+    try:
+        shutil.rmtree(place)
+    except PermissionError:
+        subprocess.run(["chmod", "-R", "u+rwX", "--", place], capture_output=True)
+        shutil.rmtree(place)
 
 
 def common_place() -> Path:

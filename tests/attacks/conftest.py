@@ -27,6 +27,7 @@ from typing import NamedTuple
 
 import pytest
 from tests.backends import on
+from tests.looking import remove_tree
 
 import ringfence
 from ringfence.plan.numbers import numbers
@@ -179,8 +180,7 @@ class Ground:
 
     def close(self) -> None:
         self.stack.close()
-        subprocess.run(["chmod", "-R", "u+rwX", "--", self.base], capture_output=True)
-        shutil.rmtree(self.base)
+        remove_tree(self.base)
 
     # What attacks aim at.
 

@@ -6,14 +6,13 @@ rules, links and accesses meet. Nothing here knows what is allowed.
 
 import contextlib
 import os
-import shutil
-import subprocess
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 import hypothesis.strategies as st
+from tests.looking import remove_tree
 
 from ringfence.plan import crowds
 from ringfence.policy.glob import escape, is_pattern
@@ -175,5 +174,4 @@ def grown(world: World, owner: tuple[int, int] | None) -> Iterator[Path]:
                     os.chown(os.path.join(path, name), *owner, follow_symlinks=False)
         yield base
     finally:
-        subprocess.run(["chmod", "-R", "u+rwX", "--", base], capture_output=True)
-        shutil.rmtree(base)
+        remove_tree(base)

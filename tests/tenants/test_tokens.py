@@ -80,7 +80,7 @@ HEADERS: dict[str, Make] = {
     "crit": lambda key: signed(key, good(key, crit=["b64"], b64=False), CLAIMS),
     "typ": lambda key: signed(key, good(key, typ="JWE"), CLAIMS),
     "header is a list": lambda key: signed(key, [good(key)], CLAIMS),
-    "another key": lambda key: signed(tokens.make_key(NOW, key.kid), good(key), CLAIMS),
+    "another key": lambda key: signed(msgspec.structs.replace(tokens.make_key(NOW), kid=key.kid), good(key), CLAIMS),
     "four parts": lambda key: signed(key, good(key), CLAIMS) + ".x",
     "two parts": lambda key: signed(key, good(key), CLAIMS).rpartition(".")[0],
     "padding": lambda key: signed(key, good(key), CLAIMS) + "====",

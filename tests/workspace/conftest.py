@@ -1,13 +1,13 @@
 """A small repository, a home of its own, and sessions in it."""
 
 import os
-import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.looking import remove_tree
 
 from ringfence import keep
 from ringfence.session import Session
@@ -55,8 +55,7 @@ def tmp_path() -> Iterator[Path]:
     """In memory: every step of a session is put on the disk, and a slow one would take minutes for all of them."""
     place = Path(tempfile.mkdtemp(prefix="rf-", dir="/dev/shm"))
     yield place
-    subprocess.run(["chmod", "-R", "u+rwX", "--", place], capture_output=True)
-    shutil.rmtree(place)
+    remove_tree(place)
 
 
 @pytest.fixture(autouse=True)

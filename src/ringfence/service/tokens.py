@@ -45,9 +45,9 @@ class Claims(msgspec.Struct, frozen=True):
     stamp: str  # of the password that it was given for; with another password it is worth nothing
 
 
-def make_key(now: int, kid: str = "") -> Key:
+def make_key(now: int) -> Key:
     """A new key."""
-    return Key(kid or secrets.token_hex(8), secrets.token_bytes(32), now + SIGNS_FOR, now + SIGNS_FOR + LIFETIME)
+    return Key(secrets.token_hex(8), secrets.token_bytes(32), now + SIGNS_FOR, now + SIGNS_FOR + LIFETIME)
 
 
 class Keys:
