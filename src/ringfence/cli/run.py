@@ -196,9 +196,8 @@ def tell(outcome: Outcome, told: tuple[str, ...] = ()) -> None:
         say(f"ringfence: {sentence}")
     for path in outcome.quarantined:
         say(f"ringfence: moved out of the way: {path}")
-    if (
-        not isinstance(outcome.ending, Exited) and outcome.exit_code != 128 + signal.SIGPIPE
-    ):  # `| head`, which no shell speaks of
+    is_piped = outcome.exit_code == 128 + signal.SIGPIPE  # `| head`, which no shell speaks of
+    if not isinstance(outcome.ending, Exited) and not is_piped:
         say(f"ringfence: the command {outcome.ending}")
     _explain(outcome, told)
 
