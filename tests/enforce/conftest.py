@@ -65,14 +65,17 @@ class Pipe(NamedTuple):
 
 @contextlib.contextmanager
 def pipe(both_ways: bool = False) -> Iterator[Pipe]:
-    """A pipe, or a pair of sockets, whose ends are closed at the end, if the test has not done it."""
+    """A pipe, or a pair of sockets, whose ends are closed at the end, if the test has not done it: their numbers may be
+    another's by then."""
     ends = Pipe(*(end.detach() for end in socket.socketpair())) if both_ways else Pipe(*os.pipe())
+    own = [os.fstat(fd) for fd in ends]
     try:
         yield ends
     finally:
-        for fd in ends:
+        for fd, known in zip(ends, own, strict=True):
             with contextlib.suppress(OSError):
-                os.close(fd)
+                if os.path.samestat(os.fstat(fd), known):
+                    os.close(fd)
 
 
 def opened(path: str | Path) -> Opened:
