@@ -98,7 +98,10 @@ def test_curl(world: World, site: Site) -> None:
         "hello", "1.1", "1", "hello", "1.1", "0",
     ]  # fmt: skip
     refused = world.run([*words, f"{site.url('other.test')}/hello"], *site.allowed)
-    assert (refused["exitCode"], refused["denials"][0]["target"]) == (6, site.url("other.test").removeprefix("https://"))
+    assert (refused["exitCode"], refused["denials"][0]["target"]) == (
+        6,
+        site.url("other.test").removeprefix("https://"),
+    )
 
 
 @pytest.mark.needs_program("openssl")
