@@ -89,8 +89,8 @@ HEADERS: dict[str, Make] = {
 }
 WRONG_CLAIMS: dict[str, object] = {
     "expired": CLAIMS | {"iat": NOW - 100, "nbf": NOW - 100, "exp": NOW - 60},
-    "future": CLAIMS | {"iat": NOW + 600, "nbf": NOW + 600, "exp": NOW + 700},
-    "not before": CLAIMS | {"nbf": NOW + 600, "exp": NOW + 700},
+    "future": CLAIMS | {"iat": NOW + 7200, "nbf": NOW + 7200, "exp": NOW + 7260},
+    "not before": CLAIMS | {"nbf": NOW + 7200, "exp": NOW + 7260},
     "exp as text": CLAIMS | {"exp": str(NOW + 60)},
     "exp as a float": CLAIMS | {"exp": 1e300},
     "exp as true": CLAIMS | {"exp": True},
