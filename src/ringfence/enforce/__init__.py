@@ -57,30 +57,7 @@ if sys.platform == "linux":
     from .shelf import make_shelf as make_shelf
     from .streams import look_over as look_over
     from .streams import were_plain as were_plain
-elif sys.platform == "darwin":
-    from .macos import Launch as Launch
-    from .macos import probe as probe
-    from .macos import start as start
-    from .macos import survey as survey
-    from .unsupported import Nursery as Nursery
-    from .unsupported import Standby as Standby
-    from .unsupported import ask as ask
-    from .unsupported import canonical as canonical
-    from .unsupported import controllers as controllers
-    from .unsupported import disown as disown
-    from .unsupported import folding as folding
-    from .unsupported import inheritance as inheritance
-    from .unsupported import list_children as list_children
-    from .unsupported import look_at as look_at
-    from .unsupported import look_over as look_over
-    from .unsupported import make_group as make_group
-    from .unsupported import make_shelf as make_shelf
-    from .unsupported import mounts as mounts
-    from .unsupported import open_enactor as open_enactor
-    from .unsupported import standing_at as standing_at
-    from .unsupported import were_plain as were_plain
 else:
-    from .unsupported import Launch as Launch
     from .unsupported import Nursery as Nursery
     from .unsupported import Standby as Standby
     from .unsupported import ask as ask
@@ -96,11 +73,19 @@ else:
     from .unsupported import make_shelf as make_shelf
     from .unsupported import mounts as mounts
     from .unsupported import open_enactor as open_enactor
-    from .unsupported import probe as probe
     from .unsupported import standing_at as standing_at
-    from .unsupported import start as start
-    from .unsupported import survey as survey
     from .unsupported import were_plain as were_plain
+
+    if sys.platform == "darwin":
+        from .macos import Launch as Launch
+        from .macos import probe as probe
+        from .macos import start as start
+        from .macos import survey as survey
+    else:
+        from .unsupported import Launch as Launch
+        from .unsupported import probe as probe
+        from .unsupported import start as start
+        from .unsupported import survey as survey
 
 
 def __getattr__(name: str) -> object:

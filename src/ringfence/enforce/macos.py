@@ -11,7 +11,7 @@ import os
 import signal
 import stat
 import subprocess
-from collections.abc import Callable, Iterable, Set
+from collections.abc import Iterable, Set
 from types import TracebackType
 
 import msgspec
@@ -23,18 +23,16 @@ from ..model import (
     Host,
     Kind,
     LaunchError,
-    Observed,
     Place,
     Plan,
     Refused,
     Signalled,
-    Step,
     StepKind,
     TimedOut,
 )
+from . import unsupported
 from .flows import Sink
 from .links import followed
-from .unsupported import Supervisor
 
 PROGRAM = "/usr/bin/sandbox-exec"
 TRIED = (PROGRAM, "-p", "(version 1)(allow default)", "/usr/bin/true")
@@ -76,33 +74,19 @@ def survey(
     return msgspec.structs.replace(known, places={path: look(path) for path in paths} | known.places)
 
 
-class Launch:
+class Launch(unsupported.Launch):
     """A living process group. A context manager; leaving it ends the group."""
 
-    is_quiet = False
-    own_steps: Callable[[], tuple[Step, ...]] | None = None
+    is_ready = True
 
     def __init__(self, process: "subprocess.Popen[bytes]", ready: int, plan: Plan) -> None:
         self.process = process
         self.plan = plan
-        self.denied: tuple[int, ...] = ()  # nobody watches here
-        self.heard = bytearray()
-        self.on_seen: Callable[[Observed], None] | None = None
-        self.on_paused: Callable[[int], None] | None = None
-        self.supervisor: Supervisor | None = None
-        self.is_ready = True
         self._ready = ready
 
     def end_with(self, pid: int) -> None:
         """Nobody watches here."""
         raise LaunchError("network.endWithProxy", "cannot be held on macOS", "leave it out")
-
-    def observed(self) -> tuple[list[Observed], int]:
-        """Nobody watches here."""
-        return [], 0
-
-    def read_to_end(self) -> None:
-        """There are no records here."""
 
     def opened(self, count: int) -> tuple[int, ...]:
         """No plan for macOS opens sockets inside."""
@@ -167,7 +151,7 @@ class Launch:
         timeout: float | None = None,
         output: int | None = None,
         finish: bool = True,
-    ) -> Supervisor:
+    ) -> unsupported.Supervisor:
         raise LaunchError("macOS", "a run is only waited for here", "use ringfence.run")
 
     def ending(self) -> Ending:

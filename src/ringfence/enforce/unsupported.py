@@ -63,7 +63,7 @@ class Supervisor:
 
 
 class Launch:
-    """Never made here."""
+    """A launch in name only: none is ever made here, and macOS overrides what it can do."""
 
     is_ready = False
     is_quiet = False
@@ -92,10 +92,10 @@ class Launch:
     ) -> None:
         raise NotImplementedError
 
-    def forward(self, number: int) -> NoReturn:
+    def forward(self, number: int) -> None:
         raise NotImplementedError
 
-    def signal(self, number: int) -> NoReturn:
+    def signal(self, number: int) -> None:
         raise NotImplementedError
 
     def supervise(
