@@ -217,6 +217,8 @@ def events(client: Client, url: str, *options: str) -> tuple[dict[str, str], dic
     assert status == 200, body
     text, ended = {"stdout": "", "stderr": ""}, {}
     for block in body.strip().split("\n\n"):
+        if block.startswith(":"):  # it was quiet
+            continue
         data = json.loads(block.partition("data: ")[2])
         if "stream" in data:
             text[data["stream"]] += base64.b64decode(data["data"]).decode()

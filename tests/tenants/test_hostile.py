@@ -461,7 +461,9 @@ def test_where_a_request_may_come_from(scheme: str, origin: bytes, refused: bool
     assert _refused(scheme, (b"host", b"localhost"), (b"origin", origin), (b"origin", b"http://evil.example"))
 
 
-@pytest.mark.parametrize("host", [b"evil.example", b"localhost.", b"localhost@evil", b"", b"localhost:x", b"LOCALHOST"])
+@pytest.mark.parametrize(
+    "host", [b"evil.example", b"localhost.", b"localhost@evil", b"", b"localhost:x", b"LOCALHOST", b"localhost:\xb2"]
+)
 def test_which_hosts_it_has(host: bytes) -> None:
     assert _refused("http", (b"host", host))
     assert _refused("http", (b"host", b"localhost"), (b"host", b"localhost"))

@@ -344,6 +344,8 @@ def test_another_page_cannot_act_for_the_person(place: Place) -> None:
     assert place.ask("POST", runs, form, Origin=place.origin, Cookie=cookie)[0] == 303  # and by the person it does
     others = place.visit("bob")
     assert place.ask("GET", place.home, Cookie=others)[0] == 403
+    many = {f"field-{number}": "x" for number in range(21)}  # from anybody, and no failure of ours
+    assert place.ask("POST", "/login", many, Origin=place.origin)[0] == 400
     assert place.ask("POST", "/logout", {}, Cookie=cookie, Origin=place.origin)[0] == 303
     assert place.ask("GET", place.home, Cookie=cookie)[0] == 303
 

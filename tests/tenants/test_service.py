@@ -201,6 +201,8 @@ def test_host_origin_size_and_the_place_of_a_token(client: Client, home: str) ->
     assert code(client.ask("POST", f"{home}/runs", data=big)) == (413, "too_large")
     client.token = ""
     assert code(client.ask("GET", f"{home}/files?token={token}&access_token={token}")) == (401, "token_missing")
+    twice = ("-H", f"Authorization: Bearer {token}", "-H", "Authorization: Bearer x")
+    assert code(client.ask("GET", f"{home}/files", *twice)) == (401, "token_missing")
     client.token = token[:-4] + "AAAA"
     assert code(client.ask("GET", f"{home}/files")) == (401, "token_invalid")
     client.token = token

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ringfence.service import desk, handlers, page, views
+from ringfence.service import desk, handlers, page, runs, views
 from ringfence.service.database import Database
 from ringfence.service.desk import MOST_LARGE, PIECE, Service
 from ringfence.service.runs import Run
@@ -75,3 +75,25 @@ def test_a_stream_ends_with_the_account_that_watches(
         return heard
 
     assert asyncio.run(asyncio.wait_for(act(), 30)) == comes
+
+
+def test_a_stream_in_which_nothing_is_said_ends_with_its_account_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Or whoever was let once holds all the streams of a workspace for as long as its quietest run takes."""
+    monkeypatch.setattr(desk, "LOOK", -1.0)
+    monkeypatch.setattr(runs, "QUIET", 0.01)
+    let = [True, True, False]
+
+    async def again() -> None:
+        if not let.pop(0):
+            raise Trouble("token_invalid", "is over")
+
+    async def act() -> list[object]:
+        service = Service(Database(f"{tmp_path}/state/service.db"), "/nowhere")
+        watched = handlers.stream(service, Run("a", ("sleep",)), "", again).body_iterator  # type: ignore[attr-defined]
+        heard = [piece async for piece in watched]
+        await service.close()
+        return heard
+
+    assert asyncio.run(asyncio.wait_for(act(), 30)) == [handlers.STILL, handlers.STILL]

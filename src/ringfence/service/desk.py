@@ -51,7 +51,8 @@ class Service:
 
     async def claims(self, request: Request) -> tokens.Claims:
         """Who asks: by the one header, and never by the address."""
-        scheme, _, token = request.headers.get("authorization", "").partition(" ")
+        given = request.headers.getlist("authorization")  # of two, a proxy before us may have looked at the other
+        scheme, _, token = given[0].partition(" ") if len(given) == 1 else ("", "", "")
         if scheme.lower() != "bearer" or not token:
             raise Trouble("token_missing", "say who you are: Authorization: Bearer TOKEN")
         try:

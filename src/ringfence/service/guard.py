@@ -56,4 +56,4 @@ class Guarded:
 def _name(host: str) -> str:
     """A host without its port."""
     name, colon, port = host.rpartition(":")
-    return name if colon and port.isdigit() else host
+    return name if colon and port.isdecimal() and port.isascii() else host

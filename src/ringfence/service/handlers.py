@@ -16,6 +16,7 @@ from .trouble import Trouble
 
 MOST_BODY = 24 << 20
 MOST_FILE = 16 << 20
+STILL = b": still here\n\n"  # a remark, which those who read events pass over
 
 
 class Login(msgspec.Struct, forbid_unknown_fields=True):
@@ -171,7 +172,7 @@ def stream(service: Service, run: Run, seen: str, again: Callable[[], Awaitable[
 
     async def lines() -> AsyncIterator[bytes]:
         async for events in run.follow(int(seen) if seen else -1):
-            yield b"".join(map(_line, events))
+            yield b"".join(map(_line, events)) or STILL
 
     return service.streamed(run.tenant, lines(), again)
 

@@ -18,7 +18,8 @@ from starlette.routing import Route
 from . import views
 from .accounts import VISIT
 from .desk import Service, read_body
-from .handlers import audit_errand, stream
+from .handlers import STILL, audit_errand, stream
+from .runs import QUIET
 from .shapes import Approvals, Events, Patch, Worktree, Worktrees, shaped
 from .trouble import Trouble
 
@@ -27,7 +28,7 @@ POLICY = (
     "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; form-action 'self';"
     " frame-ancestors 'none'; base-uri 'none'; require-trusted-types-for 'script'"
 )
-HEARTBEAT = 15.0
+MOST_FIELDS = 20
 DEAR = 250  # requests that a second of making pages counts for: one workspace has a fifth of our time at most
 
 
@@ -53,7 +54,10 @@ async def given(request: Request) -> dict[str, str]:
     if request.headers.get("origin") is None or site != "same-origin":  # Guarded compares the origin with the host
         raise Trouble("host_refused", "the form does not come from this page")
     text = (await read_body(request)).decode("utf-8", "replace")
-    return dict(urllib.parse.parse_qsl(text, keep_blank_values=True, max_num_fields=20))
+    try:
+        return dict(urllib.parse.parse_qsl(text, keep_blank_values=True, max_num_fields=MOST_FIELDS))
+    except ValueError:
+        raise Trouble("bad_request", f"a form has at most {MOST_FIELDS} fields") from None
 
 
 def made(service: Service, tenant: str, view: Callable[..., bytes], *known: object) -> Response:
@@ -182,10 +186,10 @@ async def changes(service: Service, request: Request) -> Response:
         yield b"retry: 1000\nevent: changed\ndata: {}\n\n"
         while True:
             try:
-                await asyncio.wait_for(service.runs.news(tenant), HEARTBEAT)
+                await asyncio.wait_for(service.runs.news(tenant), QUIET)
                 yield b"event: changed\ndata: {}\n\n"
             except TimeoutError:
-                yield b": still here\n\n"
+                yield STILL
 
     return service.streamed(tenant, lines(), lambda: workspace(service, request))
 

@@ -31,6 +31,7 @@ MOST_WORDS = 4096  # letters of a command that are remembered when it is over; t
 MOST_QUESTIONS = 100  # of one run, or shown of one tenant; what a run asks beyond that is refused
 OVERHEAD = 512  # bytes of ours for each thing said: a command that says one letter at a time must not cost more
 AT_ONCE = 32  # for each tenant
+QUIET = 5.0  # seconds of a stream in which nothing is said: whoever watches may not be let any more, or be there
 SMALL = 8192
 # A tenant can begin ten runs a second for years, and the database is for all.
 OLDER = "tenant = ? and begun < (select begun from runs where tenant = ? order by begun desc limit 1 offset ?)"
@@ -75,7 +76,8 @@ class Run:
         self._changed = asyncio.Event()
 
     async def follow(self, after: int = -1) -> AsyncIterator[list[Event]]:
-        """Everything after a number that is still held, then what comes, up to the end; all that is there at once."""
+        """Everything after a number that is still held, then what comes, up to the end; all that is there at once, and
+        nothing where it is quiet."""
         while True:
             changed = self._changed
             if events := [event for event in self._events if event.number > after]:
@@ -84,7 +86,11 @@ class Run:
                 continue
             if self.ended is not None and after >= self._next - 1:
                 return
-            await changed.wait()
+            try:
+                async with asyncio.timeout(QUIET):
+                    await changed.wait()
+            except TimeoutError:
+                yield []
 
     def said(self) -> list[dict[str, object]]:
         """What is held of it."""
