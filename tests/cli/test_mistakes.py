@@ -1,6 +1,7 @@
 """What people get wrong: each mistake is answered by one line with the place, by a hint, and by the right exit code."""
 
 import errno
+import json
 import os
 import signal
 import subprocess
@@ -33,6 +34,9 @@ MISTAKES = [
     ("-- true", 2, "--: there is no verb before it", "ringfence run -- npm test"),
     ("run", 2, "command: there is nothing to run", "ringfence run -- npm test"),
     ("run --alow-read x -- true", 2, "--alow-read: there is no such option", "did you mean '--allow-read'?"),
+    ("run --bad -- true", 2, "--bad: there is no such option", "--help has them all"),
+    ("approvals grant reed plain", 2, "approvals grant: 'reed' is no operation", "did you mean 'read'?"),
+    ("why reed plain", 2, "why: needs one of read, write, run, connect, and a path or host", "did you mean 'read'?"),
     ("run -c true", 2, "-c: there is no such option", "--help has them all"),
     ("run --workspace -- true", 2, "--workspace: needs a value: --workspace DIR", ""),
     ("run --workspace= -- true", 2, "--workspace: an empty value: --workspace DIR", ""),
@@ -107,7 +111,8 @@ MISTAKES = [
     ("log --run none", 0, "log: no such event in {home}/.local/state/ringfence/audit", ""),
     ("log --since soon", 2, "--since: does not understand 'soon'", "10m, 2h, 3d, or 2026-05-01T12:00"),
     ("trust", 125, "{ws}/.ringfence: holds no policy.json and no policy.toml", ""),
-    ("learn --to /no/such/x.toml -- true", 125, "/no/such/x.toml: No such file or directory", ""),
+    ("learn --to /no/such/x.toml -- true", 2, "/no/such/x.toml: cannot be made there",
+     "--to takes a file in a directory that you can write"),
     ("learn --to mine.toml -- true", 2,
      "mine.toml: a command in this workspace could write it, and no policy is read from there",
      "a place outside the workspace, or .ringfence/policy.toml"),
@@ -172,6 +177,19 @@ def test_root_is_not_told_to_stay_root_where_that_would_not_help(place: Place, n
     done = place.call("run", "--workspace", named.format(home=place.home), "--", "true")
 
     assert (done.returncode, done.stderr.splitlines()[1:]) == (125, [f"  hint: {ROOM}"])
+
+
+def test_learn_does_not_run_what_it_could_not_write_down(place: Place) -> None:
+    place.call("learn", *AS_ROOT, "--to", "/no/such/x.toml", "--", "touch", "ran")
+
+    assert not (place.workspace / "ran").exists()
+
+
+def test_an_option_of_why_may_stand_before_the_path(place: Place) -> None:
+    before, behind = (place.call("why", "read", *words) for words in (("--json", "plain"), ("plain", "--json")))
+
+    assert json.loads(before.stdout)["verdict"] == "allow"
+    assert (before.returncode, before.stdout) == (behind.returncode, behind.stdout)
 
 
 def test_a_current_directory_that_is_gone_is_said(place: Place) -> None:

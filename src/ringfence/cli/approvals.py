@@ -12,6 +12,7 @@ from ..model.grant import Answer, Grant, Operation
 from ..policy.grants import ending, rule_text
 from ..policy.limits import read_amount
 from ..policy.trust import approvals_of
+from ..policy.words import nearest
 from ..where import find_workspace
 from .options import OUTPUT, WORKSPACE, Option, Values, one, parse_around, printable, render_help, say
 
@@ -86,9 +87,11 @@ def _told(why: str) -> None:
 
 
 def _grant(names: list[str], values: Values) -> int:
-    if len(names) != 2 or names[0] not in {operation.value for operation in Operation}:
-        words = ", ".join(operation.value for operation in Operation)
-        raise UsageError("approvals grant", "needs an operation and a target", hint=f"one of: {words}")
+    operations = tuple(operation.value for operation in Operation)
+    if len(names) != 2:
+        raise UsageError("approvals grant", "needs an operation and a target", hint=f"one of: {', '.join(operations)}")
+    if names[0] not in operations:
+        raise UsageError("approvals grant", f"{names[0]!r} is no operation", hint=nearest(names[0], operations))
     store, workspace = _store(), _workspace(values)
     asked = _made(names[0], names[1], values)
     if "--dry-run" in values:

@@ -41,6 +41,8 @@ def main(words: list[str]) -> int:
         raise UsageError("--check", "needs a file to run under", hint="--to FILE")
     if path is not None and os.path.lexists(path):
         raise UsageError(path, "is there already", hint="name another file, or remove it")
+    if path is not None and not os.access(os.path.dirname(path) or ".", os.W_OK | os.X_OK):
+        raise UsageError(path, "cannot be made there", hint="--to takes a file in a directory that you can write")
     flags, as_json = flags_of(values), "--json" in values
     workspace, as_root = one(values, "--workspace"), "--as-root" in values
     screen = Screen() if as_json else find_screen(False)

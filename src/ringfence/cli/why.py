@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 from ..explain import why, why_connect
 from ..model import UsageError, Verdict
 from ..policy.hosts import port_number, split_port
+from ..policy.words import nearest
 from ..run import make_request
 from ..where import find_program
-from .options import OUTPUT, POLICY, WORKSPACE, Option, flags_of, one, parse, printable, render_help
+from .options import OUTPUT, POLICY, WORKSPACE, Option, flags_of, one, parse_around, printable, render_help
 
 if TYPE_CHECKING:
     from ..why import Desk
@@ -32,9 +33,7 @@ ACCESSES = ("read", "write", "run", "connect")
 
 def main(words: list[str]) -> int:
     """Answer; the exit code is 0 when it is allowed and 1 when not."""
-    values, rest = parse(words, TABLE)
-    values, tail = parse(rest[2:], TABLE, values)
-    rest = rest[:2] + tail
+    values, rest = parse_around(words, TABLE)
     if "--help" in values:
         about = "Says why a path may be used or a host be reached, or not. Without a port, 443.\n"
         about += "The exit code is 0 when it is allowed, and 1 otherwise; with --jsonl 0 when every line was answered."
@@ -68,7 +67,8 @@ def _check(words: list[str]) -> None:
     """An access, and what it is asked of."""
     if len(words) != 2 or words[0] not in ACCESSES or not words[1]:
         what = f"needs one of {', '.join(ACCESSES)}, and a path or host"
-        raise UsageError("why", what, hint="ringfence why read ~/.ssh/id_rsa")
+        unknown = words and words[0] not in ACCESSES
+        raise UsageError("why", what, hint=nearest(words[0], ACCESSES, EXAMPLES[0]) if unknown else EXAMPLES[0])
     port = split_port(words[1])[1] if words[0] == "connect" else ""
     if words[0] == "connect" and ("/" in words[1] or (port and not port_number(port))):
         raise UsageError("why", f"{words[1]!r} is not a host, or a host and its port", hint=EXAMPLES[3])

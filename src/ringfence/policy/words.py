@@ -61,6 +61,6 @@ def nearest(word: str, known: tuple[str, ...], otherwise: str = "") -> str:
     """The hint for a word nobody knows: the nearest known one, or all of them, or what is said where those are many."""
     import difflib  # only here, where something is wrong already
 
-    folded = {name.lower(): name for name in known}
-    close = difflib.get_close_matches(word[:64].lower(), folded, n=1, cutoff=0.6)
+    folded = {name.lstrip("-").lower(): name for name in known}  # two dashes make no option like another
+    close = difflib.get_close_matches(word[:64].lstrip("-").lower(), folded, n=1, cutoff=0.6)
     return f"did you mean '{folded[close[0]]}'?" if close else otherwise or f"one of: {', '.join(known)}"
