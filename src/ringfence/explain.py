@@ -15,7 +15,7 @@ import msgspec
 from . import enforce, plan, policy
 from .enforce import modes
 from .keep import Prepared, Request, prepare
-from .model import Access, Cause, Decision, Denial, Exited, Observed, Outcome, Refused, Verdict
+from .model import Access, Cause, Decision, Denial, Exited, Observed, Outcome, Refused, UsageError, Verdict
 from .policy.clues import ANYWHERE, MOST_TEXT, Clue, clues, urls_of, wants_root
 from .policy.learnt import is_wide
 
@@ -424,13 +424,12 @@ def why(request: Request, access: str, path: str) -> tuple[Decision, str]:
 
 
 def expanded(request: Request, path: str) -> str:
-    """A path with its tilde as the command's home."""
+    """A path with its tilde as the command's home; as in a policy, another's is not looked up."""
+    if path.startswith("~") and path[1:2] not in ("", "/"):
+        raise UsageError(path, "names another user's home", hint="write it out, or ./~name for a file of that name")
     return os.path.join(request.home, path[2:]) if path.startswith("~/") else request.home if path == "~" else path
 
 
 def why_connect(request: Request, target: str) -> tuple[Decision, str]:
     """The judge's answer for one host and port."""
-    from .policy.hosts import port_number, split_port
-
-    host, port = split_port(target)
-    return policy.decide_connect(prepare(request).policy, host, port_number(port) if port else 443), target
+    return policy.decide_target(prepare(request).policy, target), target

@@ -17,7 +17,7 @@ from .model import Access, Decision, Policy, RingfenceError, UsageError, Verdict
 
 ACCESSES = {"read": Access.READ, "write": Access.WRITE, "run": Access.READ}  # what may be read may be executed
 KEPT = 64
-HTTPS = 443
+ANYWHERE = ("", "*")  # to who listens
 
 Port = Annotated[int, msgspec.Meta(ge=1, le=65535)]
 
@@ -36,23 +36,28 @@ _question = msgspec.json.Decoder(Question)
 
 
 def reached(judged: Policy, question: Question) -> Decision:
-    """The judge's answer about the network: of a host and its port, 443 when none is said; of listening as a whole."""
+    """The judge's answer about the network: of a host and its port, or of listening."""
+    from .policy.hosts import HostError, canonical_host, joined, port_number, split_port
+
+    host, said = split_port(question.target)
+    if said and question.port and port_number(said) != question.port:
+        raise UsageError("port", f"{question.target!r} names another one than {question.port}")
+    if question.access == "connect":
+        return policy.decide_target(judged, question.target, question.port or 0)
+    port = (port_number(said) if said else question.port) or 0
+    try:
+        place = joined(host if host in ANYWHERE else canonical_host(host), port)
+    except HostError as error:
+        raise UsageError("target", f"{host!r} is not a host: {error}") from None
+    if said and not port:
+        raise UsageError("target", f"{said!r} is not a port")
     network = judged.network
-    if question.access == "bind":
-        place = question.target if question.port is None else f"{question.target}:{question.port}"
-        if network.open or network.local_binding:
-            return Decision(Verdict.ALLOW, f"{place}: the run may listen")
-        return Decision(Verdict.DENY, f"{place}: the run listens on a loopback of its own", grant="--forward PORT")
-    from .policy.hosts import is_address, port_number, split_port
-
-    host, port = split_port(question.target)
-    number = question.port or (port_number(port) if port else HTTPS)
-    decision = policy.decide_connect(judged, host, number)
-    if decision.verdict is Verdict.ALLOW and not network.open and is_address(host):
-        from .policy import decide_address
-
-        return max(decision, decide_address(network, host, number, host), key=lambda one: one.verdict)
-    return decision
+    if network.open or network.local_binding:
+        return Decision(Verdict.ALLOW, f"{place}: the run may listen")
+    if port in network.forwards:
+        return Decision(Verdict.ALLOW, f"{place}: --forward leads the host's port to the run's")
+    grant = f"--forward {port}" if port else ""
+    return Decision(Verdict.DENY, f"{place}: the run listens on a loopback of its own", grant=grant)
 
 
 def _said(decision: Decision) -> bytes:

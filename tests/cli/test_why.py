@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -96,7 +97,65 @@ def test_each_line_is_answered_in_its_place(workspace: Path) -> None:
     assert answers[2]["grant"] == f"--allow-read {workspace.parent}/home/notes/a"
 
 
+# Every kind of target that is refused and could be granted.
+GRANTABLE = [
+    ("read", "~/.ssh/id_rsa", None),
+    ("read", "/etc/shadow", None),
+    ("run", "~/tool", None),
+    ("write", "~/notes/new", None),
+    ("write", "/opt/beside", None),
+    ("connect", "example.com", None),
+    ("connect", "example.com.", 80),
+    ("connect", "EXAMPLE.com:22", None),
+    ("connect", "b\u00fccher.de", 443),
+    ("connect", "localhost:3000", None),
+    ("connect", "127.0.0.1", 80),
+    ("connect", "10.0.0.1:80", None),
+    ("connect", "::1", 80),
+    ("connect", "[::1]:80", None),
+    ("connect", "[::1]", None),
+    ("connect", "[::ffff:10.0.0.1]:80", 80),
+    ("bind", "127.0.0.1:8080", None),
+    ("bind", "*", 8080),
+    ("bind", "::1", 8080),
+]
+
+
+def test_the_grant_that_is_named_changes_the_answer(workspace: Path) -> None:
+    questions = [
+        {"access": access, "target": target} | ({"port": port} if port else {}) for access, target, port in GRANTABLE
+    ]
+    before = asked(workspace, *questions)
+    grants = [shlex.split(str(answer["grant"])) for answer in before]
+    after = [asked(workspace, one, options=tuple(grant))[0] for one, grant in zip(questions, grants, strict=True)]
+
+    assert [answer["verdict"] for answer in before] == ["deny"] * len(GRANTABLE)
+    assert [answer for answer in after if answer["verdict"] != "allow"] == []
+
+
+@pytest.mark.parametrize("target", ["printer", "xn--9ca", "a..b", "http://example.com", "example.com:99999", "[fe80::1%a]"])
+def test_no_grant_is_named_that_a_policy_cannot_hold(target: str, workspace: Path) -> None:
+    answer = asked(workspace, {"access": "connect", "target": target})[0]
+
+    assert (answer["verdict"], answer["grant"]) == ("deny", "")
+
+
+def test_an_address_is_judged_in_one_way_by_both_doors(workspace: Path) -> None:
+    flags = ("--allow-host", "*.example.com", "--allow-host", "[::1]:80")
+    targets = ["[::1]:80", "a.example.com.", "[::1]:81", "127.0.0.1"]
+
+    one = [why(workspace, *flags, "connect", target).stdout.partition(":")[0] for target in targets]
+    many = asked(workspace, *({"access": "connect", "target": target} for target in targets), options=flags)
+
+    assert one == [answer["verdict"] for answer in many] == ["allow", "allow", "deny", "deny"]
+
+
 BAD = [
+    '{"access": "connect", "target": "a.example:443", "port": 80}',
+    '{"access": "bind", "target": "/run/x.sock"}',
+    '{"access": "bind", "target": "127.0.0.1:x"}',
+    '{"access": "bind", "target": "127.0.0.1:80", "port": 81}',
+    '{"access": "read", "target": "~root/x"}',
     "",
     "no JSON",
     "[]",

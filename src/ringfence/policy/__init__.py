@@ -25,10 +25,11 @@ if TYPE_CHECKING:
     from .connect import decide_connect as decide_connect
     from .connect import decide_host as decide_host
     from .connect import decide_name as decide_name
+    from .connect import decide_target as decide_target
 
 
 def __getattr__(name: str) -> object:
-    if name not in ("decide_address", "decide_connect", "decide_host", "decide_name"):
+    if name not in ("decide_address", "decide_connect", "decide_host", "decide_name", "decide_target"):
         raise AttributeError(name)
     from . import connect
 

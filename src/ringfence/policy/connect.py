@@ -11,13 +11,25 @@ Pure: resolving is the caller's, and the machine's own addresses are handed in.
 import msgspec
 
 from ..model import Decision, HostRule, Network, Policy, Verdict
-from .hosts import HostError, canonical_address, canonical_host, is_address, is_within, joined, special
+from .hosts import (
+    HostError,
+    canonical_address,
+    canonical_host,
+    is_address,
+    is_within,
+    joined,
+    port_number,
+    special,
+    split_port,
+)
+from .names import entry_fault
 from .words import named, quoted, shown
 
 LOCAL = "localhost"
 _LOOPBACK = ("127.0.0.1", "::1")
 _UNLISTED = 65535  # stands for any port that no rule names
 NOBODY: frozenset[str] = frozenset()
+HTTPS = 443
 
 
 def decide_host(network: Network, host: str, port: int) -> Decision:
@@ -48,6 +60,23 @@ def decide_connect(policy: Policy, host: str, port: int) -> Decision:
     if answer.verdict is Verdict.DENY and answer.host is None and answer.grant and not policy.network.is_strict:
         return msgspec.structs.replace(answer, verdict=max(policy.escape, Verdict.ASK))
     return answer
+
+
+def decide_target(policy: Policy, target: str, port: int = 0) -> Decision:
+    """The same of a host as people write it: with its port, else with the one beside it, else with that of HTTPS. An
+    address is judged as a name and as the address that it leads to. A grant is one that a policy can hold."""
+    host, said = split_port(target)
+    number = port_number(said) if said else port or HTTPS
+    if not number or "/" in target:
+        return Decision(Verdict.DENY, f"{named(target)} is not a host, or a host and its port")
+    answer = decide_connect(policy, host, number)
+    if answer.grant and entry_fault(joined(canonical_host(host), number), False):
+        return msgspec.structs.replace(answer, grant="")
+    if answer.verdict is not Verdict.ALLOW or policy.network.open:
+        return answer
+    name = canonical_host(host)
+    judged = decide_address(policy.network, name, number, name) if is_address(name) else answer
+    return max(answer, judged, key=lambda one: one.verdict)
 
 
 def decide_name(network: Network, host: str) -> Decision:
