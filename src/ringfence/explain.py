@@ -15,13 +15,14 @@ import msgspec
 from . import enforce, plan, policy
 from .enforce import modes
 from .keep import Prepared, Request, prepare
-from .model import Access, Cause, Decision, Denial, Exited, Observed, Outcome, Refused, Verdict
+from .model import Access, Cause, Decision, Denial, Exited, Observed, Outcome, Policy, Refused, Verdict
 from .policy.clues import ANYWHERE, MOST_TEXT, Clue, clues, urls_of, wants_root
 from .policy.learnt import is_wide
 
 Found = Denial | Cause | None
 BUILT_IN = "built-in"
 OPEN = "--allow-network"
+HTTPS = 443
 PRIVATE = ("/tmp", "/var/tmp", "/dev/shm")
 HIDDEN = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOENT, errno.EBUSY)  # how a wall of ours answers
 LOOPBACK = ("localhost", "127.0.0.1", "::1", "0.0.0.0")
@@ -430,7 +431,17 @@ def expanded(request: Request, path: str) -> str:
 
 def why_connect(request: Request, target: str) -> tuple[Decision, str]:
     """The judge's answer for one host and port."""
-    from .policy.hosts import port_number, split_port
+    return reached(prepare(request).policy, target), target
 
-    host, port = split_port(target)
-    return policy.decide_connect(prepare(request).policy, host, port_number(port) if port else 443), target
+
+def reached(judged: Policy, target: str, port: int | None = None) -> Decision:
+    """The judge's answer for a host, at 443 where neither it nor `port` says another. An address is judged a second
+    time, as what a name leads to: the gate does so too."""
+    from .policy.hosts import is_address, port_number, split_port
+
+    host, said = split_port(target)
+    number = port or (port_number(said) if said else HTTPS)
+    decision = policy.decide_connect(judged, host, number)
+    if decision.verdict is not Verdict.ALLOW or judged.network.open or not is_address(host):
+        return decision
+    return max(decision, policy.decide_address(judged.network, host, number, host), key=lambda one: one.verdict)

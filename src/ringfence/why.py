@@ -11,13 +11,12 @@ from typing import Annotated, Literal
 import msgspec
 
 from . import enforce, policy
-from .explain import expanded
+from .explain import expanded, reached
 from .keep import FRESH_SECONDS, Request, prepare
 from .model import Access, Decision, Policy, RingfenceError, UsageError, Verdict
 
 ACCESSES = {"read": Access.READ, "write": Access.WRITE, "run": Access.READ}  # what may be read may be executed
 KEPT = 64
-HTTPS = 443
 
 Port = Annotated[int, msgspec.Meta(ge=1, le=65535)]
 
@@ -35,24 +34,12 @@ class Question(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 _question = msgspec.json.Decoder(Question)
 
 
-def reached(judged: Policy, question: Question) -> Decision:
-    """The judge's answer about the network: of a host and its port, 443 when none is said; of listening as a whole."""
-    network = judged.network
-    if question.access == "bind":
-        place = question.target if question.port is None else f"{question.target}:{question.port}"
-        if network.open or network.local_binding:
-            return Decision(Verdict.ALLOW, f"{place}: the run may listen")
-        return Decision(Verdict.DENY, f"{place}: the run listens on a loopback of its own", grant="--forward PORT")
-    from .policy.hosts import is_address, port_number, split_port
-
-    host, port = split_port(question.target)
-    number = question.port or (port_number(port) if port else HTTPS)
-    decision = policy.decide_connect(judged, host, number)
-    if decision.verdict is Verdict.ALLOW and not network.open and is_address(host):
-        from .policy import decide_address
-
-        return max(decision, decide_address(network, host, number, host), key=lambda one: one.verdict)
-    return decision
+def _listening(judged: Policy, question: Question) -> Decision:
+    """The judge's answer about listening, which is allowed or denied as a whole."""
+    place = question.target if question.port is None else f"{question.target}:{question.port}"
+    if judged.network.open or judged.network.local_binding:
+        return Decision(Verdict.ALLOW, f"{place}: the run may listen")
+    return Decision(Verdict.DENY, f"{place}: the run listens on a loopback of its own", grant="--forward PORT")
 
 
 def _said(decision: Decision) -> bytes:
@@ -108,8 +95,10 @@ class Desk:
     def decide(self, question: Question) -> tuple[Decision, str]:
         """The answer, and the path it was asked about."""
         judged = self.judged(bytes(question.policy))
-        if question.access not in ACCESSES:
-            return reached(judged, question), question.target
+        if question.access == "bind":
+            return _listening(judged, question), question.target
+        if question.access == "connect":
+            return reached(judged, question.target, question.port), question.target
         if not question.target or "\0" in question.target:
             raise UsageError("target", "names no path")
         cwd = question.cwd or self.request.cwd

@@ -194,3 +194,16 @@ def test_a_link_to_a_name_that_is_no_text_is_answered(workspace: Path) -> None:
 
     assert [answer["verdict"] for answer in answers] == ["allow", "deny", "allow"]
     assert "\\udcff" in str(answers[1]["grant"])
+
+
+def test_one_question_about_an_address_is_answered_as_in_a_batch(workspace: Path) -> None:
+    policy = workspace.parent / "policy.json"
+    allowed, denied = {"allowedDomains": ["10.1.2.3"]}, {"deniedResolvedAddresses": ["10.0.0.0/8"]}
+    policy.write_text(json.dumps({"network": allowed | denied}))
+    options = ("--policy", str(policy))
+
+    (many,) = asked(workspace, {"access": "connect", "target": "10.1.2.3"}, options=options)
+    one = json.loads(why(workspace, "connect", "10.1.2.3", "--json", *options).stdout)
+
+    assert (one["verdict"], one["reason"]) == (many["verdict"], many["reason"])
+    assert one["verdict"] == "deny"
