@@ -29,7 +29,7 @@ LOOPBACK = ("localhost", "127.0.0.1", "::1", "0.0.0.0")
 
 
 def denial_of(decision: Decision, access: str, target: str, observed: bool = False) -> Denial:
-    """A decision as what was refused."""
+    """The refusal that a decision of the judge comes to."""
     spoken = decision.rule or decision.host
     origin = str(spoken.origin) if spoken else ""
     return Denial(access, target, decision.reason, decision.grant, observed, origin)
@@ -88,7 +88,7 @@ def _leads_to(path: str, known: Sequence[str]) -> bool:
 def teller(
     made: Prepared, argv: Sequence[str], environ: Mapping[str, str], on_denial: Callable[[Denial], None]
 ) -> Callable[[Observed], None]:
-    """Who tells of what the kernel refuses while the command runs; each target once."""
+    """A function to be given each access as the warden sees it: it tells of what was refused, each target once."""
     asked, told = _Asked(made, tuple(argv), environ), set[str]()
 
     def seen(one: Observed) -> None:

@@ -124,7 +124,7 @@ def unwritten(directory: str, error: Exception) -> str:
     return "" if "RINGFENCE" in os.environ else f"{directory}: {error.strerror}"
 
 
-_entry_of: "type[Entry] | None" = None  # once it is there: to look for it costs a run two microseconds
+_entry_of: "type[Entry] | None" = None  # once it is imported: the statement alone costs a run two microseconds
 
 
 _names: list[str] = []  # of runs to come: many for one call
