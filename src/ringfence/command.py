@@ -38,12 +38,12 @@ class Own:
         self._pieces = between, enforce.encode_exec(words, len(self._given), encoded)
 
     def steps(self) -> tuple[Step, ...]:
-        """What one is handed that stands behind the walls."""
+        """What a standby is handed, which has done the steps of the walls already."""
         first = plan.first_steps(self._made.request.cwd, self._streams)
         return *first, plan.exec_step(self._program, self._argv, self._given, self._made.walls.prefix)
 
     def for_standby(self) -> bytes:
-        """The same, encoded."""
+        """Those steps, encoded."""
         return enforce.whole(len(self._streams) + 3, self._pieces)
 
     def whole(self) -> tuple[Plan, bytes]:

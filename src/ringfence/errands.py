@@ -186,7 +186,7 @@ def revoke(root: str, asked: Errand) -> Document:
     gone = _store().remove([asked.name])
     if not gone:
         return {"error": "approval_not_found", "what": "there is no such grant"}
-    _written(record.approved(root, [rule_text(gone[0])], revoked=True))
+    _written(record.revoked(root, [rule_text(gone[0])]))
     return _said(gone[0])
 
 

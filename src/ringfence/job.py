@@ -39,7 +39,7 @@ def look(
     as_root: bool,
     screen: Screen,
 ) -> tuple[Request, os.stat_result | None]:
-    """The same; and what stands at its path now, where we have looked there."""
+    """The request; and what was seen at the workspace's path just now, where we looked and it is that path."""
     workspace, cwd = _text(workspace, "workspace"), _text(cwd, "cwd")
     if not workspace or (cwd or workspace) != workspace:
         return _find_request(workspace, cwd, flags, as_root, screen), None
@@ -172,7 +172,7 @@ class Job(msgspec.Struct, frozen=True):
 
 
 class Unlooked(Exception):
-    """The streams are others than was assumed, and nothing was begun."""
+    """The streams are not what they were assumed to be; nothing was begun."""
 
 
 def make_job(
@@ -200,7 +200,7 @@ def make_job(
 
 
 def looked_over(job: Job) -> Job:
-    """The same for another attempt: what was seen before the first is old by now, and nothing is assumed."""
+    """The job for another attempt: what was seen before the first is old by now, and nothing is assumed."""
     if not job.is_assumed:
         return msgspec.structs.replace(job, at_hand=None)
     again = make_job(job.argv, job.request, job.environ, False, None, job.explain)

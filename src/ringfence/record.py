@@ -9,7 +9,7 @@ import functools
 import os
 import time
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -124,7 +124,7 @@ def unwritten(directory: str, error: Exception) -> str:
     return "" if "RINGFENCE" in os.environ else f"{directory}: {error.strerror}"
 
 
-_entry_of: "type[Entry] | None" = None  # once it is there: to look for it costs a run two microseconds
+_entry_of: "type[Entry] | None" = None  # once it is imported: the statement alone costs a run two microseconds
 
 
 _names: list[str] = []  # of runs to come: many for one call
@@ -274,35 +274,38 @@ def shortened(denial: Denial) -> Denial:
     return msgspec.structs.replace(denial, **cut)
 
 
-def approved(workspace: str, words: Sequence[str], revoked: bool = False) -> str:
-    """A person approved something, or took it back: written through to the disk."""
+def _now_in(workspace: str) -> dict[str, Any]:
+    """What an event of no run says of when, where and by whom."""
     from .audit.log import now
-    from .model.event import Changed, Granted
 
-    common = {"at": now(), "workspace": workspace, "uid": os.getuid(), "pid": os.getpid()}
-    events: list[AnyEvent] = [Granted(**common, grants=tuple(words))]  # type: ignore[arg-type]
-    if revoked:
-        events = [Changed(**common, what=f"revoked: {word}") for word in words]  # type: ignore[arg-type]
-    return write(events, durable=True)
+    return {"at": now(), "workspace": workspace, "uid": os.getuid(), "pid": os.getpid()}
+
+
+def approved(workspace: str, words: Sequence[str]) -> str:
+    """A person approved something: written through to the disk."""
+    from .model.event import Granted
+
+    return write([Granted(**_now_in(workspace), grants=tuple(words))], durable=True)
+
+
+def revoked(workspace: str, words: Sequence[str]) -> str:
+    """A person took back what was approved: written through to the disk."""
+    from .model.event import Changed
+
+    return write([Changed(**_now_in(workspace), what=f"revoked: {word}") for word in words], durable=True)
 
 
 def call_refused(workspace: str, tool: str, said: str, reasons: Sequence[str]) -> str:
     """The guard refused an agent's tool call before anything ran."""
-    from .audit.log import now
     from .model.event import Denied
 
     words = cleaned([tool, said], os.environ)
     denial = shortened(Denial("call", " ".join(words).strip(), "; ".join(reasons), observed=True))
-    event = Denied(at=now(), workspace=workspace, uid=os.getuid(), pid=os.getpid(), denial=denial, by="guard")
-    return write([event])
+    return write([Denied(**_now_in(workspace), denial=denial, by="guard")])
 
 
 def changed(workspace: str, what: str, path: str, digest: str) -> str:
     """A person changed what is allowed. Rare and weighty, so it is written through to the disk."""
-    from .audit.log import now
     from .model.event import Changed
 
-    event = Changed(
-        at=now(), workspace=workspace, uid=os.getuid(), pid=os.getpid(), what=what, policies=(f"{path} {digest}",)
-    )
-    return write([event], durable=True)
+    return write([Changed(**_now_in(workspace), what=what, policies=(f"{path} {digest}",))], durable=True)

@@ -70,8 +70,8 @@ def check(made: Prepared) -> None:
         raise Unenforceable(first.origin, f"{first.what}: {first.why}{rest}", hint)
 
 
-# At it, until the enactor finds what we saw, each after a longer wait: whoever makes a user is busy in /etc for a tenth
-# of a second and more.
+# Seconds to wait before each attempt, for as long as the enactor finds the disk other than we saw it: whoever makes a
+# user is busy in /etc for a tenth of a second and more.
 PAUSES = (0.0, 0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64)
 
 
@@ -137,7 +137,7 @@ def carried_out(
     on_denial: Callable[[Denial], None] | None = None,
     quarantine: bool = False,
 ) -> Outcome:
-    """A job, at it until the disk is as it was planned for."""
+    """Run a job, and again while the enactor finds the disk other than it was planned for."""
     begun, own = time.time_ns(), job.at_hand[0] if job.at_hand else environment()
     with Record(job.request, job.argv, job.environ, own) as record:
         for pause in PAUSES:
@@ -148,7 +148,7 @@ def carried_out(
             try:
                 outcome, is_stale = _attempt(job, on_output, timeout, on_start, record, on_denial, (begun, quarantine))
             except Unlooked:
-                continue  # and once only
+                continue  # once only: the next attempt looks at the streams
             if not is_stale:
                 break
             record.begin().tried(outcome.ending)
@@ -192,7 +192,7 @@ def _attempt(
 class Living:
     """A launched job beside what was prepared for it. A context manager; leaving it ends the tree."""
 
-    opened: contextlib.ExitStack | None = None  # where more than the launch is to be left
+    opened: contextlib.ExitStack | None = None  # closes everything, where there is more than the launch to close
     log: "Log | None" = None  # what Landlock refuses, where that can be read
     doorway: "enforce.Doorway | None" = None  # where runs beside this one may be asked for
     _seen: os.stat_result | None = None
@@ -248,8 +248,8 @@ class Living:
         return self._made.output
 
     def renew(self) -> None:
-        """Have the next one ready, and what is asked at the end. It is made while the command runs, for a caller who
-        comes again at once takes less time than that."""
+        """Have the next standby made while the command runs, and what is asked at its end: a caller who comes again at
+        once would have to wait for them."""
         made = self._made
         if self._inherited:
             made.renew_standby(self._inherited)
@@ -258,7 +258,7 @@ class Living:
             enforce.brief.begin(timed)
 
     def is_stale(self, ending: Ending) -> bool:
-        """Whether the disk was not as these walls have it; then nobody else is put behind them."""
+        """Whether the disk was not as these walls were planned for; then no other run is given them."""
         was = was_swapped(self._job, ending) and not self._hides_start(ending)
         if was and not has_other_streams(self._job, ending):
             forget(self._made)
@@ -283,7 +283,7 @@ class Living:
         if seconds > enforce.Standby.SECONDS:  # the one that was asked for is gone
             self.renew()
         found = Outcome(ending, walls.in_force, walls.gaps, seconds, out, err)
-        # Of a command that goes on to the next its warden was asked nothing, and so has nothing to tell.
+        # A warden that goes on to the next command was asked nothing by this one, and has nothing to tell.
         if not (self.launch.is_quiet and self._passage is None and self._asker is None):
             self.is_stale(ending)
             found = self._with_told(found)
@@ -339,9 +339,9 @@ def launch(job: Job) -> Living:
 
             log = listen(made.host.landlock_abi)
         own = Own(made, job.argv, job.environ, streams, (log.step,) if log else (), job.program)
-        # A terminal must be known when the walls are built, so it never meets a standby; and what we have read of our
-        # own input for one that was gone would be lost. Most callers run one command. A file must be opened by a call
-        # that the filter of a standby has closed.
+        # No standby: for a terminal, which must be known when the walls are built; for input that we read, which would
+        # be lost if the standby were gone; for a caller's first two runs, as most have no more; and for a file on 0 to
+        # 2, which is opened by a call that a standby's filter has closed.
         alone = job.is_at_terminal or 0 in pumped or made.runs < 3 or bool(streams or log) or not made.can_stand_by
         inherited = () if alone else enforce.inheritance()
         whole, data = made.outline(), b"" if alone else own.for_standby()
@@ -374,7 +374,8 @@ def launch(job: Job) -> Living:
 
 
 def _begun(job: Job, start: Callable[[], enforce.Launch]) -> enforce.Launch:
-    """What fails after this is no matter of the streams: the command may run, and is not begun a second time."""
+    """Start it. Only what fails in here is taken for streams that were not as assumed: after it the command may run,
+    and must not be begun a second time."""
     try:
         return start()
     except LaunchError:

@@ -1,9 +1,8 @@
 """Runs beside a run: who listens for a ringfence inside it, and starts what that asks for.
 
-The command of a run is outside nobody's reach but its own, so an inner `ringfence run` cannot build walls: it hands its
-streams to the outer one, which starts a sibling with the narrower of the two policies (`beside`). Here is the outer
-one's half: a thread that starts a process for each who asks. That process reads what was sent; we do not. It ends with
-us, and with whoever asked.
+Inside a run nobody may build walls, so an inner `ringfence run` hands its streams to the outer one, which starts a
+sibling with the narrower of the two policies (`beside`). Here is the outer one's half: a thread that starts a process
+for each who asks. That process reads what was sent; we do not. It ends with us, and with whoever asked.
 
 Every word that comes through the socket is the command's. So there are never more than `MOST` siblings of a run, those
 of its siblings among them: each has one place of a file that they share, locked until the last of it is gone, however

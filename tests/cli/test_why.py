@@ -133,7 +133,9 @@ def test_the_grant_that_is_named_changes_the_answer(workspace: Path) -> None:
     assert [answer for answer in after if answer["verdict"] != "allow"] == []
 
 
-@pytest.mark.parametrize("target", ["printer", "xn--9ca", "a..b", "http://example.com", "example.com:99999", "[fe80::1%a]"])
+@pytest.mark.parametrize(
+    "target", ["printer", "xn--9ca", "a..b", "http://example.com", "example.com:99999", "[fe80::1%a]"]
+)
 def test_no_grant_is_named_that_a_policy_cannot_hold(target: str, workspace: Path) -> None:
     answer = asked(workspace, {"access": "connect", "target": target})[0]
 
@@ -253,3 +255,16 @@ def test_a_link_to_a_name_that_is_no_text_is_answered(workspace: Path) -> None:
 
     assert [answer["verdict"] for answer in answers] == ["allow", "deny", "allow"]
     assert "\\udcff" in str(answers[1]["grant"])
+
+
+def test_one_question_about_an_address_is_answered_as_in_a_batch(workspace: Path) -> None:
+    policy = workspace.parent / "policy.json"
+    allowed, denied = {"allowedDomains": ["10.1.2.3"]}, {"deniedResolvedAddresses": ["10.0.0.0/8"]}
+    policy.write_text(json.dumps({"network": allowed | denied}))
+    options = ("--policy", str(policy))
+
+    (many,) = asked(workspace, {"access": "connect", "target": "10.1.2.3"}, options=options)
+    one = json.loads(why(workspace, "connect", "10.1.2.3", "--json", *options).stdout)
+
+    assert (one["verdict"], one["reason"]) == (many["verdict"], many["reason"])
+    assert one["verdict"] == "deny"

@@ -218,7 +218,7 @@ def _revoke(names: list[str], values: Values) -> int:
     error = PolicyError(", ".join(missing), "there is no such grant", "ringfence approvals list")
     if not gone:
         raise error
-    _told(record.approved(_workspace(values), [rule_text(grant) for grant in gone], revoked=True))
+    _told(record.revoked(_workspace(values), [rule_text(grant) for grant in gone]))
     lines = [f"revoked {grant.id}: {rule_text(grant)}" for grant in gone]
     document = {"schema": "ringfence/approvals-revoked@1", "grants": list(map(_document, gone)), "missing": missing}
     _print(values, document, *lines)

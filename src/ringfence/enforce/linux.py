@@ -31,7 +31,7 @@ if TYPE_CHECKING:  # only where there are limits, or a terminal
 class Launch:
     """A living process tree. A context manager; leaving it ends the tree."""
 
-    # What most runs never set is told once, here: each of them costs every run something.
+    # Defaults for what most runs never set: to set each of them in every run would cost something.
     was_standby = False
     was_told = False  # somebody asked for its end, or for another signal
     has_ended = False  # the warden has said so
@@ -160,7 +160,7 @@ class Launch:
             self.outlast()
 
     def outlast(self, timeout: float | None = None) -> None:
-        """Wait until nobody is left, and for nothing else."""
+        """Wait until all of the run is gone; no stream is moved and no limit watched meanwhile."""
         if self.process.is_child:
             self.process.wait(timeout)
         if self.process.returncode is not None:
@@ -244,7 +244,7 @@ class Launch:
         return -1 if self._all_told else self._status
 
     def _hear_good(self) -> Ending | None:
-        """How a run ended of which two records are told, as most often."""
+        """How it ended, if the two records of an ordinary run (begun, ended) are all that is told; else None."""
         data = self._hear(wire.GOOD.size if self.begun is None else wire.RECORD.size)
         if self.begun is not None and data[:4] == wire.END and (data[12:] == wire.GOES_ON or self.begun.is_told()):
             data, self.begun = wire.BEGUN + data, None
@@ -269,7 +269,7 @@ class Launch:
             self._tell(self._hear(wire.RECORD.size if self._records else wire.GOOD.size))
 
     def _hear(self, size: int) -> bytes:
-        """So much, or all there is; one record comes whole."""
+        """So many bytes of records, or fewer at the end; a single record always comes whole."""
         try:
             if size == wire.RECORD.size:
                 return os.read(self._status, size)
@@ -295,7 +295,7 @@ class Launch:
             self.read_status()
 
     def _tell(self, data: bytes) -> None:
-        """Records, or nothing at their end."""
+        """Take in records; no bytes mean that there will be no more."""
         self._all_told = not data
         self._records += data if data[:1] != wire.SEEN or len(data) > wire.RECORD.size else b""
         self.has_ended = wire.ENDED in self._records[:: wire.RECORD.size]  # a record begins with its tag

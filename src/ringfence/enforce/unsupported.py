@@ -152,7 +152,7 @@ def mounts() -> tuple[Mount, ...]:
 
 
 def inheritance() -> tuple[object, ...]:
-    """Nothing is inherited by nobody."""
+    """There is no standby that would have to inherit it."""
     return ()
 
 

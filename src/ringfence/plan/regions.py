@@ -178,15 +178,17 @@ def judge(place: Place, now: Above) -> Region:
     return Region(place, State.READ, now.read)
 
 
-def enclosed(found: list[Region]) -> list[tuple[Region, Region | None]]:
-    """Regions, parents first, each with the one it lies in."""
+def enclosed(found: list[Region], only_changes: bool = False) -> list[tuple[Region, Region | None]]:
+    """Regions, parents first, each with the one it lies in; or only those whose state differs from that one's."""
     kept: list[tuple[Region, Region | None]] = []
     stack: list[Region] = []
     for region in found:
         while stack and not is_below(region.path, stack[-1].path):
             stack.pop()
-        kept.append((region, stack[-1] if stack else None))
-        stack.append(region)
+        above = stack[-1] if stack else None
+        if not only_changes or above is None or above.state is not region.state:
+            kept.append((region, above))
+            stack.append(region)
     return kept
 
 
@@ -197,16 +199,6 @@ def changes(found: list[Region]) -> list[tuple[Region, Region | None]]:
     """Those regions whose state differs from that of the region they lie in, each with that one. The latest answer is
     kept, for every part of a planner asks."""
     global _latest
-    if _latest[0] is found:
-        return _latest[1]
-    kept: list[tuple[Region, Region | None]] = []
-    stack: list[Region] = []
-    for region in found:
-        while stack and not is_below(region.path, stack[-1].path):
-            stack.pop()
-        above = stack[-1] if stack else None
-        if above is None or above.state is not region.state:
-            kept.append((region, above))
-            stack.append(region)
-    _latest = (found, kept)
-    return kept
+    if _latest[0] is not found:
+        _latest = found, enclosed(found, only_changes=True)
+    return _latest[1]

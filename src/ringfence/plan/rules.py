@@ -1,4 +1,5 @@
-"""The rules as a plan can carry them: without what the command could turn, and what the disk holds by itself.
+"""The rules as a plan can carry them: without grants that the command could lead elsewhere by a link, and without what
+file modes hold already.
 
 Pure. Each function gives a policy that asks for no more than the one it was given.
 """

@@ -202,7 +202,7 @@ def writer(policy: Policy, path: str) -> Rule | None:
 
 
 def written_down(data: bytes) -> Policy:
-    """One that was written down as JSON. The planner tells what is built in by that very object."""
+    """A policy from its JSON. Built-in rules have BUILT_IN itself as origin again: the planner asks by identity."""
     found = msgspec.json.decode(data, type=Policy)
     rules = (msgspec.structs.replace(one, origin=BUILT_IN) if one.origin == BUILT_IN else one for one in found.rules)
     return msgspec.structs.replace(found, rules=tuple(rules))
