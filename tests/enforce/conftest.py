@@ -5,6 +5,7 @@ back the exit code, the records and the output. Launches by way of `enforce.star
 """
 
 import contextlib
+import fcntl
 import os
 import runpy
 import signal
@@ -276,13 +277,18 @@ Build = Callable[[str, Path, tuple[str, ...]], Path]
 
 @pytest.fixture(scope="session")
 def build(tmp_path_factory: pytest.TempPathFactory) -> Build:
-    """Compile a source with flags, once for each name."""
-    directory = tmp_path_factory.mktemp("build")
+    """Compile a source with flags, once for each name: those who test beside us have what was compiled by one."""
+    base = tmp_path_factory.getbasetemp()
+    directory = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "build"
+    directory.mkdir(exist_ok=True)
 
     def compiled(name: str, source: Path, flags: tuple[str, ...]) -> Path:
         program = directory / name
-        if not program.exists():
-            subprocess.run(["cc", *flags, "-o", program, source], check=True)
+        with open(f"{program}.lock", "w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not program.exists():
+                subprocess.run(["cc", *flags, "-o", f"{program}.new", source], check=True)
+                os.rename(f"{program}.new", program)
         return program
 
     return compiled

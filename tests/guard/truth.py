@@ -58,7 +58,7 @@ def observe(command: str, root: Path, home: Path, first: str = "", seconds: int 
         "GIT_COMMITTER_NAME": "a",
         "GIT_COMMITTER_EMAIL": "a@b",
     }
-    words = [*traced, "timeout", "-k", "1", str(seconds), "bash", "-c", command]
+    words = ["timeout", "-k", "1", str(seconds), *traced, "bash", "-c", command]  # it is none of what is looked at
     words = [*view, *(words if not first else ["bash", "-c", f'{first}\n"$@"; exit $?', "bash", *words])]
     (trace / "out").touch()
     with (trace / "out").open(errors="surrogateescape") as file:  # held: `find / -delete` finds its name
