@@ -13,7 +13,6 @@ the disk; it reads small regular files, and follows no link.
 """
 
 import os
-import re
 import stat
 import time
 from collections import deque
@@ -22,8 +21,10 @@ from collections.abc import Iterable, Iterator
 import msgspec
 
 from ..model import BUILT_IN, Gap, Need, Origin, Outcome, Refused
+from .leftovers import STATES, facts_of, is_new, whole
+from .leftovers import left as left_behind
 from .lookout import Listing, Listings
-from .repository import NOWHERE, content, directories, is_there, linked_worktree, submodule
+from .repository import NOWHERE, directories, is_there, linked_worktree, submodule
 
 MOST_ENTRIES = 500_000
 PATIENT = 5.0  # seconds, for whoever wants it moved out of the way
@@ -32,21 +33,11 @@ GONE = (FileNotFoundError, NotADirectoryError)
 SUFFIX = ".quarantined"
 _BARE = frozenset(("HEAD", "objects", "refs"))
 _HALVES = (frozenset(("HEAD", "config")), frozenset(("HEAD", "hooks")))  # what is missing can be put there later
-# What `--continue` goes by: where it stands in a git directory, and how what is in a file of it runs a program.
-_UNDER_WAY = ("rebase-merge", "sequencer")
-_STRATEGY = rb"(?:ort|recursive|resolve|octopus|ours|subtree)"  # another one is a program, by a path even
-_RUNS = {
-    "git-rebase-todo": re.compile(rb"^\s*(?:exec|x)\s", re.MULTILINE),
-    "strategy": re.compile(rb"\A(?!" + _STRATEGY + rb"?\s*\Z)"),
-    "opts": re.compile(
-        rb"(?im)^(?!\s*(?:strategy = " + _STRATEGY + rb"|strategy-option = [\w=%-]+)\s*$).*strategy",
-    ),
-}
 _NESTS = ("modules", "worktrees")  # where in a git directory others are, and how many are looked into in any case
 _LEAST_INSIDE = 1000
-# Where in a git directory links are looked for, in what of it nobody has any, how many directories in any case.
-_LINKLESS = ("logs", "rebase-apply", "rebase-merge", "rr-cache", "sequencer")
-_WITHIN, _STORED, _LEAST = (*_LINKLESS, "objects", *_NESTS), ("pack",), 12
+# In what of a git directory nobody has links, where else they are looked for first, how many directories in any case.
+_LINKLESS = ("logs", "rebase-apply", "rebase-merge", "rr-cache", "sequencer", "info", "lost-found", "refs")
+_FIRST, _STORED, _LEAST = (*_LINKLESS, "objects", *_NESTS), ("info", "pack"), 16
 _SHARING = frozenset(("HEAD", "commondir"))  # it has the rest elsewhere
 _SKILLS = "/.claude/skills"
 # What git writes by itself into a new repository, a clone, a branch; keys that name no program and no file.
@@ -136,10 +127,10 @@ def scan(
         inside = _inside(places, (until, latest), left)
         found = [path for path in found if not _is_known_pointer(path, common)]  # that is held, too
         found += [path for path in inside if path != own and _runs_code(path, since, common)]
-        found += _with_commands(own, since)
+        found += left_behind(own, since)
         # Held, but whoever writes it outside meanwhile writes a lock first, which the command can replace.
         files = [f"{git}/{name}" for git in dict.fromkeys((own, common)) for name in ("config", "config.worktree")]
-        found += [file for file in files if _is_new(file, since) and not _is_ordinary(_whole(file))]
+        found += [file for file in files if is_new(file, since) and not _is_ordinary(whole(file))]
         found += _links(dict.fromkeys((own, common)), since, listings, (until, latest), left)
     found += _links(gits, since, listings, (until, latest), left)
     return tuple(found)
@@ -180,10 +171,12 @@ def _links(
         except OSError:
             left.append(path)
             continue
-        within = _WITHIN if path in tops else _STORED if path.endswith("/objects") else found.below
-        queue.extend((f"{path}/{name}", 0 if name in _LINKLESS else age) for name in within if name in found.below)
+        below = set(found.below) - {"hooks"}  # held, or looked at as such
+        within = (*(name for name in _FIRST if name in below), *sorted(below.difference(_FIRST)))
+        within = _STORED if path.endswith("/objects") else within if path in tops else found.below
+        queue.extend((f"{path}/{name}", 0 if name in _LINKLESS else age) for name in within if name in below)
         links = [f"{path}/{name}" for name in found.links]
-        yield from (link for link in links if (facts := _facts(link)) is not None and facts.st_ctime_ns >= age)
+        yield from (link for link in links if (facts := facts_of(link)) is not None and facts.st_ctime_ns >= age)
     left += (path for path, _ in queue)
 
 
@@ -197,7 +190,7 @@ def _read_git(path: str) -> Listing:
 
 def _common(path: str) -> bytes | None:
     """Where a git directory says that hooks and configuration are; None where that cannot be read."""
-    text = _whole(f"{path}/commondir")
+    text = whole(f"{path}/commondir")
     above = os.path.dirname(os.path.dirname(path))
     if text is not None and text.rstrip(b"/\r\n") == os.fsencode(above):  # as libgit2 writes it
         return b"../.."
@@ -209,7 +202,7 @@ def quarantine(paths: tuple[str, ...]) -> tuple[str, ...]:
     names."""
     renamed: list[str] = []
     for path in paths:
-        is_whole = os.path.basename(path) in (".git", *_UNDER_WAY) or os.path.islink(path)
+        is_whole = os.path.basename(path) in (".git", *STATES) or os.path.islink(path)
         if not is_whole:
             renamed += _moved(path, "HEAD")
         if is_whole or path.endswith(_SKILLS):  # which may be a repository too
@@ -309,12 +302,12 @@ def _has_new_skill(path: str, since: int) -> bool:
     except OSError:
         own = []
     places = (os.path.dirname(path), path, *own, *(f"{place}/SKILL.md" for place in own))
-    return any(_is_new(place, since) for place in places)
+    return any(is_new(place, since) for place in places)
 
 
 def _runs_code(path: str, since: int, held: str) -> bool:
     """Whether something that git would execute in a git directory was changed; not in the one that the kernel holds."""
-    changed = _facts(path)
+    changed = facts_of(path)
     if changed is None:
         return False
     if not stat.S_ISDIR(changed.st_mode):
@@ -325,12 +318,12 @@ def _runs_code(path: str, since: int, held: str) -> bool:
     if not os.access(path, os.R_OK | os.X_OK):
         return changed.st_ctime_ns >= since
     is_held = path.startswith(f"{held}/")  # then its configuration is, too, unless it is a new one
-    lasting = [name for name in ("config", "commondir") if is_held and _facts(f"{path}/{name}")]
-    if any(_is_new(f"{path}/{name}", since) for name in lasting or ("HEAD", "commondir")):
+    lasting = [name for name in ("config", "commondir") if is_held and facts_of(f"{path}/{name}")]
+    if any(is_new(f"{path}/{name}", since) for name in lasting or ("HEAD", "commondir")):
         since = 0  # it may have become a repository just now, by another name
     common = _common(path)
     if common not in (b"", b"../.."):
-        return is_held or _is_new(f"{path}/commondir", since)
+        return is_held or is_new(f"{path}/commondir", since)
     above = os.path.dirname(os.path.dirname(path))
     return _is_changed(path, since) or (bool(common) and above != held and _is_changed(above, since))
 
@@ -338,9 +331,9 @@ def _runs_code(path: str, since: int, held: str) -> bool:
 def _is_changed(path: str, since: int) -> bool:
     """Whether there is a new configuration beyond the ordinary, or a new hook."""
     files = (f"{path}/config", f"{path}/config.worktree")
-    if any(_is_new(file, since) and not _is_ordinary(_whole(file)) for file in files) or _with_commands(path, since):
+    if any(is_new(file, since) and not _is_ordinary(whole(file)) for file in files) or left_behind(path, since):
         return True
-    was_opened = _is_new(f"{path}/hooks", since)
+    was_opened = is_new(f"{path}/hooks", since)
     try:
         hooks = os.listdir(f"{path}/hooks")
     except PermissionError:
@@ -348,29 +341,12 @@ def _is_changed(path: str, since: int) -> bool:
     except OSError:
         return was_opened and os.path.islink(f"{path}/hooks")
     mine = [name for name in hooks if not name.endswith(".sample")]
-    return any(was_opened or _is_new(f"{path}/hooks/{name}", since) for name in mine)
-
-
-def _with_commands(path: str, since: int) -> list[str]:
-    """What was left in a git directory that would run programs when somebody goes on with it."""
-    return [place for name in _UNDER_WAY if _runs_on(place := f"{path}/{name}", since)]
-
-
-def _runs_on(place: str, since: int) -> bool:
-    facts = _facts(place)
-    if facts is None or not stat.S_ISDIR(facts.st_mode):
-        return facts is not None and facts.st_ctime_ns >= since
-    for name, runs in _RUNS.items():
-        if _is_new(f"{place}/{name}", since):
-            text = _whole(f"{place}/{name}")
-            if text is None or runs.search(text):
-                return True
-    return False
+    return any(was_opened or is_new(f"{path}/hooks/{name}", since) for name in mine)
 
 
 def _pointed_at(path: str) -> str:
     """The git directory that a `.git` file names; "" where it does not."""
-    text = (_whole(path) or b"").rstrip(b"\r\n").decode("utf-8", "surrogateescape")
+    text = (whole(path) or b"").rstrip(b"\r\n").decode("utf-8", "surrogateescape")
     if not text.startswith("gitdir: ") or {"\n", "\0"} & set(text):  # to git all of it is one path
         return ""
     own = os.path.realpath(os.path.join(os.path.dirname(path), text.removeprefix("gitdir: ")))
@@ -390,34 +366,6 @@ def _is_changed_beyond(path: str, since: int, held: str) -> bool:
     directory, where nobody looks otherwise."""
     own = _pointed_at(path)
     return own.startswith(f"{os.path.dirname(held)}/") and _runs_code(own, since, held)
-
-
-def _facts(path: str) -> os.stat_result | None:
-    try:
-        return os.lstat(path)
-    except OSError:
-        return None
-
-
-def _is_new(path: str, since: int) -> bool:
-    """Whether something has changed, or what a link leads to has."""
-    facts = _facts(path)
-    if facts is not None and stat.S_ISLNK(facts.st_mode) and facts.st_ctime_ns < since:
-        try:
-            facts = os.stat(path)
-        except OSError:
-            return False
-    return facts is not None and facts.st_ctime_ns >= since
-
-
-def _whole(path: str) -> bytes | None:
-    """All that a file says, nothing where there is none; None where git may read what we do not: a link, or a long
-    one."""
-    facts = _facts(path)
-    if facts is None:
-        return b""
-    text = content(path)
-    return text if stat.S_ISREG(facts.st_mode) and len(text) == facts.st_size else None
 
 
 def _is_ordinary(text: bytes | None) -> bool:

@@ -39,6 +39,11 @@ _RUN = frozenset(
 )
 _REMOTE = frozenset(("remote.url", "remote.pushurl"))  # which git runs where they begin so
 _BY_PROGRAM = "ext::"
+# What is kept of a git directory in the workspace that is not called .git.
+_KEPT = tuple(
+    """config hooks config.worktree commondir modules info/attributes objects/info/alternates remotes branches gitweb
+    pid""".split()
+)
 HOOKS = tuple(
     """applypatch-msg pre-applypatch post-applypatch pre-commit pre-merge-commit prepare-commit-msg commit-msg
     post-commit pre-rebase post-checkout post-merge pre-push pre-receive update proc-receive post-receive post-update
@@ -243,7 +248,7 @@ def programs(
     is_bare = all(os.path.lexists(f"{workspace}/{name}") for name in ("HEAD", "objects", "refs"))
     for place in (workspace if is_bare else git, git):  # a git directory in the workspace by another name
         if place != f"{workspace}/.git" and f"{place}/".startswith(f"{workspace}/"):
-            found += [f"{place}/{name}" for name in ("config", "hooks", "config.worktree", "commondir", "modules")]
+            found += [f"{place}/{name}" for name in _KEPT]
     # Husky's hooks are in a directory `_`, and run what lies beside it. Links lead here from outside, too.
     both = (path for name in filter(_is_possible, found) for path in (name, real_path(name)))
     inside = {os.path.normpath(path.removesuffix("/_").rstrip("/")) for path in both}
@@ -377,8 +382,23 @@ def _is_theirs(workspace: str, *paths: str) -> bool:
 
 def _work_tree(path: str) -> str:
     """core.worktree in the simple form in which git writes it."""
-    tree = next((value for key, value in reversed(_settings(path)) if key == "core.worktree"), "")
+    tree = _last(path, "core.worktree")
     return tree if _is_possible(tree) else ""
+
+
+def _last(path: str, wanted: str) -> str:
+    return next((value for key, value in reversed(_settings(path)) if key == wanted), "")
+
+
+def setting(git: str, wanted: str) -> str:
+    """What the configuration of a git directory says, in the simple form in which git writes it; "" where nothing."""
+    return _last(os.path.join(git, _first_line(f"{git}/commondir"), "config"), wanted)
+
+
+def work_tree(git: str) -> str:
+    """The directory whose files a git directory is about: it, or its configuration, says which; or it lies there."""
+    back, tree = _first_line(f"{git}/gitdir"), _work_tree(f"{git}/config")
+    return os.path.dirname(back) if back else os.path.join(git, tree or "..")
 
 
 def _first_line(path: str) -> str:

@@ -30,7 +30,10 @@ LAYERS_KEPT = 10
 PRIVATE = ("/tmp", "/var/tmp", view.SHM)
 # What makes git run programs, in the directory of a worktree and of a submodule.
 _WORKTREE = ("commondir", "config.worktree", "gitdir")
-_MODULE = ("config", "config.worktree", "hooks", "commondir", "info/attributes", "objects/info/alternates")
+_MODULE = (
+    *("config", "config.worktree", "hooks", "commondir", "info/attributes", "objects/info/alternates"),
+    *("remotes", "branches", "gitweb", "pid"),
+)
 # What all worktrees of a repository share is none of these: objects, refs, logs, packed-refs (and its lock), worktrees.
 _APART = ("[!loprw]*", "l[!o]*", "o[!b]*", "p[!a]*", "r[!e]*", "re[!f]*", "w[!o]*")
 REPOSITORY = "the repository of this worktree"

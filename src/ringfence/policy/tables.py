@@ -89,8 +89,13 @@ PROTECTED = rows("""
     .git/info/attributes     names filters that git runs
     .git/modules             submodules' hooks and configuration
     .git/objects/info/alternates  git takes what lies there for its own, and would push it
+    .git/remotes             says where git fetches and pushes, if its configuration does not
+    .git/branches            says where git fetches and pushes, if its configuration does not
+    .git/gitweb              `git instaweb` runs it
+    .git/pid                 `git instaweb` ends the process that it names
     HEAD                     without its .git git takes the directory itself for a repository
     .gitmodules              says where submodules come from
+    .lfsconfig               says where large files are sent
     .gitconfig               git runs what it names
     .hg/hgrc                 Mercurial runs what it names
     .hg/hgrc-not-shared      Mercurial runs what it names
@@ -194,7 +199,7 @@ work), nor .pre-commit-config.yaml, package.json and Makefile: those are the pro
 what package managers and builders go by (.npmrc, .yarnrc.yml, .pnpmfile.cjs, .cargo, .mvn, .bazelrc, rust-toolchain):
 who calls them runs the project's code, and to edit them is ordinary work."""
 
-OF_HISTORY = frozenset((".git", ".hg", ".sl", ".jj", "HEAD", ".gitmodules"))
+OF_HISTORY = frozenset((".git", ".hg", ".sl", ".jj", "HEAD", ".gitmodules", ".lfsconfig"))
 """Of these the first names that belong to a repository: deeper in a workspace one is the command's own to make."""
 
 STARTUP = (

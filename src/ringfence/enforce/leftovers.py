@@ -1,0 +1,160 @@
+"""What is left in a git directory that makes a later git, outside, run programs, or read and write elsewhere, although
+its configuration and its hooks are as they were: work that was begun, and the index.
+
+Git believes its own files. It restores what an index names wherever that lies (`../.bashrc`, `.git/hooks/x`), copies
+what MERGE_RR names into its store of resolutions at the next commit, and gives what it kept of a rebase, of patches and
+of a bisection to its commands as words. Whole files are read here, in a time that grows with the index alone: git
+itself, which wrote it, took longer.
+"""
+
+import os
+import re
+import stat
+import struct
+
+from .repository import content, setting, work_tree
+
+STATES = ("rebase-merge", "sequencer", "rebase-apply", "index", "MERGE_RR", "BISECT_START")
+_MOST_INDEX = 1 << 28
+_STRATEGY = rb"(?:ort|recursive|resolve|octopus|ours|subtree)"  # another one is a program, by a path even
+# What `--continue` and its kin go by, and how what is in a file of it runs a program, or writes somewhere.
+_RUNS = {
+    "git-rebase-todo": re.compile(rb"^\s*(?:exec|x)\s", re.MULTILINE),
+    "strategy": re.compile(rb"\A(?!" + _STRATEGY + rb"?\s*\Z)"),
+    "opts": re.compile(
+        rb"(?im)^(?!\s*(?:strategy = " + _STRATEGY + rb"|strategy-option = [\w=%-]+)\s*$).*strategy",
+    ),
+    "apply-opt": re.compile(rb"--b"),  # build-fake-ancestor=, the one that names a file to write
+}
+_LINK, _TABLE = re.compile(rb"(?s)link.{4}"), re.compile(rb"(?s)IEOT.{4}\0\0\0\x01")  # extensions of an index
+# Git takes no such name from a tree or a person; on a disk of Windows the last is the git directory, too.
+_ODD = re.compile(rb"(?i)(?:\A|\0)/|(?:\A|[/\0])(?:\.\.|\.git|git~[0-9]+)(?:[/\0]|\Z)")
+
+
+def left(git: str, since: int) -> list[str]:
+    """What in a git directory would run programs or lead git elsewhere, changed since a time in nanoseconds."""
+    odd = [place for name in STATES[:3] if _runs_on(place := f"{git}/{name}", since)]
+    odd += [f"{git}/index"] if _has_odd_index(git, since) else []
+    odd += [f"{git}/MERGE_RR"] if _copies_strangers(git, since) else []
+    start = f"{git}/BISECT_START"  # a word of `git checkout`
+    return odd + ([start] if is_new(start, since) and (whole(start) or b"-").startswith(b"-") else [])
+
+
+def _runs_on(place: str, since: int) -> bool:
+    facts = facts_of(place)
+    if facts is None or not stat.S_ISDIR(facts.st_mode):
+        return facts is not None and facts.st_ctime_ns >= since
+    for name, runs in _RUNS.items():
+        if is_new(f"{place}/{name}", since):
+            text = whole(f"{place}/{name}")
+            if text is None or runs.search(text):
+                return True
+    return False
+
+
+def _copies_strangers(git: str, since: int) -> bool:
+    """Whether git would copy something else than a file of the worktree: it follows links here, which may be newer."""
+    text = whole(f"{git}/MERGE_RR")
+    if text is None:
+        return is_new(f"{git}/MERGE_RR", since)
+    names = [row.partition(b"\t")[2] for row in text.split(b"\0") if row]
+    if _ODD.search(b"\0".join(names)):
+        return True
+    top = os.fsencode(work_tree(git)) if names else b""
+    return any(_has_link(top, name) for name in names)
+
+
+def _has_link(top: bytes, name: bytes) -> bool:
+    while name:
+        if os.path.islink(os.path.join(top, name)):
+            return True
+        name = os.path.dirname(name)
+    return False
+
+
+def _has_odd_index(git: str, since: int) -> bool:
+    """Whether an index names what lies elsewhere; also one that cannot be read to its end, as git would read it."""
+    if not is_new(path := f"{git}/index", since):
+        return False
+    size = 32 if setting(git, "extensions.objectformat").lower() == "sha256" else 20
+    try:
+        data = content(path, _MOST_INDEX)
+        names = _names(data, size)
+        for found in _LINK.finditer(data):  # only the one that is an extension names a file
+            shared = f"{git}/sharedindex.{data[found.end() : found.end() + size].hex()}"
+            names += _names(content(shared, _MOST_INDEX), size)
+    except (IndexError, ValueError, struct.error):
+        return True
+    return _ODD.search(b"\0".join(names)) is not None
+
+
+def _names(data: bytes, size: int) -> list[bytes]:
+    """The paths in an index with object names of a size, from its beginning and from where its table says that others
+    may begin to read: git does so with many."""
+    if not data:
+        return []
+    version, count = struct.unpack_from(">II", data, 4)
+    names = _read(data, 12, count, version, size)
+    for found in _TABLE.finditer(data):
+        (length,) = struct.unpack_from(">I", data, found.start() + 4)
+        blocks = list(struct.iter_unpack(">II", data[found.end() : found.start() + 8 + length]))
+        if sum(number for _, number in blocks) > count:
+            raise ValueError("more than there are")
+        for place, number in blocks:
+            names += _read(data, place, number, version, size)
+    return names
+
+
+def _read(data: bytes, place: int, count: int, version: int, size: int) -> list[bytes]:
+    names, name, flagged = list[bytes](), b"", 40 + size
+    for _ in range(count):
+        at = place + flagged
+        length = (data[at] << 8 | data[at + 1]) & 0xFFF
+        start, same = at + (4 if data[at] & 0x40 else 2), 0  # a second word of flags
+        if version > 3:  # as the last one, but for its end
+            gone, start = _number(data, start)
+            same = len(name) - gone
+        end = data.index(0, start) if length == 0xFFF else start + length - same
+        name = name[:same] + data[start:end]
+        names.append(name)
+        place = end + 1 if version > 3 else place + ((end - place + 8) & ~7)
+    return names
+
+
+def _number(data: bytes, place: int) -> tuple[int, int]:
+    """A number as git writes it where it is mostly small, and where it ends."""
+    byte = data[place]
+    found = byte & 0x7F
+    while byte & 0x80:
+        place += 1
+        byte = data[place]
+        found = ((found + 1) << 7) | (byte & 0x7F)
+    return found, place + 1
+
+
+def facts_of(path: str) -> os.stat_result | None:
+    try:
+        return os.lstat(path)
+    except OSError:
+        return None
+
+
+def is_new(path: str, since: int) -> bool:
+    """Whether something has changed, or what a link leads to has."""
+    facts = facts_of(path)
+    if facts is not None and stat.S_ISLNK(facts.st_mode) and facts.st_ctime_ns < since:
+        try:
+            facts = os.stat(path)
+        except OSError:
+            return False
+    return facts is not None and facts.st_ctime_ns >= since
+
+
+def whole(path: str) -> bytes | None:
+    """All that a file says, nothing where there is none; None where git may read what we do not: a link, or a long
+    one."""
+    facts = facts_of(path)
+    if facts is None:
+        return b""
+    text = content(path)
+    return text if stat.S_ISREG(facts.st_mode) and len(text) == facts.st_size else None

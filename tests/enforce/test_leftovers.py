@@ -1,0 +1,255 @@
+"""What a run leaves in a git directory, beside configuration and hooks, that leads a later git elsewhere: each harms
+when a person types an ordinary command, and is told of before."""
+
+import hashlib
+import os
+import struct
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from ringfence.enforce.leftovers import left
+from ringfence.enforce.planted import quarantine, scan
+
+GIT = {"PATH": os.environ["PATH"], "HOME": "/nonexistent", "GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_COUNT": "1"}
+GIT |= {"GIT_CONFIG_KEY_0": "safe.directory", "GIT_CONFIG_VALUE_0": "*"}
+GIT |= {f"GIT_{who}_{what}": "n@example.org" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
+PROGRAM = b"#!/bin/sh\ntouch ../pwned\n"
+LATER = 1 << 62
+
+
+def git(where: Path, *words: str, data: bytes = b"") -> str:
+    done = subprocess.run(["git", *words], cwd=where, env=GIT, input=data, capture_output=True, timeout=60)
+    return done.stdout.decode().strip()
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Path:
+    where = tmp_path / "workspace"
+    where.mkdir()
+    git(where, "init", "-q", "-b", "main")
+    (where / "file").write_text("one\n")
+    git(where, "add", "file")
+    git(where, "commit", "-q", "-m", "one")
+    return where
+
+
+def entry(name: bytes, sha: str, before: bytes | None, length: int | None = None) -> bytes:
+    """One of an index: of version 4 where there is a name before it."""
+    told = len(name) if length is None else length
+    head = struct.pack(">10I", *(0,) * 6, 0o100755, 0, 0, 0) + bytes.fromhex(sha) + struct.pack(">H", min(told, 0xFFF))
+    if before is not None:
+        same = next((number for number, byte in enumerate(before) if name[number : number + 1] != bytes([byte])), 0)
+        return head + bytes([len(before) - same]) + name[same:] + b"\0"
+    return head + name + b"\0" * (8 - (len(head) + len(name)) % 8)
+
+
+def index(workspace: Path, names: list[bytes], version: int = 2) -> None:
+    """An index with a program at each of these names."""
+    sha = git(workspace, "hash-object", "-w", "--stdin", data=PROGRAM)
+    names = sorted([b"file", *names])
+    before = [b"", *names] if version == 4 else [None] * len(names)
+    body = b"DIRC" + struct.pack(">II", version, len(names))
+    body += b"".join(entry(name, sha, last) for name, last in zip(names, before, strict=False))
+    (workspace / ".git/index").write_bytes(body + hashlib.new("sha1", body, usedforsecurity=False).digest())
+
+
+@pytest.mark.parametrize("version", [2, 4])
+@pytest.mark.parametrize("command", [("checkout", "."), ("restore", ".")])
+def test_an_index_by_which_a_hook_is_restored(workspace: Path, command: tuple[str, ...], version: int) -> None:
+    begun = time.time_ns() - 10_000_000
+    index(workspace, [b".git/hooks/post-checkout", b".git/hooks/post-index-change"], version)
+    found = scan(str(workspace), begun, 5)
+    git(workspace, *command)
+    git(workspace, "status")
+
+    assert (workspace.parent / "pwned").exists(), "the plant must be able to harm"
+    assert found == (f"{workspace}/.git/index",)
+
+
+@pytest.mark.parametrize("name", [b"../theirs", b"ABSOLUTE", b"deep/../../theirs"])
+def test_an_index_by_which_a_file_outside_is_replaced_and_its_quarantine(workspace: Path, name: bytes) -> None:
+    theirs = workspace.parent / "theirs"
+    theirs.write_text("mine\n")
+    (workspace / "deep").mkdir()
+    begun = time.time_ns() - 10_000_000
+    index(workspace, [name.replace(b"ABSOLUTE", os.fsencode(theirs))])
+    found = scan(str(workspace), begun, 5)
+    git(workspace, "restore", ".")
+    harmed = theirs.read_bytes() == PROGRAM
+    index(workspace, [name.replace(b"ABSOLUTE", os.fsencode(theirs))])
+    theirs.write_text("mine\n")
+    moved = quarantine(found)
+    git(workspace, "restore", ".")
+
+    assert harmed, "the plant must be able to harm"
+    assert (found, len(moved), theirs.read_text()) == ((f"{workspace}/.git/index",), 1, "mine\n")
+
+
+def test_an_index_whose_entries_lie_about_their_length_is_read_as_git_reads_it(workspace: Path) -> None:
+    """Whoever looks for the end of a name instead finds the next one where git does not."""
+    sha = git(workspace, "hash-object", "-w", "--stdin", data=PROGRAM)
+    hidden = entry(b"../theirs", sha, None)
+    pads = b"a\0" + b"x" * 70  # to git one name, "a"
+    body = b"DIRC" + struct.pack(">II", 2, 2) + entry(pads, sha, None, len(pads)) + hidden
+    (workspace / ".git/index").write_bytes(body + hashlib.new("sha1", body, usedforsecurity=False).digest())
+    found = left(f"{workspace}/.git", 0)
+    git(workspace, "restore", ".")
+
+    assert (workspace.parent / "theirs").exists(), "the plant must be able to harm"
+    assert found == [f"{workspace}/.git/index"]
+
+
+def test_an_index_in_two_parts(workspace: Path) -> None:
+    index(workspace, [b"../theirs"])
+    git(workspace, "update-index", "--split-index", "--force-write-index")
+    assert list((workspace / ".git").glob("sharedindex.*")), "or nothing is tried"
+    found = left(f"{workspace}/.git", 0)
+    git(workspace, "restore", ".")
+
+    assert (workspace.parent / "theirs").exists(), "the plant must be able to harm"
+    assert found == [f"{workspace}/.git/index"]
+
+
+def by_blocks(workspace: Path, odd: bool) -> None:
+    """Many entries, whose table says where each of git's threads begins to read."""
+    sha = git(workspace, "hash-object", "-w", "--stdin", data=PROGRAM)
+    rows = "".join(f"100644 {sha} 0\td/{number:06}\n" for number in range(30_000))
+    git(workspace, "-c", "index.threads=4", "update-index", "--index-info", data=rows.encode())
+    data = bytearray((workspace / ".git/index").read_bytes())
+    table = data.index(b"IEOT")
+    if odd:  # the last block is read elsewhere: behind all extensions, where there is one more entry
+        (length,) = struct.unpack_from(">I", data, table + 4)
+        last = table + 8 + length - 8
+        struct.pack_into(">II", data, last, len(data), 1)
+        data += entry(b"../theirs", sha, None) + bytes(20)
+        (workspace / ".git/index").write_bytes(data)
+
+
+@pytest.mark.parametrize("odd", [False, True])
+def test_entries_that_only_a_thread_of_git_reads(workspace: Path, odd: bool) -> None:
+    by_blocks(workspace, odd)
+
+    assert left(f"{workspace}/.git", 0) == ([f"{workspace}/.git/index"] if odd else [])
+
+
+@pytest.mark.parametrize("words", [(), ("--object-format=sha256",)])
+@pytest.mark.parametrize("version", ["2", "3", "4"])
+def test_an_index_that_git_made_is_none(tmp_path: Path, words: tuple[str, ...], version: str) -> None:
+    """Names like those that are odd, long ones, some that are no text, and every kind of entry."""
+    where = tmp_path / "workspace"
+    where.mkdir()
+    git(where, "init", "-q", *words)
+    names = ["..a", "a..", ".gitignore", "x.git", ".github", "d/link.txt", "d/IEOT", "d/\udcff", "l" * 250, "a/" * 900]
+    for name in names:
+        path = where / name / "f" if name.endswith("/") else where / name
+        os.makedirs(path.parent, exist_ok=True)
+        path.write_text(name[:9].encode("utf-8", "replace").decode())
+    os.symlink("/etc/passwd", where / "passwd")
+    git(where, "add", "-A")
+    git(where, "update-index", "--index-version", version)
+    if version == "3":
+        git(where, "update-index", "--skip-worktree", "x.git")
+
+    assert git(where, "ls-files").count("\n") > 8, "or nothing is tried"
+    assert left(f"{where}/.git", 0) == []
+
+
+def resolution(workspace: Path, name: str) -> Path:
+    known = workspace / ".git/rr-cache" / ("a" * 40)
+    known.mkdir(parents=True)
+    (known / "preimage").write_text("x\n")
+    (workspace / ".git/MERGE_RR").write_bytes(f"{'a' * 40}\t{name}\0".encode())
+    return known / "postimage"
+
+
+@pytest.mark.parametrize("name", ["../key", "by-a-link", "d/by-a-link"])
+def test_a_resolution_by_which_git_copies_a_secret_into_the_workspace(workspace: Path, name: str) -> None:
+    (workspace.parent / "key").write_text("secret\n")
+    begun = time.time_ns() - 10_000_000
+    (workspace / "d").mkdir()
+    if name != "../key":
+        (workspace / name).symlink_to(workspace.parent / "key")
+    copy = resolution(workspace, name)
+    found = scan(str(workspace), begun, 5)
+    git(workspace, "commit", "-q", "--allow-empty", "-m", "two")
+
+    assert copy.read_text() == "secret\n", "the plant must be able to harm"
+    assert found == (f"{workspace}/.git/MERGE_RR",)
+    if name != "../key":  # which may come in a later run
+        resolution_again = workspace / ".git/MERGE_RR"
+        resolution_again.write_bytes(f"{'a' * 40}\t{name}\0".encode())
+        assert left(f"{workspace}/.git", LATER) == [str(resolution_again)]
+
+
+def test_a_resolution_of_a_file_is_nothing_odd(workspace: Path) -> None:
+    resolution(workspace, "file")
+
+    assert left(f"{workspace}/.git", 0) == []
+
+
+def test_patches_whose_options_write_elsewhere(workspace: Path) -> None:
+    for text in ("two\n", "three\n"):
+        (workspace / "file").write_text(text)
+        (workspace / text.strip()).write_text(text)
+        git(workspace, "add", "-A")
+        git(workspace, "commit", "-q", "-m", text.strip())
+    git(workspace, "format-patch", "-q", "-1", "-o", "../patches", "HEAD")
+    (workspace.parent / "patches/0002.patch").write_text((next((workspace.parent / "patches").iterdir())).read_text())
+    git(workspace, "reset", "-q", "--hard", "HEAD~2")
+    git(workspace, "am", *(str(path) for path in sorted((workspace.parent / "patches").iterdir())))
+    state = workspace / ".git/rebase-apply"
+    assert left(f"{workspace}/.git", 0) == [], "patches that were only begun"
+    (state / "apply-opt").write_text(" '--build-fake-ancestor=../theirs'\n")
+    found = left(f"{workspace}/.git", 0)
+    git(workspace, "am", "--skip")
+
+    assert (workspace.parent / "theirs").exists(), "the plant must be able to harm"
+    assert found == [str(state)]
+
+
+def test_a_bisection_whose_end_throws_away_what_is_not_committed(workspace: Path) -> None:
+    for text in ("two\n", "three\n"):
+        git(workspace, "commit", "-q", "--allow-empty", "-m", text)
+    git(workspace, "bisect", "start", "HEAD", "HEAD~2")
+    assert left(f"{workspace}/.git", 0) == []
+    (workspace / ".git/BISECT_START").write_text("-f\n")
+    (workspace / "file").write_text("work\n")
+    found = left(f"{workspace}/.git", 0)
+    git(workspace, "bisect", "reset")
+
+    assert (workspace / "file").read_text() != "work\n", "the plant must be able to harm"
+    assert found == [f"{workspace}/.git/BISECT_START"]
+
+
+def by_what_was_lost(workspace: Path) -> Callable[[], object]:
+    blob = git(workspace, "hash-object", "-w", "--stdin", data=PROGRAM)
+    (workspace / ".git/lost-found/other").mkdir(parents=True)
+    (workspace / ".git/lost-found/other" / blob).symlink_to(workspace.parent / "theirs")
+    return lambda: git(workspace, "fsck", "--lost-found")
+
+
+def by_refs(workspace: Path) -> Callable[[], object]:
+    (workspace / ".git/refs/heads/deep").symlink_to(workspace.parent)
+    return lambda: git(workspace, "branch", "deep/theirs")
+
+
+def by_what_is_sparse(workspace: Path) -> Callable[[], object]:
+    (workspace / ".git/info/sparse-checkout").symlink_to(workspace.parent / "theirs")
+    return lambda: git(workspace, "sparse-checkout", "set", "d")
+
+
+@pytest.mark.parametrize("plant", [by_what_was_lost, by_refs, by_what_is_sparse])
+def test_links_deep_in_a_git_directory(workspace: Path, plant: Callable[[Path], Callable[[], object]]) -> None:
+    begun = time.time_ns() - 10_000_000
+    go_on = plant(workspace)
+    (link,) = [path for path in (workspace / ".git").rglob("*") if path.is_symlink()]
+    found = scan(str(workspace), begun, 5)
+    later = scan(str(workspace), LATER, 5)
+    go_on()
+
+    assert (workspace.parent / "theirs").exists(), "the plant must be able to harm"
+    assert found == later == (str(link),), "a directory takes what is in it along, as old as it is"
