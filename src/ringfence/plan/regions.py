@@ -199,6 +199,7 @@ def changes(found: list[Region]) -> list[tuple[Region, Region | None]]:
     """Those regions whose state differs from that of the region they lie in, each with that one. The latest answer is
     kept, for every part of a planner asks."""
     global _latest
-    if _latest[0] is not found:
-        _latest = found, enclosed(found, only_changes=True)
-    return _latest[1]
+    latest = _latest  # once: another thread may plan too
+    if latest[0] is not found:
+        _latest = latest = found, enclosed(found, only_changes=True)
+    return latest[1]
