@@ -12,9 +12,9 @@ import re
 import stat
 import struct
 
-from .repository import content, setting, work_tree
+from .repository import content, facts_of, is_new, setting, whole, work_tree
 
-STATES = ("rebase-merge", "sequencer", "rebase-apply", "index", "MERGE_RR", "BISECT_START")
+_BEGUN = ("rebase-merge", "sequencer", "rebase-apply")
 _MOST_INDEX = 1 << 28
 _STRATEGY = rb"(?:ort|recursive|resolve|octopus|ours|subtree)"  # another one is a program, by a path even
 # What `--continue` and its kin go by, and how what is in a file of it runs a program, or writes somewhere.
@@ -33,7 +33,7 @@ _ODD = re.compile(rb"(?i)(?:\A|\0)/|(?:\A|[/\0])(?:\.\.|\.git|git~[0-9]+)(?:[/\0
 
 def left(git: str, since: int) -> list[str]:
     """What in a git directory would run programs or lead git elsewhere, changed since a time in nanoseconds."""
-    odd = [place for name in STATES[:3] if _runs_on(place := f"{git}/{name}", since)]
+    odd = [place for name in _BEGUN if _runs_on(place := f"{git}/{name}", since)]
     odd += [f"{git}/index"] if _has_odd_index(git, since) else []
     odd += [f"{git}/MERGE_RR"] if _copies_strangers(git, since) else []
     start = f"{git}/BISECT_START"  # a word of `git checkout`
@@ -130,31 +130,3 @@ def _number(data: bytes, place: int) -> tuple[int, int]:
         byte = data[place]
         found = ((found + 1) << 7) | (byte & 0x7F)
     return found, place + 1
-
-
-def facts_of(path: str) -> os.stat_result | None:
-    try:
-        return os.lstat(path)
-    except OSError:
-        return None
-
-
-def is_new(path: str, since: int) -> bool:
-    """Whether something has changed, or what a link leads to has."""
-    facts = facts_of(path)
-    if facts is not None and stat.S_ISLNK(facts.st_mode) and facts.st_ctime_ns < since:
-        try:
-            facts = os.stat(path)
-        except OSError:
-            return False
-    return facts is not None and facts.st_ctime_ns >= since
-
-
-def whole(path: str) -> bytes | None:
-    """All that a file says, nothing where there is none; None where git may read what we do not: a link, or a long
-    one."""
-    facts = facts_of(path)
-    if facts is None:
-        return b""
-    text = content(path)
-    return text if stat.S_ISREG(facts.st_mode) and len(text) == facts.st_size else None

@@ -21,16 +21,24 @@ from collections.abc import Iterable, Iterator
 import msgspec
 
 from ..model import BUILT_IN, Gap, Need, Origin, Outcome, Refused
-from .leftovers import STATES, facts_of, is_new, whole
-from .leftovers import left as left_behind
 from .lookout import Listing, Listings
-from .repository import NOWHERE, directories, is_there, linked_worktree, submodule
+from .repository import (
+    NOWHERE,
+    directories,
+    facts_of,
+    is_new,
+    is_there,
+    linked_worktree,
+    submodule,
+    whole,
+)
 
 MOST_ENTRIES = 500_000
 PATIENT = 5.0  # seconds, for whoever wants it moved out of the way
 WAIT = 1.0  # seconds, at most, for a disk or for our turn
 GONE = (FileNotFoundError, NotADirectoryError)
 SUFFIX = ".quarantined"
+_STATES = ("rebase-merge", "sequencer", "rebase-apply", "index", "MERGE_RR", "BISECT_START")  # moved whole
 _BARE = frozenset(("HEAD", "objects", "refs"))
 _HALVES = (frozenset(("HEAD", "config")), frozenset(("HEAD", "hooks")))  # what is missing can be put there later
 _NESTS = ("modules", "worktrees")  # where in a git directory others are, and how many are looked into in any case
@@ -127,7 +135,7 @@ def scan(
         inside = _inside(places, (until, latest), left)
         found = [path for path in found if not _is_known_pointer(path, common)]  # that is held, too
         found += [path for path in inside if path != own and _runs_code(path, since, common)]
-        found += left_behind(own, since)
+        found += _left_in(own, since)
         # Held, but whoever writes it outside meanwhile writes a lock first, which the command can replace.
         files = [f"{git}/{name}" for git in dict.fromkeys((own, common)) for name in ("config", "config.worktree")]
         found += [file for file in files if is_new(file, since) and not _is_ordinary(whole(file))]
@@ -202,7 +210,7 @@ def quarantine(paths: tuple[str, ...]) -> tuple[str, ...]:
     names."""
     renamed: list[str] = []
     for path in paths:
-        is_whole = os.path.basename(path) in (".git", *STATES) or os.path.islink(path)
+        is_whole = os.path.basename(path) in (".git", *_STATES) or os.path.islink(path)
         if not is_whole:
             renamed += _moved(path, "HEAD")
         if is_whole or path.endswith(_SKILLS):  # which may be a repository too
@@ -328,10 +336,19 @@ def _runs_code(path: str, since: int, held: str) -> bool:
     return _is_changed(path, since) or (bool(common) and above != held and _is_changed(above, since))
 
 
+def _left_in(git: str, since: int) -> list[str]:
+    """What was left in a git directory that leads a later git elsewhere."""
+    if not os.path.isdir(git):
+        return []
+    from .leftovers import left  # a module less on the way where there is no repository
+
+    return left(git, since)
+
+
 def _is_changed(path: str, since: int) -> bool:
     """Whether there is a new configuration beyond the ordinary, or a new hook."""
     files = (f"{path}/config", f"{path}/config.worktree")
-    if any(is_new(file, since) and not _is_ordinary(whole(file)) for file in files) or left_behind(path, since):
+    if any(is_new(file, since) and not _is_ordinary(whole(file)) for file in files) or _left_in(path, since):
         return True
     was_opened = is_new(f"{path}/hooks", since)
     try:

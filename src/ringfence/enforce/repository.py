@@ -419,3 +419,31 @@ def content(path: str, most: int = _MOST) -> bytes:
         return os.read(fd, min(facts.st_size, most)) if stat.S_ISREG(facts.st_mode) else b""
     finally:
         os.close(fd)
+
+
+def facts_of(path: str) -> os.stat_result | None:
+    try:
+        return os.lstat(path)
+    except OSError:
+        return None
+
+
+def is_new(path: str, since: int) -> bool:
+    """Whether something has changed, or what a link leads to has."""
+    facts = facts_of(path)
+    if facts is not None and stat.S_ISLNK(facts.st_mode) and facts.st_ctime_ns < since:
+        try:
+            facts = os.stat(path)
+        except OSError:
+            return False
+    return facts is not None and facts.st_ctime_ns >= since
+
+
+def whole(path: str) -> bytes | None:
+    """All that a file says, nothing where there is none; None where git may read what we do not: a link, or a long
+    one."""
+    facts = facts_of(path)
+    if facts is None:
+        return b""
+    text = content(path)
+    return text if stat.S_ISREG(facts.st_mode) and len(text) == facts.st_size else None
