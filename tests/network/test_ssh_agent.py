@@ -1,5 +1,6 @@
 """The ssh agent inside: it lists keys and signs, and everything else is refused."""
 
+import base64
 import os
 import select
 import socket
@@ -16,6 +17,7 @@ from tests.network.test_by_name import World
 from tests.network.test_by_name import world as world
 
 from ringfence.network.run import MOST_TOLD
+from ringfence.network.ssh_agent import fingerprint
 from ringfence.network.start import Gate
 
 
@@ -32,6 +34,15 @@ def agent(tmp_path: Path) -> Iterator[Path]:
             yield path
         finally:
             process.terminate()
+
+
+@pytest.mark.needs_program("ssh-keygen")
+def test_a_key_is_told_of_as_ssh_shows_it(tmp_path: Path) -> None:
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(tmp_path / "key")], check=True)
+    blob = base64.b64decode((tmp_path / "key.pub").read_text().split()[1])
+    shown = subprocess.run(["ssh-keygen", "-lf", str(tmp_path / "key.pub")], capture_output=True, text=True, check=True)
+    message = bytes(4) + b"\x0d" + struct.pack(">I", len(blob)) + blob + struct.pack(">I", 4) + b"text" + bytes(4)
+    assert fingerprint(message) == shown.stdout.split()[1]
 
 
 def ask(sock: socket.socket, body: bytes) -> bytes:

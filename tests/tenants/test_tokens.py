@@ -19,6 +19,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from starlette.requests import Request
 
 from ringfence.service import handlers, tokens
+from ringfence.service.accounts import Accounts
 from ringfence.service.database import Database
 from ringfence.service.desk import Service
 from ringfence.service.trouble import Trouble
@@ -117,6 +118,20 @@ def test_an_honest_token_is_read(keys: tokens.Keys) -> None:
     assert tokens.read(keys, token) == tokens.Claims("alice", ("test",), ends, "s")
     key = keys.current(NOW)
     assert tokens.read(keys, signed(key, good(key), CLAIMS)).workspaces == ("test",)
+
+
+def test_what_an_account_may_open_fits_into_its_token(keys: tokens.Keys, tmp_path: Path) -> None:
+    """Or it would log in, and every request would be refused."""
+    names = tuple(f"{number:03}.{'a' * 60}.{'b' * 60}.{'c' * 60}.{'d' * 10}" for number in range(65))
+    known = Accounts(Database(f"{tmp_path}/accounts/service.db"))
+    known.put("alice", "correct horse", names[:64])
+    opened, stamp = asyncio.run(known.opened("alice"))
+    token, _ = tokens.issue(keys, "alice", opened, stamp)
+    assert tokens.read(keys, token).workspaces == names[:64]
+    with pytest.raises(Trouble, match="at most 64"):
+        known.put("alice", "correct horse", names)
+    with pytest.raises(Trouble, match="not one of ours"):
+        tokens.read(keys, tokens.issue(keys, "a" * tokens.MOST_BYTES, opened, stamp)[0])
 
 
 @pytest.mark.parametrize("trick", HEADERS)

@@ -77,6 +77,13 @@ def test_a_stream_ends_with_the_account_that_watches(
     assert asyncio.run(asyncio.wait_for(act(), 30)) == comes
 
 
+@pytest.mark.parametrize("seen", ["x", "-", "--1", "1.0", "1e3", "²", "1" * 16])
+def test_a_stream_goes_on_after_a_number(tmp_path: Path, seen: str) -> None:
+    service = Service(Database(f"{tmp_path}/state/service.db"), "/nowhere")
+    with pytest.raises(Trouble, match="is a number"):
+        handlers.stream(service, Run("a", ("x",)), seen, asyncio.Event().wait)
+
+
 def test_a_stream_in_which_nothing_is_said_ends_with_its_account_too(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -10,6 +10,7 @@ import time
 import argon2
 
 from .database import Database
+from .tokens import MOST_WORKSPACES
 from .trouble import Trouble
 
 MOST_PASSWORD = 1024
@@ -33,6 +34,8 @@ class Accounts:
         """A new account, or a new password and workspaces for an old one."""
         if not name or len(name) > 64 or not name.isprintable() or not 8 <= len(password) <= MOST_PASSWORD:
             raise Trouble("bad_request", "an account has a name of at most 64 letters, and a password of at least 8")
+        if len(workspaces) > MOST_WORKSPACES:  # it would get tokens that open nothing
+            raise Trouble("bad_request", f"an account opens at most {MOST_WORKSPACES} workspaces")
         self._database.ask("delete from visits where account = ?", name)
         self._database.ask(PUT, name, _hasher.hash(password), json.dumps(workspaces))
 

@@ -22,7 +22,7 @@ QUERY = "select body from keys"
 LIFETIME = 12 * 3600
 SIGNS_FOR = 30 * 24 * 3600
 LEEWAY = 5
-MOST_BYTES = 8192
+MOST_BYTES = 1 << 15  # as many workspaces as may be, of the longest names, take half of it
 MOST_WORKSPACES = 64
 CLAIMS = ("iss", "aud", "sub", "iat", "nbf", "exp", "jti", "workspaces", "stamp")
 
