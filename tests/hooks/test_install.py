@@ -198,3 +198,69 @@ def test_what_is_put_in_can_be_taken_out(settings: dict[str, object], indent: in
 def test_what_is_not_json_is_not_edited(text: str) -> None:
     with pytest.raises(jsonc.NotSettings):
         jsonc.scan(text)
+
+
+OFF = [  # each was seen to let the real agent write outside, with our hook installed
+    ("claude", ".claude/settings.json", '"disableAllHooks": true'),
+    ("gemini", ".gemini/settings.json", '"hooksConfig": {"enabled": false}'),
+    ("gemini", ".gemini/settings.json", '"hooksConfig": {"disabled": ["ringfence"]}'),
+    ("copilot", ".copilot/hooks/ringfence.json", '"disableAllHooks": true'),
+    ("codex", ".codex/config.toml", "[features]\nhooks = false\n"),
+    ("codex", ".codex/config.toml", "[features]\ncodex_hooks = false\n"),
+    ("pi", ".pi/agent/settings.json", '"extensions": ["-extensions/ringfence.ts"]'),
+    ("pi", ".pi/agent/settings.json", '"extensions": ["!*"]'),
+]
+
+
+@pytest.mark.parametrize(("agent", "name", "setting"), OFF)
+def test_a_hook_that_its_agent_switched_off_is_no_hook(agent: str, name: str, setting: str, tmp_path: Path) -> None:
+    run(tmp_path, "install", agent)
+    file = tmp_path / name
+    file.parent.mkdir(parents=True, exist_ok=True)
+    before = file.read_text() if file.exists() else "{}"
+    file.write_text(setting if name.endswith("toml") else before.rstrip().removesuffix("}").rstrip() + (
+        f", {setting}}}" if len(before) > 2 else f"{setting}}}"
+    ))  # fmt: skip
+    text = file.read_text()
+
+    said, again = run(tmp_path, "status", agent, code=1), run(tmp_path, "install", agent, code=1)
+
+    assert all("does not ask it" in str(row["what"]) and name in str(row["what"]) for row in (said, again))
+    assert file.read_text() == text
+
+
+@pytest.mark.parametrize("name", [".claude/settings.json", ".claude/settings.local.json"])
+def test_a_project_that_switches_hooks_off_is_told_of(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A repository may bring such a file, and the user's own hook is not asked there."""
+    home, project = tmp_path / "home", tmp_path / "project"
+    (project / ".claude").mkdir(parents=True)
+    home.mkdir()
+    run(home, "install", "claude")
+    (project / name).write_text('{/* quiet */ "disableAllHooks": true}')
+    elsewhere = run(home, "status", "claude")
+    monkeypatch.chdir(project)
+
+    assert elsewhere["ok"]
+    assert f"disableAllHooks in {project / name}" in str(run(home, "status", "claude", code=1)["what"])
+
+
+@pytest.mark.parametrize(("agent", "name"), [("claude", "CLAUDE_CODE_SIMPLE"), ("opencode", "OPENCODE_PURE")])
+def test_a_variable_that_switches_hooks_off_is_told_of(
+    agent: str, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run(tmp_path, "install", agent)
+    monkeypatch.setenv(name, "1")
+    off = run(tmp_path, "status", agent, code=1)
+    monkeypatch.setenv(name, "0")
+
+    assert name in str(off["what"])
+    assert run(tmp_path, "status", agent)["ok"]
+
+
+def test_settings_of_an_agent_that_cannot_be_read_are_no_yes(tmp_path: Path) -> None:
+    run(tmp_path, "install", "codex")
+    (tmp_path / ".codex" / "config.toml").write_text("[features\n")
+
+    assert "what cannot be read" in str(run(tmp_path, "status", "codex", code=1)["what"])

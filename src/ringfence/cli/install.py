@@ -8,6 +8,7 @@ import msgspec
 
 from ..guard.installing import SITES, command, has_hook, hook_words, with_hook, without_hook
 from ..guard.jsonc import NotSettings
+from ..guard.switches import FILES, VARIABLES, switched_off
 from ..model import PlanError, UsageError
 from .hook import program
 from .options import OUTPUT, Option, Values, one, parse_around, printable, render_help, say
@@ -23,7 +24,7 @@ EXAMPLES = {
     "uninstall": ("ringfence uninstall claude", "ringfence uninstall codex --project ."),
     "status": ("ringfence status", "ringfence status --json"),
 }
-CODES = "The exit code is 1 when a hook is installed and does not deny."
+CODES = "The exit code is 1 when a hook is installed and does not deny, or is switched off by settings of its agent."
 ABOUT = {
     "install": f"Puts ringfence's hook into an agent's settings, and proves that it denies.\n{CODES}",
     "uninstall": "Takes ringfence's hook out of an agent's settings again.",
@@ -81,7 +82,7 @@ def install(agent: str, values: Values) -> dict[str, object]:
         if before is not None and not is_there(agent, before):
             write(file + BACKUP, before)
         write(file, after)
-    refusal = canary(agent, as_root)
+    refusal = canary(agent, as_root) or unasked(agent, values)
     if refusal:
         return row(agent, f"installed, but {refusal}", file, False)
     weak = (
@@ -140,8 +141,26 @@ def status(agent: str, values: Values) -> dict[str, object]:
     text = read(file)
     if text is None or not is_there(agent, text):
         return row(agent, "not installed", file, True)
-    refusal = canary(agent, "--as-root" in text)
+    refusal = canary(agent, "--as-root" in text) or unasked(agent, values)
     return row(agent, f"installed; {refusal or 'a deny denies'}", file, not refusal)
+
+
+def unasked(agent: str, values: Values) -> str:
+    """By which settings the agent asks no hook: of the user, of the project or of where one stands, of the machine."""
+    word = VARIABLES.get(agent, "")
+    if os.environ.get(word, "").lower() not in ("", "0", "false"):
+        return f"{agent} does not ask it: the variable {word} is set"
+    mine, projects, machines = FILES.get(agent, ((), (), ()))
+    home, project = os.environ.get("HOME", "/"), os.path.realpath(one(values, "--project") or ".")
+    files = [os.path.join(place, name) for place, names in ((home, mine), (project, projects)) for name in names]
+    for file in (*files, *machines):
+        try:
+            found = switched_off(agent, read(file) or "")
+        except (OSError, PlanError):
+            found = "what cannot be read"
+        if found:
+            return f"{agent} does not ask it, by {found} in {file}"
+    return ""
 
 
 def canary(agent: str, as_root: bool) -> str:

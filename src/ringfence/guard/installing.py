@@ -88,11 +88,11 @@ def element(agent: str, program: str, as_root: bool) -> dict[str, object]:
 
 def is_ours(text: str, agent: str) -> bool:
     """Whether a hook in somebody's settings is one of ours, whichever program it names."""
-    found = msgspec.json.decode(_plain(text))
+    found = msgspec.json.decode(plain(text))
     return isinstance(found, dict) and any(_calls_us(words, agent) for words in _commands(found))
 
 
-def _plain(text: str) -> str:
+def plain(text: str) -> str:
     """Settings without their comments, as a parser wants them."""
     return _rendered(text, jsonc.scan(text))
 
@@ -136,7 +136,7 @@ def with_hook(text: str, agent: str, program: str, as_root: bool) -> str:
 
 def _with_one(text: str, agent: str, path: tuple[str, ...], wanted: dict[str, object]) -> str:
     ours = [(value, found) for value, found in jsonc.elements(text, path) if is_ours(found, agent)]
-    if len(ours) == 1 and msgspec.json.decode(_plain(ours[0][1])) == wanted:
+    if len(ours) == 1 and msgspec.json.decode(plain(ours[0][1])) == wanted:
         return text
     return jsonc.added(_without_one(text, agent, path), path, wanted)
 
