@@ -278,6 +278,7 @@ _OF_A_FILE = (0x401C5820, 0x40087602, 0x40086604, 0x40806685, 0x800C6613, 0x6609
 _OF_BTRFS = (0x4008941A, 0xC0C89425, 0xC0C09425, 0x50009402, 0x40309410)
 _USED = "what is denied by a pattern could have come meanwhile: the warden does it, or refuses"
 _READ = "attributes of what a pattern denies would be read by its name"
+_TAKEN = "room that is taken without a write, which is all that counts"
 _PATH, _TEMPORARY, _WRITES = 0o10000000, 0o20000000, 0o1103  # O_PATH, __O_TMPFILE; O_CREAT, O_TRUNC and for writing
 _OPENS = (("open", 1), ("openat", 2))  # and which argument has the flags
 
@@ -315,8 +316,11 @@ JUDGED = {
         row("getxattr lgetxattr listxattr llistxattr", Answer.EOPNOTSUPP, _READ),
         row("getxattrat listxattrat", Answer.ENOSYS, _READ),
     ),
-    # As of a file system without it: posix_fallocate() then writes, and that is counted.
-    Judged.ROOM: (row("fallocate", Answer.EOPNOTSUPP, "room that is taken without a write, which is all that counts"),),
+    # As of a file system without it: posix_fallocate() then writes, and that is counted. ioctl has an older way to it.
+    Judged.ROOM: (
+        row("fallocate", Answer.EOPNOTSUPP, _TAKEN),
+        row("ioctl", Answer.ENOTTY, _TAKEN, OneOf(1, (0x40305828, 0x4030582A, 0x40305839), "it reserves room")),
+    ),
 }
 
 
