@@ -129,6 +129,7 @@ class Prepared:
             points = plan.mounted(few, present, mounts)
             disk = enforce.survey(points, self.held, disk, request.ids)
             few = plan.without_sockets(few, points, disk, f"{self.temporary}/{enforce.DOOR}")
+            few = plan.without_machine(few, mounts)
         else:
             few = plan.with_one_way(few, present, mounts)
         if few is not surveyed:

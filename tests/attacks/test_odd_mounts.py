@@ -112,6 +112,38 @@ def test_a_writable_mount_below_a_hidden_directory_is_writable(field: Field) -> 
     assert (seen.code, seen.out) == (0, "hidden\nmade\n"), seen
 
 
+# Somebody types at another terminal; whoever reads there first has it.
+TYPED = """
+import os, pty, subprocess, sys
+ours, theirs = pty.openpty()
+os.chown(os.ttyname(theirs), int(sys.argv[1]), -1)
+at = sys.argv[2] + os.ttyname(theirs)
+for words in (["sh", "-c"], sys.argv[4:] + ["sh", "-c"]):
+    os.write(ours, b"typed\\n")
+    subprocess.run([*words, sys.argv[3].replace("TERMINAL", at)])
+"""
+
+
+def test_processes_terminals_and_devices_of_the_host_do_not_show_by_other_mounts_of_them(field: Field) -> None:
+    ground = field.ground()
+    root = ground.file("outside/root/dev/x").parent.parent
+    ground.file("outside/root/proc/x")
+    ground.own()
+    (ground.base / "typed.py").write_text(TYPED)
+    looks = f"cat {root}/proc/1/comm; head -n1 TERMINAL; ls {root}/dev | grep -x full"
+    script = f"""
+        mount --rbind /dev {root}/dev; mount -t proc p {root}/proc
+        cd {ground.workspace}
+        timeout 60 python3 {ground.base}/typed.py {ground.uid} {root} "({looks}; true) 2>/dev/null | wc -l" {{run}}
+    """
+
+    seen = in_own_mounts(field, script, *readable(ground))
+
+    assert (seen.code, seen.out.split()[0]) == (0, "3"), seen
+    if field.walls.kind == "view":  # without one processes and terminals are stated gaps
+        assert seen.out.split()[1:] == ["0"], seen
+
+
 ALIASES = {
     "all of it": "mount --bind {base} {alias}; secret={alias}/hidden/key",
     "itself": "mount --bind {base}/hidden {alias}; secret={alias}/key",

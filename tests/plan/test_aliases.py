@@ -5,7 +5,7 @@ import hypothesis.strategies as st
 import pytest
 
 from ringfence.model import BUILT_IN, Access, Disk, Kind, Mount, Origin, Place, Policy, Rule, Verdict
-from ringfence.plan.aliases import Table, with_aliases, with_all_names
+from ringfence.plan.aliases import Table, with_aliases, with_all_names, without_machine
 from ringfence.plan.rules import swayed
 
 ROOT = Mount("/", "8:1", "/")
@@ -105,3 +105,27 @@ def test_a_link_that_the_command_may_turn_by_another_path_grants_nothing() -> No
 
     assert swayed(policy, with_all_names(policy, disk, (ROOT, PROC))) == ()
     assert swayed(policy, with_all_names(policy, disk, (ROOT, Mount("/mnt/ws", "8:1", "/home/u/ws")))) == (named,)
+
+
+@pytest.mark.parametrize(
+    ("mount", "closed"),
+    [
+        (Mount("/srv/jail/proc", "0:5", "/", "proc"), True),
+        (Mount("/srv/jail/dev", "0:6", "/", "devtmpfs"), True),
+        (Mount("/srv/jail/dev/pts", "0:7", "/", "devpts"), True),
+        (Mount("/srv/jail/disk", "0:6", "/sda", "devtmpfs"), True),
+        (Mount("/srv/jail/sys", "0:8", "/", "sysfs"), False),
+        (Mount("/srv/masked", "0:6", "/null", "devtmpfs"), False),
+        (Mount("/dev/pts", "0:7", "/", "devpts"), False),
+        (Mount("/device", "0:6", "/", "devtmpfs"), True),
+        (Mount("/srv/named/proc", "0:5", "/", "proc"), False),
+    ],
+)
+def test_other_mounts_of_processes_and_devices_are_closed_but_for_those_that_a_rule_names(
+    mount: Mount, closed: bool
+) -> None:
+    named = Rule(Access.READ, Verdict.ALLOW, "/srv/named/proc", Origin("user"))
+
+    policy = without_machine(Policy("/ws", (named,)), (ROOT, PROC, mount))
+
+    assert [(rule.path, rule.verdict) for rule in policy.rules[1:]] == [(mount.point, Verdict.DENY)] * closed

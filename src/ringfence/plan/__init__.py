@@ -5,6 +5,7 @@ from .aliases import shown_twice as shown_twice
 from .aliases import with_aliases as with_aliases
 from .aliases import with_all_names as with_all_names
 from .aliases import with_one_way as with_one_way
+from .aliases import without_machine as without_machine
 from .aliases import without_sockets as without_sockets
 from .caches import PLACES as PLACES
 from .caches import as_layered as as_layered

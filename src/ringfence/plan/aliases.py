@@ -11,6 +11,8 @@ import msgspec
 
 from ..model import BUILT_IN, Access, Disk, Kind, Mount, Need, Origin, Policy, Rule, Verdict
 
+# Whose processes, terminals and devices these show does not depend on where they are mounted.
+MACHINE = frozenset(("proc", "devpts", "devtmpfs"))
 SECOND_WAY = Origin("built-in, of another mount of what may be written")
 
 
@@ -157,5 +159,20 @@ def without_sockets(policy: Policy, points: Iterable[str], disk: Disk, door: str
     closed |= {disk[path].path for path in asked if disk[path].kind is Kind.SOCKET}
     added = tuple(
         Rule(Access.WRITE, Verdict.DENY, path, BUILT_IN, why="it is a socket of the host's") for path in sorted(closed)
+    )
+    return msgspec.structs.replace(policy, rules=policy.rules + added) if added else policy
+
+
+def without_machine(policy: Policy, mounts: tuple[Mount, ...]) -> Policy:
+    """With a view, whose /proc and /dev are the run's own: the policy with every other one closed, as somebody mounts them
+    for a chroot, but for those that a rule names itself. A mount that is read-only does not keep a device from being
+    opened, and Landlock has no say in what is only read there. /dev/null, with which things are hidden, shows nothing."""
+    named = {rule.path for rule in policy.rules if rule.verdict is Verdict.ALLOW}
+    own = {"/proc", "/dev", "/sys"}
+    found = {mount.point for mount in mounts if mount.kind in MACHINE and mount.root != "/null"} - named
+    added = tuple(
+        Rule(Access.READ, Verdict.DENY, point, BUILT_IN, need=Need.WANTED, why="it shows the host's processes or devices")
+        for point in sorted(found)
+        if not own.intersection(upwards(point))
     )
     return msgspec.structs.replace(policy, rules=policy.rules + added) if added else policy
