@@ -7,8 +7,8 @@ import os
 import resource
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -160,13 +160,8 @@ def test_a_device_that_is_not_near_is_asked_by_os(workspace: Path, monkeypatch: 
 
 
 def test_of_two_that_load_a_policy_at_once_one_is_relied_on(workspace: Path) -> None:
-    outcomes: list[bool] = []
-    threads = [threading.Thread(target=lambda: outcomes.append(run(workspace).ok)) for _ in range(6)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert outcomes == [True] * 6
+    with ThreadPoolExecutor(6) as threads:  # which hands on what one of them raises
+        assert all(threads.map(lambda _: run(workspace).ok, range(6)))
     several(workspace)
     (made,) = keep._prepared.values()
     assert until(lambda: made.loaded is keep.load_policy(made.request))

@@ -128,8 +128,8 @@ class Prepared:
         if plan.has_view(self.host):
             points = plan.mounted(few, present, mounts)
             disk = enforce.survey(points, self.held, disk, request.ids)
-            few = plan.without_sockets(few, points, disk, f"{self.temporary}/{enforce.DOOR}")
             few = plan.without_machine(few, mounts)
+            few = plan.without_sockets(few, points, disk, f"{self.temporary}/{enforce.DOOR}")
         else:
             few = plan.with_one_way(few, present, mounts)
         if few is not surveyed:
@@ -167,14 +167,13 @@ class Prepared:
 
     def _fold(self, mounts: tuple[Mount, ...]) -> tuple[Policy, tuple[Crowd, ...]]:
         """The policy without the rules that are planned as crowds, and those crowds as they are on the disk."""
-        policy = self.policy
-        if policy.enforcement is Enforcement.OFF or not plan.has_many(policy):
-            return policy, ()
-        if not plan.can_fold(policy, enforce.probe(self.request.ids)):
+        policy, ids = self.policy, self.request.ids
+        planned = policy.enforcement is not Enforcement.OFF and plan.has_many(policy)
+        if not planned or not plan.can_fold(policy, enforce.probe(ids)):
             return policy, ()
         few, crowds = plan.fold(policy)
         apart = plan.shown_twice([crowd.directory for crowd in crowds], mounts)
-        crowds, loose = enforce.look_at(crowds, apart, mounts, self.held, self.request.ids)
+        crowds, loose = enforce.look_at(crowds, apart, mounts, self.held, ids)
         return plan.with_rules(few, loose), crowds
 
     def _lay_out(

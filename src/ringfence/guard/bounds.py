@@ -55,7 +55,7 @@ _RUN_LATER = lazy(
     r"|\.(?:agents?|run|kilo|qoder|grok)"
     r"|\.(?:windsurf|kiro|qwen|factory|augment|openhands|amp|trae|amazonq|roo|kilocode|junie|continue)|\.clinerules/hooks"
     r"|opencode\.jsonc?|kilo\.jsonc?|\.?crush\.json|\.aider\.conf\.yml"
-    r"|\.git(?:modules|config)|\.hg/(?:hgrc[^/]*|sharedpath)|\.sl/(?:config|sharedpath)|\.ripgreprc"
+    r"|\.git(?:modules|config)|\.lfsconfig|\.hg/(?:hgrc[^/]*|sharedpath)|\.sl/(?:config|sharedpath)|\.ripgreprc"
     r"|\.jj/(?:repo/config|workspace-config)\.toml"
     r"|\.bash(?:rc|_(?:profile|login|logout|aliases))|\.profile|\.z(?:shrc|profile|shenv|login|logout))(?:/|\Z)"
     r"|/\.(?:claude|codex|gemini|cursor|pi|opencode)\Z"

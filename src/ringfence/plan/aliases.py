@@ -13,6 +13,8 @@ from ..model import BUILT_IN, Access, Disk, Kind, Mount, Need, Origin, Policy, R
 
 # Whose processes, terminals and devices these show does not depend on where they are mounted.
 MACHINE = frozenset(("proc", "devpts", "devtmpfs"))
+SHOWN = "it shows the host's processes or devices"
+OWN = frozenset(("/proc", "/dev", "/sys"))  # with a view these are the run's
 SECOND_WAY = Origin("built-in, of another mount of what may be written")
 
 
@@ -164,15 +166,16 @@ def without_sockets(policy: Policy, points: Iterable[str], disk: Disk, door: str
 
 
 def without_machine(policy: Policy, mounts: tuple[Mount, ...]) -> Policy:
-    """With a view, whose /proc and /dev are the run's own: the policy with every other one closed, as somebody mounts them
+    """With a view, whose /proc and /dev are the run's own: the policy with every other one closed, as they are mounted
     for a chroot, but for those that a rule names itself. A mount that is read-only does not keep a device from being
-    opened, and Landlock has no say in what is only read there. /dev/null, with which things are hidden, shows nothing."""
-    named = {rule.path for rule in policy.rules if rule.verdict is Verdict.ALLOW}
-    own = {"/proc", "/dev", "/sys"}
-    found = {mount.point for mount in mounts if mount.kind in MACHINE and mount.root != "/null"} - named
-    added = tuple(
-        Rule(Access.READ, Verdict.DENY, point, BUILT_IN, need=Need.WANTED, why="it shows the host's processes or devices")
-        for point in sorted(found)
-        if not own.intersection(upwards(point))
-    )
-    return msgspec.structs.replace(policy, rules=policy.rules + added) if added else policy
+    opened, and Landlock has no say in what is only read there. /dev/null, with which things are hidden, may show."""
+    found = {
+        mount.point
+        for mount in mounts
+        if mount.kind in MACHINE and mount.root != "/null" and not OWN.intersection(upwards(mount.point))
+    }
+    if not found:
+        return policy
+    points = sorted(found - {rule.path for rule in policy.rules if rule.verdict is Verdict.ALLOW})
+    added = tuple(Rule(Access.READ, Verdict.DENY, point, BUILT_IN, need=Need.WANTED, why=SHOWN) for point in points)
+    return msgspec.structs.replace(policy, rules=policy.rules + added)
