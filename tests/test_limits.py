@@ -59,6 +59,18 @@ held = bytearray(30 << 20)
 held[::4096] = held[::4096]
 time.sleep(100)
 """
+BESIDE_MANY = """
+import os, time
+for _ in range(900):
+    if os.fork() == 0:
+        time.sleep(100)
+for _ in range(8):
+    if os.fork() == 0:
+        held = bytearray(60 << 20)
+        held[::4096] = held[::4096]
+        time.sleep(100)
+time.sleep(100)
+"""
 FILLS = """
 file = open("big", "wb", 0)
 while True: file.write(bytes(1 << 20))
@@ -114,6 +126,7 @@ print(ringfence.run(words, workspace=sys.argv[1], as_root=len(sys.argv) > 2, lim
         (THREADS, "processes", 40),
         (EATS, "memory", 200 << 20),
         (EAT_TOGETHER, "memory", 200 << 20),
+        (BESIDE_MANY, "memory", 400 << 20),
         (FILLS, "disk", 40 << 20),
         (FILLS_PRIVATE, "disk", 40 << 20),
         (BY_CHILDREN, "disk", 40 << 20),

@@ -120,15 +120,10 @@ def descendants(pid: int) -> list[int]:
 
 def _read(path: str) -> str:
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        with open(path, "rb", 0) as file:  # whole: the kernel gives a page at a time, and some are longer
+            return file.read().decode("ascii", "replace")
     except OSError:
         return ""
-    try:
-        return os.read(fd, 1 << 16).decode("ascii", "replace")
-    except OSError:
-        return ""
-    finally:
-        os.close(fd)
 
 
 def _stat(pid: int) -> list[str]:
