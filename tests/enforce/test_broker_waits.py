@@ -52,6 +52,18 @@ if os.fork() == 0:
 os.write(os.open("pipe", os.O_WRONLY | os.O_CREAT), b"x")
 print(len(seen), os.wait()[1])
 """
+# Two pipes, one each way, as a shell opens them for a coprocess: each end waits for the other, and nobody has written yet.
+BOTH_WAYS = """
+import os
+os.mkfifo("there"), os.mkfifo("back")
+if os.fork() == 0:
+    write, read = os.open("there", os.O_WRONLY), os.open("back", os.O_RDONLY)
+    os.write(write, os.read(read, 9))
+    os._exit(0)
+read, write = os.open("there", os.O_RDONLY), os.open("back", os.O_WRONLY)
+os.write(write, b"x")
+print(os.read(read, 9), os.wait()[1])
+"""
 SOCKETS = """
 import os, socket
 os.mkdir("sub")
@@ -118,6 +130,11 @@ def test_who_was_killed_while_it_waited_for_a_pipe_is_not_its_other_end(workspac
 
 def test_who_waits_for_a_pipe_hears_its_signals(workspace: Path) -> None:
     assert said(workspace, INTERRUPTED) == "late\n1 0\nexited with 0"
+
+
+def test_who_opens_a_pipe_to_read_waits_for_a_writer_and_not_for_a_word(workspace: Path) -> None:
+    """Where something may not be read, it is the warden who opens it."""
+    assert said(workspace, BOTH_WAYS, deny_read=("**/*.never",)) == "b'x' 0\nexited with 0"
 
 
 def test_sockets_stand_where_the_caller_meant(workspace: Path) -> None:
