@@ -51,6 +51,9 @@ def through(path, what):
     try:
         return {"fchmod": lambda: os.fchmod(fd, 0o640), "futime": lambda: os.utime(fd, (7, 8)),
                 "fchown": lambda: os.fchown(fd, -1, os.getgid()),
+                "fchownat": lambda: raw(libc.fchownat(fd, b"", -1, os.getgid(), 0x1000)),
+                "utimensat": lambda: raw(libc.utimensat(fd, b"", (ctypes.c_int64 * 4)(7, 0, 9, 0), 0x1000))
+                or os.fstat(fd).st_mtime,
                 "fsetxattr": lambda: os.setxattr(fd, "user.a", b"through"),
                 "fremovexattr": lambda: os.removexattr(fd, "user.a"),
                 "link": lambda: os.link(f"/proc/self/fd/{fd}", "linked", follow_symlinks=True),
@@ -159,7 +162,7 @@ PLAIN = st.builds(
     PATHS, st.sampled_from((os.O_RDONLY, os.O_RDONLY, os.O_WRONLY, os.O_RDWR)), BITS,
     st.sampled_from(("here", "here", "fd", "sub", "bad")),
 )  # fmt: skip
-THROUGH = ("fchmod", "fchown", "futime", "fsetxattr", "fremovexattr", "link", "again")
+THROUGH = ("fchmod", "fchown", "fchownat", "utimensat", "futime", "fsetxattr", "fremovexattr", "link", "again")
 USES = st.one_of(
     CALLS,
     PLAIN,

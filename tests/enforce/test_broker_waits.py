@@ -1,15 +1,22 @@
 """What the warden does for the command makes nobody wait, and leaves nobody behind: pipes, sockets, denials."""
 
 import os
+import socket
 import sys
 import tempfile
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.enforce.conftest import Walls, bare, step
 from tests.enforce.test_broker import AS_PLAIN, NOBODY
+from tests.enforce.test_broker_fuzzed import Watched
 
 import ringfence
+from ringfence.enforce import wire
+from ringfence.enforce.enactor import Opened
+from ringfence.model import StepKind
 
 assert sys.platform == "linux"
 pytestmark = pytest.mark.needs_userns
@@ -52,6 +59,18 @@ if os.fork() == 0:
 os.write(os.open("pipe", os.O_WRONLY | os.O_CREAT), b"x")
 print(len(seen), os.wait()[1])
 """
+# Two pipes, one each way, as a shell opens them for a coprocess: each waits for the other, and nobody has written yet.
+BOTH_WAYS = """
+import os
+os.mkfifo("there"), os.mkfifo("back")
+if os.fork() == 0:
+    write, read = os.open("there", os.O_WRONLY), os.open("back", os.O_RDONLY)
+    os.write(write, os.read(read, 9))
+    os._exit(0)
+read, write = os.open("there", os.O_RDONLY), os.open("back", os.O_WRONLY)
+os.write(write, b"x")
+print(os.read(read, 9), os.wait()[1])
+"""
 SOCKETS = """
 import os, socket
 os.mkdir("sub")
@@ -80,6 +99,53 @@ def go_on():
     os._exit(0)
 threading.Thread(target=go_on).start()
 libc.syscall(60 if os.uname().machine == "x86_64" else 93, 0)
+"""
+# More wait than the warden has places for: who comes too late is told so, and all others get what they wait for.
+MANY = """
+import errno, os, socket, threading, time
+late = []
+def attempt(what):
+    try:
+        os.close(what())
+    except OSError as error:
+        late.append(errno.errorcode[error.errno])
+def connected():
+    client = socket.socket(socket.AF_UNIX)
+    client.connect("sock")
+    return client.detach()
+os.mkfifo("pipe")
+server = socket.socket(socket.AF_UNIX)
+server.bind("sock"), server.listen(0)  # one fits in
+for what, count in ((lambda: os.open("pipe", os.O_WRONLY | os.O_CREAT), 64), (connected, 65)):
+    threads = [threading.Thread(target=attempt, args=(what,)) for _ in range(count + 6)]
+    for thread in threads: thread.start()
+    while len(late) < 6: time.sleep(0.01)
+    reader = os.open("pipe", os.O_RDONLY) if count == 64 else None
+    for _ in range(count if reader is None else 0):
+        server.accept()[0].close()
+    for thread in threads: thread.join()
+    print(late)
+    late.clear()
+"""
+# As many as there are places wait for an answer from outside; what comes when that is known is told at once.
+CROWD = """
+import os, resource, socket, threading, time
+resource.setrlimit(resource.RLIMIT_NOFILE, (resource.getrlimit(resource.RLIMIT_NOFILE)[1],) * 2)
+threading.stack_size(1 << 16)
+late = []
+def attempt():
+    while True:
+        was_full = os.path.exists("full")
+        try:
+            WHAT
+        except OSError as error:
+            if was_full:
+                late.append(error.errno)
+                return
+for _ in range(1024 + 6): threading.Thread(target=attempt, daemon=True).start()
+while len(late) < 6: time.sleep(0.01)
+print(late, flush=True)
+os._exit(0)
 """
 DENIED = """
 import os
@@ -118,6 +184,59 @@ def test_who_was_killed_while_it_waited_for_a_pipe_is_not_its_other_end(workspac
 
 def test_who_waits_for_a_pipe_hears_its_signals(workspace: Path) -> None:
     assert said(workspace, INTERRUPTED) == "late\n1 0\nexited with 0"
+
+
+def test_who_opens_a_pipe_to_read_waits_for_a_writer_and_not_for_a_word(workspace: Path) -> None:
+    """Where something may not be read, it is the warden who opens it."""
+    assert said(workspace, BOTH_WAYS, deny_read=("**/*.never",)) == "b'x' 0\nexited with 0"
+
+
+def test_who_comes_too_late_to_wait_is_told_and_everybody_else_gets_through(workspace: Path) -> None:
+    late = ["EAGAIN"] * 6
+
+    assert said(workspace, MANY) == f"{late}\n{late}\nexited with 0"
+
+
+@pytest.mark.parametrize(
+    ("kind", "what", "errno"),
+    [
+        (StepKind.PAUSE, 'open("late.never")', 13),
+        (StepKind.ASK, 'socket.socket().connect(("192.0.2.1", 80))', 11),
+    ],
+)
+def test_no_more_wait_for_somebody_outside_than_there_are_places(
+    kind: StepKind, what: str, errno: int, sanitized: Opened, tmp_path: Path
+) -> None:
+    asked: set[bytes] = set()
+    listeners: list[threading.Thread] = []
+
+    def hear(tag: int, fd: int) -> None:
+        def listen() -> None:
+            with socket.socket(fileno=fd) as end:
+                while question := end.recv(1 << 16):
+                    asked.add(question[:8])
+                    if len(asked) == 1024:
+                        (tmp_path / "site" / "full").touch()
+
+        if tag == wire.OBSERVED:
+            os.close(fd)
+            return
+        listeners.append(threading.Thread(target=listen))
+        listeners[-1].start()
+
+    site = Watched(tmp_path / "site", True)
+    (site.path / "crowd.py").write_text(CROWD.replace("WHAT", what))
+    plan = site.plan(Walls(view=True), "exec python3 -S crowd.py")
+    site.come()
+    before = StepKind.COMMAND if kind is StepKind.PAUSE else StepKind.VIEW
+    at = next(number for number, one in enumerate(plan.steps) if one.kind is before)
+    ran = bare(sanitized, wire.encode((*plan.steps[:at], step(kind), *plan.steps[at:])), handed=hear)
+    for thread in listeners:
+        thread.join()
+    site.close()
+
+    assert (ran.out, ran.records[-1]) == (f"{[errno] * 6}\n".encode(), (wire.ENDED, 0, 1, 0))
+    assert len(asked) == 1024
 
 
 def test_sockets_stand_where_the_caller_meant(workspace: Path) -> None:

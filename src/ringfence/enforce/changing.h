@@ -19,19 +19,24 @@ static long fetch_bytes(const struct asked *asked, uint64_t address, void *into,
 	return size && call6(__NR_process_vm_readv, asked->thread, P(&here), 1, P(&there), 1, 0) != (long)size ? -EFAULT_ : 0;
 }
 
-/* What a path leads to, held. A link that is not followed is held itself. */
-static long hold(struct asked *asked, uint64_t directory, uint64_t address, int follows)
+/* What a path leads to, held. A link that is not followed is held itself, and so is where no path at all begins. */
+static long hold(struct asked *asked, uint64_t directory, uint64_t address, uint64_t flags)
 {
 	struct spot spot;
 	struct facts facts;
 	long fd = -1, answer = find(asked, directory, address, &spot);
+
+	if (answer == -E_NOENT && flags & AT_EMPTY_PATH && !first.path[0]) {
+		fd = open_base(asked, (int32_t)directory);
+		return fd < 0 || still_waits(asked) ? fd : -ESRCH_;
+	}
 
 	for (int round = 0; !answer; round++) {
 		if (round > LINKS_MOST)
 			return -E_LOOP;
 		fd = CALL(openat, spot.directory, P(spot.name), O_PATH | O_NOFOLLOW | O_CLOEXEC, 0, 0);
 		answer = fd < 0 ? fd : facts_of(fd, &facts);
-		if (answer || (facts.mode & TYPE_MASK) != SYMLINK_ || !follows)
+		if (answer || (facts.mode & TYPE_MASK) != SYMLINK_ || flags & AT_SYMLINK_NOFOLLOW)
 			break;
 		if (device_of(&facts) != born.proc) {
 			answer = follow_last(asked, fd, &spot);
@@ -67,13 +72,13 @@ static int is_memory(long fd, const struct facts *facts)
 	return !start[same];
 }
 
-static long find_changed(struct asked *asked, uint64_t directory, uint64_t address, int follows, struct changed *changed)
+static long find_changed(struct asked *asked, uint64_t directory, uint64_t address, uint64_t flags, struct changed *changed)
 {
 	struct facts facts;
 	long answer;
 
 	changed->is_path = address != 0;
-	changed->fd = address ? hold(asked, directory, address, follows) : take_descriptor(asked, directory & 0xffffffff);
+	changed->fd = address ? hold(asked, directory, address, flags) : take_descriptor(asked, directory & 0xffffffff);
 	answer = changed->fd < 0 ? changed->fd : facts_of(changed->fd, &facts);
 	if (!answer && !is_memory(changed->fd, &facts))
 		answer = judge_object(asked, changed->fd, CHANGES);
@@ -145,7 +150,7 @@ static long move_held(const struct spot *from, const struct spot *to, uint64_t f
 static long do_truncate(struct asked *asked, uint64_t address, uint64_t size)
 {
 	struct changed changed;
-	long answer = address ? find_changed(asked, (uint64_t)AT_FDCWD, address, 1, &changed) : -EFAULT_;
+	long answer = address ? find_changed(asked, (uint64_t)AT_FDCWD, address, 0, &changed) : -EFAULT_;
 
 	return answer ? answer : CALL(truncate, P(changed.own), size, 0, 0, 0);
 }
@@ -153,7 +158,7 @@ static long do_truncate(struct asked *asked, uint64_t address, uint64_t size)
 static long do_chmod(struct asked *asked, uint64_t directory, uint64_t address, uint64_t mode, uint64_t flags)
 {
 	struct changed changed;
-	long answer = find_changed(asked, directory, address, !(flags & AT_SYMLINK_NOFOLLOW), &changed);
+	long answer = find_changed(asked, directory, address, flags, &changed);
 
 	if (answer)
 		return answer;
@@ -167,7 +172,7 @@ static long do_chmod(struct asked *asked, uint64_t directory, uint64_t address, 
 static long do_chown(struct asked *asked, uint64_t directory, uint64_t address, const __u64 ids[2], uint64_t flags)
 {
 	struct changed changed;
-	long answer = find_changed(asked, directory, address, !(flags & AT_SYMLINK_NOFOLLOW), &changed);
+	long answer = find_changed(asked, directory, address, flags, &changed);
 
 	if (answer)
 		return answer;
@@ -182,7 +187,7 @@ static long do_times(struct asked *asked, const __u64 at[3], uint64_t parts, uin
 	long answer = at[2] ? fetch_bytes(asked, at[2], given, parts == 1 ? 16 : 32) : 0;
 
 	if (!answer)
-		answer = find_changed(asked, at[0], at[1], !(flags & AT_SYMLINK_NOFOLLOW), &changed);
+		answer = find_changed(asked, at[0], at[1], flags, &changed);
 	if (answer)
 		return answer;
 	for (int i = 0; i < 4; i++)
@@ -202,7 +207,7 @@ static long do_times(struct asked *asked, const __u64 at[3], uint64_t parts, uin
 }
 
 /* An attribute set, or with no value taken away. */
-static long do_attribute(struct asked *asked, uint64_t directory, uint64_t address, int follows, const __u64 *about, int removes)
+static long do_attribute(struct asked *asked, uint64_t directory, uint64_t address, uint64_t flags, const __u64 *about, int removes)
 {
 	static char value[LONGEST_VALUE];
 	struct changed changed;
@@ -215,7 +220,7 @@ static long do_attribute(struct asked *asked, uint64_t directory, uint64_t addre
 		return -E2BIG_;
 	answer = fetch_bytes(asked, about[1], value, removes ? 0 : size);
 	if (!answer)
-		answer = find_changed(asked, directory, address, follows, &changed);
+		answer = find_changed(asked, directory, address, flags, &changed);
 	if (!answer && changed.is_link)
 		answer = -E_PERM; /* what nobody of the run may do */
 	if (answer)
@@ -232,7 +237,6 @@ static long change(struct asked *asked)
 	const __u64 *a = asked->notice->data.args, here = (__u64)AT_FDCWD, flags = a[3] & 0xffffffff;
 	const __u64 link = AT_SYMLINK_NOFOLLOW;
 
-	(void)link; /* only of calls that newer machines do not have */
 	switch (asked->notice->data.nr) {
 #ifdef __NR_unlink
 	case __NR_unlink: return do_unlink(asked, here, a[0]);
@@ -249,12 +253,12 @@ static long change(struct asked *asked)
 	case __NR_fchown: return do_chown(asked, a[0], 0, a + 1, 0);
 	case __NR_fchownat: return do_chown(asked, a[0], a[1], a + 2, a[4] & 0xffffffff);
 	case __NR_utimensat: return do_times(asked, a, 1000000, flags);
-	case __NR_setxattr: return do_attribute(asked, here, a[0], 1, a + 1, 0);
-	case __NR_lsetxattr: return do_attribute(asked, here, a[0], 0, a + 1, 0);
-	case __NR_fsetxattr: return do_attribute(asked, a[0], 0, 1, a + 1, 0);
-	case __NR_removexattr: return do_attribute(asked, here, a[0], 1, a + 1, 1);
-	case __NR_lremovexattr: return do_attribute(asked, here, a[0], 0, a + 1, 1);
-	case __NR_fremovexattr: return do_attribute(asked, a[0], 0, 1, a + 1, 1);
+	case __NR_setxattr: return do_attribute(asked, here, a[0], 0, a + 1, 0);
+	case __NR_lsetxattr: return do_attribute(asked, here, a[0], link, a + 1, 0);
+	case __NR_fsetxattr: return do_attribute(asked, a[0], 0, 0, a + 1, 0);
+	case __NR_removexattr: return do_attribute(asked, here, a[0], 0, a + 1, 1);
+	case __NR_lremovexattr: return do_attribute(asked, here, a[0], link, a + 1, 1);
+	case __NR_fremovexattr: return do_attribute(asked, a[0], 0, 0, a + 1, 1);
 	}
 	return -E_NOSYS;
 }

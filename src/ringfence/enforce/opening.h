@@ -28,7 +28,8 @@ static long open_pipe(struct wait *wait, const struct asked *asked)
 	char path[40];
 	long fd = wait->pipe;
 
-	if (reads && !CALL(ppoll, P(&polled), 1, P(time), 0, 8))
+	/* One who has come and written nothing shows in a read alone: it is told to wait, or that it has no room, and takes nothing. */
+	if (reads && !CALL(ppoll, P(&polled), 1, P(time), 0, 8) && !CALL(read, wait->pipe, 0, 1, 0, 0))
 		return 0;
 	if (!reads) {
 		own_path(path, wait->pipe);
@@ -283,7 +284,7 @@ static long open_or_follow(struct asked *asked, struct spot *spot, uint64_t flag
  * by a path without links. Most files are made so; every failure is left to the long way. */
 static long make_unheard_of(const struct asked *asked, uint64_t directory, const char *path, uint64_t flags, uint64_t mode)
 {
-	struct open_how how = {.flags = flags | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, .mode = mode & 07777,
+	struct open_how how = {.flags = flags | O_CREAT | O_EXCL | O_CLOEXEC, .mode = mode & 07777,
 			       .resolve = RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS};
 	const char *name = path, *end = path;
 	char own[64 + NAME_MOST];
@@ -336,7 +337,7 @@ static long open_plainly(struct asked *asked, uint64_t flags)
 /* What may be made, or is there already. */
 static long open_or_make(struct asked *asked, struct spot *spot, uint64_t flags, uint64_t mode)
 {
-	const uint64_t made = flags | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
+	const uint64_t made = flags | O_CREAT | O_EXCL | O_CLOEXEC; /* that follows no link */
 	long answer = 0;
 
 	for (int round = 0; !answer; round++) {
