@@ -87,7 +87,9 @@ def searched(
         outcome = msgspec.structs.replace(outcome, gaps=(*outcome.gaps, _unfinished(len(left), moves)))
     if not found:
         return outcome
-    moved = quarantine(found) if moves else ()
+    from .leftovers import is_run_by_prompts
+
+    moved = quarantine(found if moves else tuple(path for path in found if is_run_by_prompts(path)))
     return msgspec.structs.replace(outcome, planted=outcome.planted + found, quarantined=moved)
 
 
