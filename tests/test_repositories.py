@@ -141,6 +141,64 @@ def test_a_worktree_that_leads_elsewhere_is_told_of_however_old_that_is(workspac
     assert run(workspace.parent / where, "true").planted == (f"{main}/.git/worktrees/evil",)
 
 
+def test_a_pointer_into_the_repository_of_another_project_is_reported(workspace: Path) -> None:
+    """Through which a later git would bring its files here, although nothing in it runs a program."""
+    main, tree = linked(workspace.parent / "theirs")
+    (main / "secret").write_text("secret\n")
+    for words in (["init", "-q"], ["commit", "-q", "--allow-empty", "-m", "first"]):
+        subprocess.run([*GIT, *words], cwd=workspace, check=True, capture_output=True)
+    subprocess.run([*GIT, "add", "secret"], cwd=main, check=True)
+    subprocess.run([*GIT, "commit", "-q", "-m", "secret"], cwd=main, check=True)
+    subprocess.run(
+        [
+            *GIT,
+            "reset",
+            "-q",
+            "--hard",
+            subprocess.check_output(["git", "rev-parse", "HEAD"], cwd=main).decode().strip(),
+        ],
+        cwd=tree,
+        check=True,
+    )
+    outcome = run(
+        workspace, f"git worktree add -q own; mkdir sub; echo 'gitdir: {main}/.git/worktrees/tree' > sub/.git"
+    )
+    subprocess.run([*GIT, "checkout", "-q", "."], cwd=workspace / "sub", check=True)
+
+    assert (workspace / "sub/secret").exists(), "the plant must be able to harm"
+    assert outcome.planted == (f"{workspace}/sub/.git",)
+
+
+@pytest.mark.parametrize("says_so", [False, True])
+def test_a_worktree_that_takes_a_directory_outside_for_its_own_is_reported(workspace: Path, says_so: bool) -> None:
+    main, _ = linked(workspace.parent)
+    theirs, evil = workspace.parent / "theirs", main / ".git/worktrees/evil"
+    theirs.mkdir()
+    if says_so:
+        (theirs / ".git").write_text(f"gitdir: {evil}\n")
+    outcome = run(
+        main,
+        f"""git worktree add -q evil; cd {evil} && echo {theirs}/.git > gitdir && git -C {main} worktree add -q gone &&
+        rm -r {main}/gone && mkdir {main}/gone && echo done""",
+    )
+    subprocess.run([*GIT, "worktree", "repair"], cwd=main, check=True, capture_output=True)
+
+    assert (outcome.stdout, (theirs / ".git").exists()) == (b"done\n", True), "the plant must be able to harm"
+    assert outcome.planted == (() if says_so else (f"{evil}/gitdir",))
+
+
+@pytest.mark.parametrize("place", ["bare", ".bare"])
+def test_a_worktree_added_beside_one_of_a_bare_repository_is_no_plant(workspace: Path, place: str) -> None:
+    base = workspace.parent
+    main, _ = linked(base / "first")
+    for words in (["clone", "-q", "--bare", str(main), place], ["-C", place, "worktree", "add", "-q", f"{base}/main"]):
+        subprocess.run([*GIT, *words], cwd=base, check=True, capture_output=True)
+    outcome = run(base / "main", "git worktree add -q further && echo done")
+
+    if is_judged():
+        assert (outcome.stdout, outcome.planted) == (b"done\n", ()), outcome
+
+
 def contents(git: Path) -> dict[str, object]:
     """All that there is in a git directory, but for objects, refs, and their logs."""
     paths = [path for path in git.rglob("*") if path.relative_to(git).parts[0] not in ("objects", "refs", "logs")]

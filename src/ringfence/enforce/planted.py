@@ -38,7 +38,7 @@ PATIENT = 5.0  # seconds, for whoever wants it moved out of the way
 WAIT = 1.0  # seconds, at most, for a disk or for our turn
 GONE = (FileNotFoundError, NotADirectoryError)
 SUFFIX = ".quarantined"
-_STATES = ("rebase-merge", "sequencer", "rebase-apply", "index", "MERGE_RR", "BISECT_START")  # moved whole
+_STATES = ("rebase-merge", "sequencer", "rebase-apply", "index", "MERGE_RR", "BISECT_START", "gitdir")  # moved whole
 _BARE = frozenset(("HEAD", "objects", "refs"))
 _HALVES = (frozenset(("HEAD", "config")), frozenset(("HEAD", "hooks")))  # what is missing can be put there later
 _NESTS = ("modules", "worktrees")  # where in a git directory others are, and how many are looked into in any case
@@ -136,7 +136,9 @@ def scan(
         places = (f"{common}/{name}" for name in _NESTS[bool(linked) :])  # modules of the main worktree are not ours
         inside = _inside(places, (until, latest), left)
         found = [path for path in found if not _is_known_pointer(path, common)]  # that is held, too
-        found += [path for path in inside if path != own and _runs_code(path, since, common)]
+        for path in inside:
+            found += [path] if path != own and _runs_code(path, since, common) else []
+            found += [f"{path}/gitdir"] if _claims_what_is_outside(path, since, workspace) else []
         found += _left_in(own, since)
         # Held, but whoever writes it outside meanwhile writes a lock first, which the command can replace.
         files = [f"{git}/{name}" for git in dict.fromkeys((own, common)) for name in ("config", "config.worktree")]
@@ -162,6 +164,16 @@ def _inside(places: Iterable[str], until: tuple[float, float], left: list[str]) 
         except OSError:
             yield path  # closed to us: what is in it can be opened again
     left += queue
+
+
+def _claims_what_is_outside(path: str, since: int, workspace: str) -> bool:
+    """Whether a worktree was added whose place is a directory outside that does not say so: `git worktree repair` would
+    make it say so, and a later git there would go by this repository."""
+    if not is_new(f"{path}/gitdir", since):
+        return False
+    back = os.path.realpath(os.path.join(path, os.fsdecode(whole(f"{path}/gitdir") or b"").rstrip("\r\n")))
+    is_outside = os.path.isdir(os.path.dirname(back)) and not back.startswith(f"{workspace}/")
+    return is_outside and _pointed_at(back) != os.path.realpath(path)
 
 
 def _links(
@@ -323,7 +335,7 @@ def _runs_code(path: str, since: int, held: str) -> bool:
     if not stat.S_ISDIR(changed.st_mode):
         # A file or a link that leads to the git directory: where it leads may be anywhere.
         if changed.st_ctime_ns >= since:
-            return not _is_known_pointer(path, held)
+            return not _is_known_pointer(path, held, os.path.dirname(held))
         return _is_changed_beyond(path, since, held)
     if not os.access(path, os.R_OK | os.X_OK):
         return changed.st_ctime_ns >= since
@@ -372,11 +384,13 @@ def _pointed_at(path: str) -> str:
     return own if os.path.isdir(own) else ""
 
 
-def _is_known_pointer(path: str, held: str) -> bool:
-    """Whether a `.git` file leads to what looks like a worktree's or submodule's part of a repository, in which nothing
-    would be executed, however old: nobody may have looked at it before."""
+def _is_known_pointer(path: str, held: str, top: str = NOWHERE) -> bool:
+    """Whether a `.git` file leads to a worktree's or submodule's part of the repository that is held, or of one below
+    the top, in which nothing would be executed, however old: nobody may have looked at it before. What lies elsewhere
+    is another project's, whose files a later git would bring here."""
     own = _pointed_at(path)
-    is_part = "/.git/worktrees/" in own or "/.git/modules/" in own
+    is_part = own.startswith(f"{top}/") and ("/.git/worktrees/" in own or "/.git/modules/" in own)
+    is_part = is_part or own.startswith((f"{held}/worktrees/", f"{held}/modules/"))
     return is_part and not _runs_code(own, 0, held)
 
 
