@@ -199,6 +199,25 @@ def test_a_worktree_added_beside_one_of_a_bare_repository_is_no_plant(workspace:
         assert (outcome.stdout, outcome.planted) == (b"done\n", ()), outcome
 
 
+def test_in_a_linked_worktree_resolutions_are_kept_and_nothing_that_git_only_tries_is_told(workspace: Path) -> None:
+    main, tree = linked(workspace.parent)
+    subprocess.run(["git", "config", "rerere.enabled", "true"], cwd=main, check=True)
+    again = (
+        f"echo 1 > f && git add f && {COMMIT} && git checkout -qb side HEAD~1 && echo 2 > f && git add f && {COMMIT}"
+    )
+    solved = f"git merge -q tree; echo 3 > f && git add f && {COMMIT} && echo x > f && git stash -q && git stash pop -q"
+    outcome = run(
+        tree,
+        f"{again}; {solved.replace('merge', ' '.join(GIT[1:]) + ' merge')}; git worktree add -q d; git worktree remove d; echo done",
+    )
+
+    if is_judged():
+        assert outcome.stdout is not None
+        assert outcome.stdout.endswith(b"done\n"), outcome
+        assert list((main / ".git/rr-cache").glob("*/postimage")), outcome
+        assert outcome.denials == ()
+
+
 def contents(git: Path) -> dict[str, object]:
     """All that there is in a git directory, but for objects, refs, and their logs."""
     paths = [path for path in git.rglob("*") if path.relative_to(git).parts[0] not in ("objects", "refs", "logs")]

@@ -23,7 +23,7 @@ _ESCAPED = {"n": "\n", "t": "\t", "b": "\b"}
 MOST_MODULES = 64
 MOST_INCLUDED = 64
 _SHARED = frozenset(
-    "objects refs reftable logs worktrees lost-found packed-refs packed-refs.lock packed-refs.new".split()
+    "objects refs reftable logs worktrees lost-found packed-refs packed-refs.lock packed-refs.new rr-cache".split()
 )
 _ABSENT = (FileNotFoundError, NotADirectoryError)
 # The settings whose value git runs, by section and key: what a subsection is called does not matter. Not aliases, which
