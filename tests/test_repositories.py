@@ -537,6 +537,21 @@ def test_a_worktree_of_a_submodule_stays_as_it_is(workspace: Path, where: str) -
         assert (git / "gitdir").read_text() == f"{tree}/.git\n"
 
 
+def test_a_repository_elsewhere_is_believed_when_it_names_the_workspace(workspace: Path) -> None:
+    git = workspace.parent / "git"
+    subprocess.run([*GIT, "init", "-q", "--separate-git-dir", str(git)], cwd=workspace, check=True)
+    assert enforce.submodule(str(workspace)) == ""
+    subprocess.run(["git", "config", "core.worktree", str(workspace)], cwd=workspace, check=True)
+    before = (git / "config").read_text()
+    evil = "; ".join(f"echo evil >> {git}/{name}" for name in ("config", "hooks/post-commit", "commondir"))
+    outcome = run(workspace, f"echo x > f && git add f && {COMMIT} && echo done; {evil}")
+
+    assert outcome.stdout == b"done\n", outcome
+    if plan.has_view(enforce.probe()):
+        assert (git / "config").read_text() == before
+        assert not any(os.path.lexists(git / name) for name in ("hooks/post-commit", "commondir"))
+
+
 def test_a_submodule_that_only_says_so_itself_is_not_believed(tmp_path: Path) -> None:
     top, sub = superproject(tmp_path)
     (tmp_path / "hostile").mkdir()

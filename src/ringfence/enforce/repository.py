@@ -87,12 +87,13 @@ def project_of(workspace: str, own: str, common: str) -> str:
 
 
 def submodule(workspace: str) -> str:
-    """The git directory of a submodule, in the repository of the project around it; "" where there is none.
+    """The git directory of a submodule, in the repository of the project around it, or one that was put elsewhere; ""
+    where there is none.
 
     Its configuration, which no command may write, names the workspace as its work tree.
     """
     own = _pointed_at(workspace)
-    if not own or "/.git/modules/" not in own or (own + "/").startswith(workspace.rstrip("/") + "/"):
+    if not own or (own + "/").startswith(workspace.rstrip("/") + "/"):
         return ""
     tree = _work_tree(f"{own}/config")
     if not tree or real_path(os.path.join(own, tree)) != workspace or os.path.lexists(f"{own}/commondir"):
