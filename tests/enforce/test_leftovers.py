@@ -5,6 +5,7 @@ import hashlib
 import os
 import struct
 import subprocess
+import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -148,6 +149,26 @@ def test_a_rebase_that_an_earlier_run_has_put_by(workspace: Path) -> None:
 
     assert (workspace.parent / "pwned").exists(), "the plant must be able to harm"
     assert found == [str(state)]
+
+
+def test_what_was_closed_is_told_for_it_can_be_opened_again() -> None:
+    plain = os.geteuid() or 65534  # root reads whatever is closed
+    with tempfile.TemporaryDirectory() as place:
+        git(Path(place), "init", "-q")
+        state = f"{place}/.git/rebase-merge"
+        os.mkdir(state)
+        for path in (state, f"{place}/.git", place):
+            os.chown(path, plain, -1)
+        os.setresuid(plain, plain, os.geteuid())
+        try:
+            for closed in (state, f"{place}/.git"):
+                os.chmod(closed, 0)
+                found = scan(place, 0, 5)
+                os.chmod(closed, 0o700)
+                assert found == (closed,)
+        finally:
+            _, _, saved = os.getresuid()
+            os.setresuid(saved, saved, saved)
 
 
 PROMPT = Path("/usr/lib/git-core/git-sh-prompt")

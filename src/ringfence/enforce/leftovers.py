@@ -47,6 +47,8 @@ def _runs_on(place: str, since: int) -> bool:
     if facts is None or not stat.S_ISDIR(facts.st_mode):
         return facts is not None and facts.st_ctime_ns >= since
     if facts.st_ctime_ns >= since:
+        if not os.access(place, os.R_OK | os.X_OK):
+            return True  # closed to us: what is in it can be opened again
         since = 0  # it may have come here just now, by another name, with files that are older
     return any(is_new(f"{place}/{name}", since) and _says_so(place, name) for name in _RUNS)
 
@@ -82,10 +84,11 @@ def _has_link(top: bytes, name: bytes) -> bool:
 
 
 def _has_odd_index(git: str, since: int) -> bool:
-    """Whether an index names what lies elsewhere; also one that cannot be read to its end, as git would read it. What is
-    shared by one that stays as it is may be new, too."""
-    path, names = f"{git}/index", (name for name in os.listdir(git) if name.startswith(("index", "sharedindex.")))
-    if not any(is_new(f"{git}/{name}", since) for name in names):
+    """Whether an index names what lies elsewhere; also one that cannot be read to its end, as git would read it. Its
+    shared part may be new where it is not."""
+    path = f"{git}/index"
+    parts = (name for name in os.listdir(git) if name == "index" or name.startswith("sharedindex."))
+    if not any(is_new(f"{git}/{name}", since) for name in parts):
         return False
     size = 32 if setting(git, "extensions.objectformat").lower() == "sha256" else 20
     try:

@@ -140,6 +140,7 @@ def scan(
             found += [path] if path != own and _runs_code(path, since, common) else []
             found += [f"{path}/gitdir"] if _claims_what_is_outside(path, since, workspace) else []
         found += _left_in(own, since)
+        found += [own] if is_new(own, since) and not os.access(own, os.R_OK | os.X_OK) else []
         # Held, but whoever writes it outside meanwhile writes a lock first, which the command can replace.
         files = [f"{git}/{name}" for git in dict.fromkeys((own, common)) for name in ("config", "config.worktree")]
         found += [file for file in files if is_new(file, since) and not _is_ordinary(whole(file))]
@@ -352,7 +353,7 @@ def _runs_code(path: str, since: int, held: str) -> bool:
 
 def _left_in(git: str, since: int) -> list[str]:
     """What was left in a git directory that leads a later git elsewhere."""
-    if not os.path.isdir(git):
+    if not os.path.isdir(git) or not os.access(git, os.R_OK | os.X_OK):
         return []
     from .leftovers import left  # a module less on the way where there is no repository
 
