@@ -734,6 +734,22 @@ def test_ordinary_repositories_are_not_reported(workspace: Path) -> None:
     assert scan(str(workspace), begun, 5) == ()
 
 
+def test_a_clone_with_its_submodules_is_not_reported_but_one_that_is_about_other_files(workspace: Path) -> None:
+    who = ["-c", "user.name=n", "-c", "user.email=e@example.org", "-c", "protocol.file.allow=always"]
+    for name in ("lib", "top"):
+        git(workspace, "init", "-q", name)
+        git(workspace / name, *who, "commit", "-q", "--allow-empty", "-m", "x")
+    git(workspace / "top", *who, "submodule", "--quiet", "add", str(workspace / "lib"), "lib")
+    git(workspace / "top", *who, "commit", "-q", "-m", "with it")
+    since = time.time_ns() - 20_000_000
+    git(workspace, *who, "clone", "-q", "--recurse-submodules", str(workspace / "top"), "again")
+    assert (workspace / "again/lib/.git").is_file()
+    assert scan(str(workspace), since, 5) == ()
+    git(workspace / "again/lib", "config", "core.worktree", "../../../..")
+
+    assert scan(str(workspace), since, 5) == (f"{workspace}/again/lib/.git",)
+
+
 def test_what_was_there_before_is_not_reported(workspace: Path) -> None:
     by_configuration(workspace)
 

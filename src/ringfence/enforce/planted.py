@@ -143,7 +143,7 @@ def scan(
         found += [own] if is_new(own, since) and not os.access(own, os.R_OK | os.X_OK) else []
         # Held, but whoever writes it outside meanwhile writes a lock first, which the command can replace.
         files = [f"{git}/{name}" for git in dict.fromkeys((own, common)) for name in ("config", "config.worktree")]
-        found += [file for file in files if is_new(file, since) and not _is_ordinary(whole(file))]
+        found += [file for file in files if is_new(file, since) and not _is_ordinary(file)]
         found += _links(dict.fromkeys((own, common)), since, listings, (until, latest), left)
     found += _links(gits, since, listings, (until, latest), left)
     return tuple(found)
@@ -363,7 +363,7 @@ def _left_in(git: str, since: int) -> list[str]:
 def _is_changed(path: str, since: int) -> bool:
     """Whether there is a new configuration beyond the ordinary, or a new hook."""
     files = (f"{path}/config", f"{path}/config.worktree")
-    if any(is_new(file, since) and not _is_ordinary(whole(file)) for file in files) or _left_in(path, since):
+    if any(is_new(file, since) and not _is_ordinary(file) for file in files) or _left_in(path, since):
         return True
     was_opened = is_new(f"{path}/hooks", since)
     try:
@@ -402,8 +402,9 @@ def _is_changed_beyond(path: str, since: int, held: str) -> bool:
     return own.startswith(f"{os.path.dirname(held)}/") and _runs_code(own, since, held)
 
 
-def _is_ordinary(text: bytes | None) -> bool:
+def _is_ordinary(file: str) -> bool:
     """Whether a configuration says only what git itself writes there."""
+    text, own = whole(file), os.path.dirname(file)
     if text is None:
         return False
     keys: frozenset[str] = frozenset()
@@ -419,6 +420,10 @@ def _is_ordinary(text: bytes | None) -> bool:
                 continue
         key, _, value = line.partition("=")
         plain = value.replace('"', "").strip()
+        if keys is _KEYS["core"] and key.strip().lower() == "worktree":  # of a submodule, which says the same
+            if "\\" in plain or _pointed_at(os.path.join(own, plain, ".git")) != os.path.realpath(own):
+                return False
+            continue
         if key.strip().lower() not in keys or plain.endswith("\\") or plain.startswith(("ext::", "!")):
             return False
     return True
