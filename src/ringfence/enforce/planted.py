@@ -16,7 +16,7 @@ import os
 import stat
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Set
 
 import msgspec
 
@@ -144,9 +144,9 @@ def scan(
         # Held, but whoever writes it outside meanwhile writes a lock first, which the command can replace.
         files = [f"{git}/{name}" for git in dict.fromkeys((own, common)) for name in ("config", "config.worktree")]
         found += [file for file in files if is_new(file, since) and not _is_ordinary(file)]
-        found += _links(dict.fromkeys((own, common)), since, listings, (until, latest), left)
+        found += _links(dict.fromkeys((own, common)), since, listings, (until, latest), left, common)
     found += _links(gits, since, listings, (until, latest), left)
-    return tuple(found)
+    return tuple(dict.fromkeys(found))
 
 
 def _inside(places: Iterable[str], until: tuple[float, float], left: list[str]) -> Iterator[str]:
@@ -178,25 +178,38 @@ def _claims_what_is_outside(path: str, since: int, workspace: str) -> bool:
 
 
 def _links(
-    gits: Iterable[str], since: int, listings: Listings, until: tuple[float, float], left: list[str]
+    gits: Iterable[str],
+    since: int,
+    listings: Listings,
+    until: tuple[float, float],
+    left: list[str],
+    held: str = NOWHERE,
 ) -> Iterator[str]:
     """New links in a git directory: git makes none, and writes through one, wherever it leads: reflogs, what was
     written for a commit, packed refs, the index, how far a rebase is, what is known of a conflict. Where nobody has any
-    they are told of however old they are: a directory that was moved there takes them along."""
+    they are told of however old they are: a directory that was moved there takes them along. And repositories there,
+    which a later run could rename into the workspace, by which they get no newer."""
     queue, count = deque((path, since) for path in gits), 0
     tops = frozenset(path for path, _ in queue)
     while queue and (count < _LEAST or (time.thread_time() < until[0] and time.monotonic() < until[1])):
         (path, age), count = queue.popleft(), count + 1
         try:
             found = listings.of(f"{path}/", _read_git)  # not what was read of it as of a directory among others
-        except (*GONE, PermissionError):
+        except GONE:
+            continue
+        except PermissionError:
+            yield from [path] * (path not in tops and is_new(path, since))  # what is in it can be opened again
             continue
         except OSError:
             left.append(path)
             continue
-        below = set(found.below) - {"hooks"}  # held, or looked at as such
+        is_top = path in tops
+        below = set(found.below) - ({"hooks"} if is_top else set())  # held, or looked at as such
         within = (*(name for name in _FIRST if name in below), *sorted(below.difference(_FIRST)))
-        within = _STORED if path.endswith("/objects") else within if path in tops else found.below
+        if path.endswith("/objects"):  # most have as many directories as two digits make
+            within = tuple(name for name in within if name in _STORED or is_new(f"{path}/{name}", age))
+        if found.is_repository and not is_top and _common(path) != b"../.." and _runs_code(path, since, held):
+            yield path
         queue.extend((f"{path}/{name}", 0 if name in _LINKLESS else age) for name in within if name in below)
         links = [f"{path}/{name}" for name in found.links]
         yield from (link for link in links if (facts := facts_of(link)) is not None and facts.st_ctime_ns >= age)
@@ -208,7 +221,11 @@ def _read_git(path: str) -> Listing:
         entries = list(listing)
     below = tuple(entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
     links = tuple(entry.name for entry in entries if entry.is_symlink())
-    return Listing(below, False, False, links, len(entries))
+    return Listing(below, False, _is_repository({entry.name for entry in entries}), links, len(entries))
+
+
+def _is_repository(names: Set[str]) -> bool:
+    return any(names >= parts for parts in (_BARE, _SHARING, *_HALVES))
 
 
 def _common(path: str) -> bytes | None:
@@ -273,8 +290,7 @@ def _read(path: str) -> Listing:
                 below.append(entry.name)
             elif entry.is_symlink() and _leads_into_git(entry.path):
                 links.append(entry.name)
-    is_repository = any(names >= parts for parts in (_BARE, _SHARING, *_HALVES))
-    return Listing(tuple(below), ".git" in names, is_repository, tuple(links), len(names))
+    return Listing(tuple(below), ".git" in names, _is_repository(names), tuple(links), len(names))
 
 
 def _leads_into_git(link: str) -> bool:
