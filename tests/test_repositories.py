@@ -141,6 +141,81 @@ def test_a_worktree_that_leads_elsewhere_is_told_of_however_old_that_is(workspac
     assert run(workspace.parent / where, "true").planted == (f"{main}/.git/worktrees/evil",)
 
 
+def test_a_pointer_into_the_repository_of_another_project_is_reported(workspace: Path) -> None:
+    """Through which a later git would bring its files here, although nothing in it runs a program."""
+    main, tree = linked(workspace.parent / "theirs")
+    (main / "secret").write_text("secret\n")
+    for words in (["init", "-q"], ["commit", "-q", "--allow-empty", "-m", "first"]):
+        subprocess.run([*GIT, *words], cwd=workspace, check=True, capture_output=True)
+    subprocess.run([*GIT, "add", "secret"], cwd=main, check=True)
+    subprocess.run([*GIT, "commit", "-q", "-m", "secret"], cwd=main, check=True)
+    subprocess.run(
+        [
+            *GIT,
+            "reset",
+            "-q",
+            "--hard",
+            subprocess.check_output(["git", "rev-parse", "HEAD"], cwd=main).decode().strip(),
+        ],
+        cwd=tree,
+        check=True,
+    )
+    outcome = run(
+        workspace, f"git worktree add -q own; mkdir sub; echo 'gitdir: {main}/.git/worktrees/tree' > sub/.git"
+    )
+    subprocess.run([*GIT, "checkout", "-q", "."], cwd=workspace / "sub", check=True)
+
+    assert (workspace / "sub/secret").exists(), "the plant must be able to harm"
+    assert outcome.planted == (f"{workspace}/sub/.git",)
+
+
+@pytest.mark.parametrize("says_so", [False, True])
+def test_a_worktree_that_takes_a_directory_outside_for_its_own_is_reported(workspace: Path, says_so: bool) -> None:
+    main, _ = linked(workspace.parent)
+    theirs, evil = workspace.parent / "theirs", main / ".git/worktrees/evil"
+    theirs.mkdir()
+    if says_so:
+        (theirs / ".git").write_text(f"gitdir: {evil}\n")
+    outcome = run(
+        main,
+        f"""git worktree add -q evil; cd {evil} && echo {theirs}/.git > gitdir && git -C {main} worktree add -q gone &&
+        rm -r {main}/gone && mkdir {main}/gone && echo done""",
+    )
+    subprocess.run([*GIT, "worktree", "repair"], cwd=main, check=True, capture_output=True)
+
+    assert (outcome.stdout, (theirs / ".git").exists()) == (b"done\n", True), "the plant must be able to harm"
+    assert outcome.planted == (() if says_so else (f"{evil}/gitdir",))
+
+
+@pytest.mark.parametrize("place", ["bare", ".bare"])
+def test_a_worktree_added_beside_one_of_a_bare_repository_is_no_plant(workspace: Path, place: str) -> None:
+    base = workspace.parent
+    main, _ = linked(base / "first")
+    for words in (["clone", "-q", "--bare", str(main), place], ["-C", place, "worktree", "add", "-q", f"{base}/main"]):
+        subprocess.run([*GIT, *words], cwd=base, check=True, capture_output=True)
+    outcome = run(base / "main", "git worktree add -q further && echo done")
+
+    if is_judged():
+        assert (outcome.stdout, outcome.planted) == (b"done\n", ()), outcome
+
+
+def test_in_a_linked_worktree_resolutions_are_kept_and_nothing_that_git_only_tries_is_told(workspace: Path) -> None:
+    main, tree = linked(workspace.parent)
+    subprocess.run(["git", "config", "rerere.enabled", "true"], cwd=main, check=True)
+    again = (
+        f"echo 1 > f && git add f && {COMMIT} && git checkout -qb side HEAD~1 && echo 2 > f && git add f && {COMMIT}"
+    )
+    solved = f"git merge -q tree; echo 3 > f && git add f && {COMMIT} && echo x > f && git stash -q && git stash pop -q"
+    passing = "git worktree add -q d; git worktree remove d; echo done"
+    outcome = run(tree, f"{again}; {solved.replace('merge', ' '.join(GIT[1:]) + ' merge')}; {passing}")
+
+    if is_judged():
+        assert outcome.stdout is not None
+        assert outcome.stdout.endswith(b"done\n"), outcome
+        assert list((main / ".git/rr-cache").glob("*/postimage")), outcome
+        assert outcome.denials == ()
+
+
 def contents(git: Path) -> dict[str, object]:
     """All that there is in a git directory, but for objects, refs, and their logs."""
     paths = [path for path in git.rglob("*") if path.relative_to(git).parts[0] not in ("objects", "refs", "logs")]
@@ -458,6 +533,21 @@ def test_a_worktree_of_a_submodule_stays_as_it_is(workspace: Path, where: str) -
         assert (git / "commondir").read_text() == "../..\n"
         assert not (git / "config.worktree").exists()
         assert (git / "gitdir").read_text() == f"{tree}/.git\n"
+
+
+def test_a_repository_elsewhere_is_believed_when_it_names_the_workspace(workspace: Path) -> None:
+    git = workspace.parent / "git"
+    subprocess.run([*GIT, "init", "-q", "--separate-git-dir", str(git)], cwd=workspace, check=True)
+    assert enforce.submodule(str(workspace)) == ""
+    subprocess.run(["git", "config", "core.worktree", str(workspace)], cwd=workspace, check=True)
+    before = (git / "config").read_text()
+    evil = "; ".join(f"echo evil >> {git}/{name}" for name in ("config", "hooks/post-commit", "commondir"))
+    outcome = run(workspace, f"echo x > f && git add f && {COMMIT} && echo done; {evil}")
+
+    assert outcome.stdout == b"done\n", outcome
+    if plan.has_view(enforce.probe()):
+        assert (git / "config").read_text() == before
+        assert not any(os.path.lexists(git / name) for name in ("hooks/post-commit", "commondir"))
 
 
 def test_a_submodule_that_only_says_so_itself_is_not_believed(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ import hashlib
 import os
 import struct
 import subprocess
+import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -12,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from ringfence.enforce.leftovers import left
-from ringfence.enforce.planted import quarantine, scan
+from ringfence.enforce.planted import quarantine, scan, searched
+from ringfence.model import Exited, Outcome
 
 GIT = {"PATH": os.environ["PATH"], "HOME": "/nonexistent", "GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_COUNT": "1"}
 GIT |= {"GIT_CONFIG_KEY_0": "safe.directory", "GIT_CONFIG_VALUE_0": "*"}
@@ -112,6 +114,88 @@ def test_an_index_in_two_parts(workspace: Path) -> None:
 
     assert (workspace.parent / "theirs").exists(), "the plant must be able to harm"
     assert found == [f"{workspace}/.git/index"]
+
+
+def test_the_shared_part_of_an_index_that_stays_as_it_is(workspace: Path) -> None:
+    """A later run replaces that file alone: git looks at the number in its last bytes, and does not count again."""
+    sha = git(workspace, "hash-object", "-w", "--stdin", data=PROGRAM)
+    git(workspace, "update-index", "--split-index", "--force-write-index")
+    assert left(f"{workspace}/.git", 0) == []
+    (shared,) = (workspace / ".git").glob("sharedindex.*")
+    data = shared.read_bytes()
+    time.sleep(0.02)  # by another stamp of the clock
+    begun = time.time_ns() - 10_000_000
+    shared.unlink()
+    shared.write_bytes(data[:8] + struct.pack(">I", 2) + entry(b"../theirs", sha, None) + data[12:])
+    found = left(f"{workspace}/.git", begun)
+    git(workspace, "restore", ".")
+
+    assert (workspace.parent / "theirs").exists(), "the plant must be able to harm"
+    assert found == [f"{workspace}/.git/index"]
+
+
+def test_a_rebase_that_an_earlier_run_has_put_by(workspace: Path) -> None:
+    git(workspace, "commit", "-q", "--allow-empty", "-m", "two")
+    git(workspace, "rebase", "-q", "-x", "false", "HEAD~1")
+    state = workspace / ".git/rebase-merge"
+    (state / "git-rebase-todo").write_text("exec touch ../pwned\n")
+    state.rename(workspace / ".git/aside")
+    time.sleep(0.02)
+    begun = time.time_ns() - 10_000_000
+    assert left(f"{workspace}/.git", begun) == []
+    (workspace / ".git/aside").rename(state)
+    found = left(f"{workspace}/.git", begun)
+    git(workspace, "rebase", "--continue")
+
+    assert (workspace.parent / "pwned").exists(), "the plant must be able to harm"
+    assert found == [str(state)]
+
+
+def test_what_was_closed_is_told_for_it_can_be_opened_again() -> None:
+    plain = os.geteuid() or 65534  # root reads whatever is closed
+    with tempfile.TemporaryDirectory() as place:
+        git(Path(place), "init", "-q")
+        state = f"{place}/.git/rebase-merge"
+        os.mkdir(state)
+        for path in (state, f"{place}/.git", place):
+            os.chown(path, plain, -1)
+        os.setresuid(plain, plain, os.geteuid())
+        try:
+            for closed in (state, f"{place}/.git"):
+                os.chmod(closed, 0)
+                found = scan(place, 0, 5)
+                os.chmod(closed, 0o700)
+                assert found == (closed,)
+        finally:
+            _, _, saved = os.getresuid()
+            os.setresuid(saved, saved, saved)
+
+
+PROMPT = Path("/usr/lib/git-core/git-sh-prompt")
+
+
+@pytest.mark.parametrize(
+    ("state", "count", "other"), [("rebase-merge", "msgnum", "end"), ("rebase-apply", "last", "next")]
+)
+def test_a_rebase_by_which_the_next_prompt_runs_a_program_is_moved_unasked(
+    workspace: Path, state: str, count: str, other: str
+) -> None:
+    """Whoever has git's own prompt need not type anything, and so has no time to read what is told."""
+    begun = time.time_ns() - 10_000_000
+    (workspace / ".git" / state).mkdir()
+    (workspace / ".git" / state / other).write_text("2\n")
+    assert left(f"{workspace}/.git", begun) == []
+    (workspace / ".git" / state / count).write_text("$(touch${IFS}../pwned)\n")
+    prompt = ["bash", "-c", f'. {PROMPT}; __git_ps1 "" "$ "; echo "${{PS1@P}}"']
+    ended = searched(str(workspace), Outcome(Exited(0), (), (), 1.0), begun, False)
+    subprocess.run(prompt, cwd=workspace, env=GIT, capture_output=True, timeout=60)
+    assert not (workspace.parent / "pwned").exists()
+    os.rename(ended.quarantined[0], workspace / ".git" / state)
+    subprocess.run(prompt, cwd=workspace, env=GIT, capture_output=True, timeout=60)
+
+    assert (workspace.parent / "pwned").exists(), "the plant must be able to harm"
+    assert ended.planted == (f"{workspace}/.git/{state}",)
+    assert len(ended.quarantined) == 1
 
 
 def by_blocks(workspace: Path, odd: bool) -> None:

@@ -356,6 +356,28 @@ def test_what_two_runs_have_made_together_is_reported(workspace: Path, plant: Ca
     assert any(path.startswith(str(where)) for path in found), found
 
 
+@pytest.mark.parametrize("of", [".", "other"])
+@pytest.mark.parametrize("place", ["kept", "objects/00", "objects/ff/deep", "kept/hooks/objects", "worktrees/x/kept"])
+def test_a_repository_that_is_put_by_in_a_git_directory_is_told_of_before_it_is_renamed(
+    workspace: Path, of: str, place: str
+) -> None:
+    for where in (workspace, workspace / "other"):
+        git(workspace, "init", "-q", str(where))
+    kept, begun = workspace / of / ".git" / place, time.time_ns() - 10_000_000
+    kept.parent.mkdir(parents=True, exist_ok=True)
+    (by_configuration(workspace) / ".git").rename(kept)
+    found = scan(str(workspace), begun, 5)
+    time.sleep(0.05)
+    begun = time.time_ns() - 10_000_000
+    (workspace / "new").mkdir()
+    kept.rename(workspace / "new/.git")
+    again = scan(str(workspace), begun, 5)
+    use(workspace / "new")
+
+    assert (workspace.parent / "pwned").exists(), "the plant must be able to harm"
+    assert (found, again) == ((str(kept),), ())
+
+
 def by_a_module_of_a_repository(workspace: Path) -> Iterator[Path]:
     where = nested(workspace)
     git(where, "-c", "user.name=n", "-c", "user.email=e@example.org", "commit", "-q", "--allow-empty", "-m", "x")
@@ -401,7 +423,8 @@ def test_where_a_pointer_leads_is_looked_at_each_time(workspace: Path, plant: Ca
     use(where)
     assert (workspace.parent / "pwned").exists(), "the plant must be able to harm"
 
-    assert scan(str(workspace), begun, 5) == (f"{where}/.git",)
+    own = os.path.realpath(where / (where / ".git").read_text().removeprefix("gitdir: ").strip())
+    assert scan(str(workspace), begun, 5) == (f"{where}/.git", own)
 
 
 @pytest.mark.parametrize("plant", PLANTS)
@@ -562,7 +585,7 @@ def test_a_link_into_a_git_directory_is_reported_and_moved(workspace: Path, plan
     found = scan(str(workspace), begun, 5)
     moved = quarantine(found)
 
-    assert (found, len(moved)) == ((str(link),), 1)
+    assert (found, len(moved)) == ((str(link), f"{workspace}/.git/objects/docs/.git"), 2)
     assert not (workspace / "docs").exists()
     assert scan(str(workspace), time.time_ns() + 10_000_000, 5) == (), "one that was there before"
 
@@ -732,6 +755,23 @@ def test_ordinary_repositories_are_not_reported(workspace: Path) -> None:
     git(workspace, "worktree", "add", "-q", "tree")
 
     assert scan(str(workspace), begun, 5) == ()
+
+
+def test_a_clone_with_its_submodules_is_not_reported_but_one_that_is_about_other_files(workspace: Path) -> None:
+    who = ["-c", "user.name=n", "-c", "user.email=e@example.org", "-c", "protocol.file.allow=always"]
+    for name in ("lib", "top"):
+        git(workspace, "init", "-q", name)
+        git(workspace / name, *who, "commit", "-q", "--allow-empty", "-m", "x")
+    git(workspace / "top", *who, "submodule", "--quiet", "add", str(workspace / "lib"), "lib")
+    git(workspace / "top", *who, "commit", "-q", "-m", "with it")
+    since = time.time_ns() - 20_000_000
+    git(workspace, *who, "clone", "-q", "--recurse-submodules", str(workspace / "top"), "again")
+    assert (workspace / "again/lib/.git").is_file()
+    assert scan(str(workspace), since, 5) == ()
+    git(workspace / "again/lib", "config", "core.worktree", "../../../..")
+
+    told = (f"{workspace}/again/lib/.git", f"{workspace}/again/.git/modules/lib")
+    assert scan(str(workspace), since, 5) == told
 
 
 def test_what_was_there_before_is_not_reported(workspace: Path) -> None:

@@ -10,7 +10,7 @@
 #include "format.h"
 #include <linux/ioctl.h>
 
-enum { EROFS_ = 30, EACCES_ = 13, EBUSY_ = 16, EEXIST_ = 17, EXDEV_ = 18, EISDIR_ = 21, ENOTDIR_ = 20, ENXIO_ = 6, EAGAIN_ = 11 };
+enum { EROFS_ = 30, EACCES_ = 13, EBUSY_ = 16, EEXIST_ = 17, EXDEV_ = 18, EISDIR_ = 21, ENOTDIR_ = 20, ENXIO_ = 6, EAGAIN_ = 11, ENOTEMPTY_ = 39 };
 enum { ENAMETOOLONG_ = 36, EFAULT_ = 14, ESRCH_ = 3, ENOSPC_ = 28, EINTR_ = 4, EMLINK_ = 31, ERANGE_ = 34, E2BIG_ = 7, EOPNOTSUPP_ = 95 };
 enum { PATH_MOST = 4096, NAME_MOST = 255, LINKS_MOST = 40, PAGE = 4096, PROC_ROOT = 1, PROC_TYPE = 0x9fa0 };
 /* Where the warden keeps what it watches, and what it needs: our own descriptors in /proc, and whoever asked last. */

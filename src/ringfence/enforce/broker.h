@@ -62,11 +62,29 @@ static long do_symlink(struct asked *asked, uint64_t text, uint64_t directory, u
 	return answer ? answer : CALL(symlinkat, P(second.path), spot.directory, P(spot.name), 0, 0);
 }
 
+/* Whether a directory that stays where it is has anything in it, for then the kernel would not remove it either: git asks
+ * for that of every directory out of which it took a name. */
+static int is_filled(const struct spot *spot)
+{
+	enum { DOTS = 48 }; /* bytes of the names of itself and of what is above */
+	char list[PAGE] __attribute__((aligned(8)));
+	struct row *row;
+	long fd, size;
+
+	if (find_row(spot, &row) || !row || row->verdict != PIN)
+		return 0;
+	fd = CALL(openat, spot->directory, P(spot->name), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC, 0, 0);
+	size = fd < 0 ? 0 : CALL(getdents64, fd, P(list), sizeof(list), 0, 0);
+	return size > DOTS;
+}
+
 static long do_rmdir(struct asked *asked, uint64_t directory, uint64_t address)
 {
 	struct spot spot;
 	long answer = find(asked, directory, address, &spot);
 
+	if (!answer && is_filled(&spot))
+		return -ENOTEMPTY_;
 	if (!answer)
 		answer = permit(asked, &spot, REMOVES, 1U << WATCH);
 	return answer ? answer : CALL(unlinkat, spot.directory, P(spot.name), AT_REMOVEDIR_, 0, 0);

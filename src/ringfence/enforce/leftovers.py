@@ -25,6 +25,8 @@ _RUNS = {
         rb"(?im)^(?!\s*(?:strategy = " + _STRATEGY + rb"|strategy-option = [\w=%-]+)\s*$).*strategy",
     ),
     "apply-opt": re.compile(rb"--b"),  # build-fake-ancestor=, the one that names a file to write
+    # How far it is: git's own prompt for shells shows that as it is, and the shell expands what it shows.
+    **dict.fromkeys(_COUNTS := ("msgnum", "end", "next", "last"), re.compile(rb"[^\d\s]")),
 }
 _LINK, _TABLE = re.compile(rb"(?s)link.{4}"), re.compile(rb"(?s)IEOT.{4}\0\0\0\x01")  # extensions of an index
 # Git takes no such name from a tree or a person; on a disk of Windows the last is the git directory, too.
@@ -44,12 +46,21 @@ def _runs_on(place: str, since: int) -> bool:
     facts = facts_of(place)
     if facts is None or not stat.S_ISDIR(facts.st_mode):
         return facts is not None and facts.st_ctime_ns >= since
-    for name, runs in _RUNS.items():
-        if is_new(f"{place}/{name}", since):
-            text = whole(f"{place}/{name}")
-            if text is None or runs.search(text):
-                return True
-    return False
+    if facts.st_ctime_ns >= since:
+        if not os.access(place, os.R_OK | os.X_OK):
+            return True  # closed to us: what is in it can be opened again
+        since = 0  # it may have come here just now, by another name, with files that are older
+    return any(is_new(f"{place}/{name}", since) and _says_so(place, name) for name in _RUNS)
+
+
+def _says_so(place: str, name: str) -> bool:
+    text = whole(f"{place}/{name}")
+    return text is None or _RUNS[name].search(text) is not None
+
+
+def is_run_by_prompts(place: str) -> bool:
+    """Whether the next prompt of a shell may run what is there, before anybody has read that it is."""
+    return any(_says_so(place, name) for name in _COUNTS)
 
 
 def _copies_strangers(git: str, since: int) -> bool:
@@ -73,8 +84,11 @@ def _has_link(top: bytes, name: bytes) -> bool:
 
 
 def _has_odd_index(git: str, since: int) -> bool:
-    """Whether an index names what lies elsewhere; also one that cannot be read to its end, as git would read it."""
-    if not is_new(path := f"{git}/index", since):
+    """Whether an index names what lies elsewhere; also one that cannot be read to its end, as git would read it. Its
+    shared part may be new where it is not."""
+    path = f"{git}/index"
+    parts = (name for name in os.listdir(git) if name == "index" or name.startswith("sharedindex."))
+    if not any(is_new(f"{git}/{name}", since) for name in parts):
         return False
     size = 32 if setting(git, "extensions.objectformat").lower() == "sha256" else 20
     try:

@@ -16,7 +16,7 @@ import os
 import stat
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Set
 
 import msgspec
 
@@ -38,7 +38,7 @@ PATIENT = 5.0  # seconds, for whoever wants it moved out of the way
 WAIT = 1.0  # seconds, at most, for a disk or for our turn
 GONE = (FileNotFoundError, NotADirectoryError)
 SUFFIX = ".quarantined"
-_STATES = ("rebase-merge", "sequencer", "rebase-apply", "index", "MERGE_RR", "BISECT_START")  # moved whole
+_STATES = ("rebase-merge", "sequencer", "rebase-apply", "index", "MERGE_RR", "BISECT_START", "gitdir")  # moved whole
 _BARE = frozenset(("HEAD", "objects", "refs"))
 _HALVES = (frozenset(("HEAD", "config")), frozenset(("HEAD", "hooks")))  # what is missing can be put there later
 _NESTS = ("modules", "worktrees")  # where in a git directory others are, and how many are looked into in any case
@@ -87,7 +87,9 @@ def searched(
         outcome = msgspec.structs.replace(outcome, gaps=(*outcome.gaps, _unfinished(len(left), moves)))
     if not found:
         return outcome
-    moved = quarantine(found) if moves else ()
+    from .leftovers import is_run_by_prompts
+
+    moved = quarantine(found if moves else tuple(path for path in found if is_run_by_prompts(path)))
     return msgspec.structs.replace(outcome, planted=outcome.planted + found, quarantined=moved)
 
 
@@ -134,14 +136,17 @@ def scan(
         places = (f"{common}/{name}" for name in _NESTS[bool(linked) :])  # modules of the main worktree are not ours
         inside = _inside(places, (until, latest), left)
         found = [path for path in found if not _is_known_pointer(path, common)]  # that is held, too
-        found += [path for path in inside if path != own and _runs_code(path, since, common)]
+        for path in inside:
+            found += [path] if path != own and _runs_code(path, since, common) else []
+            found += [f"{path}/gitdir"] if _claims_what_is_outside(path, since, workspace) else []
         found += _left_in(own, since)
+        found += [own] if is_new(own, since) and not os.access(own, os.R_OK | os.X_OK) else []
         # Held, but whoever writes it outside meanwhile writes a lock first, which the command can replace.
         files = [f"{git}/{name}" for git in dict.fromkeys((own, common)) for name in ("config", "config.worktree")]
-        found += [file for file in files if is_new(file, since) and not _is_ordinary(whole(file))]
-        found += _links(dict.fromkeys((own, common)), since, listings, (until, latest), left)
+        found += [file for file in files if is_new(file, since) and not _is_ordinary(file)]
+        found += _links(dict.fromkeys((own, common)), since, listings, (until, latest), left, common)
     found += _links(gits, since, listings, (until, latest), left)
-    return tuple(found)
+    return tuple(dict.fromkeys(found))
 
 
 def _inside(places: Iterable[str], until: tuple[float, float], left: list[str]) -> Iterator[str]:
@@ -162,26 +167,49 @@ def _inside(places: Iterable[str], until: tuple[float, float], left: list[str]) 
     left += queue
 
 
+def _claims_what_is_outside(path: str, since: int, workspace: str) -> bool:
+    """Whether a worktree was added whose place is a directory outside that does not say so: `git worktree repair` would
+    make it say so, and a later git there would go by this repository."""
+    if not is_new(f"{path}/gitdir", since):
+        return False
+    back = os.path.realpath(os.path.join(path, os.fsdecode(whole(f"{path}/gitdir") or b"").rstrip("\r\n")))
+    is_outside = os.path.isdir(os.path.dirname(back)) and not back.startswith(f"{workspace}/")
+    return is_outside and _pointed_at(back) != os.path.realpath(path)
+
+
 def _links(
-    gits: Iterable[str], since: int, listings: Listings, until: tuple[float, float], left: list[str]
+    gits: Iterable[str],
+    since: int,
+    listings: Listings,
+    until: tuple[float, float],
+    left: list[str],
+    held: str = NOWHERE,
 ) -> Iterator[str]:
     """New links in a git directory: git makes none, and writes through one, wherever it leads: reflogs, what was
     written for a commit, packed refs, the index, how far a rebase is, what is known of a conflict. Where nobody has any
-    they are told of however old they are: a directory that was moved there takes them along."""
+    they are told of however old they are: a directory that was moved there takes them along. And repositories there,
+    which a later run could rename into the workspace, by which they get no newer."""
     queue, count = deque((path, since) for path in gits), 0
     tops = frozenset(path for path, _ in queue)
     while queue and (count < _LEAST or (time.thread_time() < until[0] and time.monotonic() < until[1])):
         (path, age), count = queue.popleft(), count + 1
         try:
             found = listings.of(f"{path}/", _read_git)  # not what was read of it as of a directory among others
-        except (*GONE, PermissionError):
+        except GONE:
+            continue
+        except PermissionError:
+            yield from [path] * (path not in tops and is_new(path, since))  # what is in it can be opened again
             continue
         except OSError:
             left.append(path)
             continue
-        below = set(found.below) - {"hooks"}  # held, or looked at as such
+        is_top = path in tops
+        below = set(found.below) - ({"hooks"} if is_top else set())  # held, or looked at as such
         within = (*(name for name in _FIRST if name in below), *sorted(below.difference(_FIRST)))
-        within = _STORED if path.endswith("/objects") else within if path in tops else found.below
+        if path.endswith("/objects"):  # most have as many directories as two digits make
+            within = tuple(name for name in within if name in _STORED or is_new(f"{path}/{name}", age))
+        if found.is_repository and not is_top and _common(path) != b"../.." and _runs_code(path, since, held):
+            yield path
         queue.extend((f"{path}/{name}", 0 if name in _LINKLESS else age) for name in within if name in below)
         links = [f"{path}/{name}" for name in found.links]
         yield from (link for link in links if (facts := facts_of(link)) is not None and facts.st_ctime_ns >= age)
@@ -193,7 +221,11 @@ def _read_git(path: str) -> Listing:
         entries = list(listing)
     below = tuple(entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
     links = tuple(entry.name for entry in entries if entry.is_symlink())
-    return Listing(below, False, False, links, len(entries))
+    return Listing(below, False, _is_repository({entry.name for entry in entries}), links, len(entries))
+
+
+def _is_repository(names: Set[str]) -> bool:
+    return any(names >= parts for parts in (_BARE, _SHARING, *_HALVES))
 
 
 def _common(path: str) -> bytes | None:
@@ -258,8 +290,7 @@ def _read(path: str) -> Listing:
                 below.append(entry.name)
             elif entry.is_symlink() and _leads_into_git(entry.path):
                 links.append(entry.name)
-    is_repository = any(names >= parts for parts in (_BARE, _SHARING, *_HALVES))
-    return Listing(tuple(below), ".git" in names, is_repository, tuple(links), len(names))
+    return Listing(tuple(below), ".git" in names, _is_repository(names), tuple(links), len(names))
 
 
 def _leads_into_git(link: str) -> bool:
@@ -321,7 +352,7 @@ def _runs_code(path: str, since: int, held: str) -> bool:
     if not stat.S_ISDIR(changed.st_mode):
         # A file or a link that leads to the git directory: where it leads may be anywhere.
         if changed.st_ctime_ns >= since:
-            return not _is_known_pointer(path, held)
+            return not _is_known_pointer(path, held, os.path.dirname(held))
         return _is_changed_beyond(path, since, held)
     if not os.access(path, os.R_OK | os.X_OK):
         return changed.st_ctime_ns >= since
@@ -338,7 +369,7 @@ def _runs_code(path: str, since: int, held: str) -> bool:
 
 def _left_in(git: str, since: int) -> list[str]:
     """What was left in a git directory that leads a later git elsewhere."""
-    if not os.path.isdir(git):
+    if not os.path.isdir(git) or not os.access(git, os.R_OK | os.X_OK):
         return []
     from .leftovers import left  # a module less on the way where there is no repository
 
@@ -348,7 +379,7 @@ def _left_in(git: str, since: int) -> list[str]:
 def _is_changed(path: str, since: int) -> bool:
     """Whether there is a new configuration beyond the ordinary, or a new hook."""
     files = (f"{path}/config", f"{path}/config.worktree")
-    if any(is_new(file, since) and not _is_ordinary(whole(file)) for file in files) or _left_in(path, since):
+    if any(is_new(file, since) and not _is_ordinary(file) for file in files) or _left_in(path, since):
         return True
     was_opened = is_new(f"{path}/hooks", since)
     try:
@@ -370,11 +401,13 @@ def _pointed_at(path: str) -> str:
     return own if os.path.isdir(own) else ""
 
 
-def _is_known_pointer(path: str, held: str) -> bool:
-    """Whether a `.git` file leads to what looks like a worktree's or submodule's part of a repository, in which nothing
-    would be executed, however old: nobody may have looked at it before."""
+def _is_known_pointer(path: str, held: str, top: str = NOWHERE) -> bool:
+    """Whether a `.git` file leads to a worktree's or submodule's part of the repository that is held, or of one below
+    the top, in which nothing would be executed, however old: nobody may have looked at it before. What lies elsewhere
+    is another project's, whose files a later git would bring here."""
     own = _pointed_at(path)
-    is_part = "/.git/worktrees/" in own or "/.git/modules/" in own
+    is_part = own.startswith(f"{top}/") and ("/.git/worktrees/" in own or "/.git/modules/" in own)
+    is_part = is_part or own.startswith((f"{held}/worktrees/", f"{held}/modules/"))
     return is_part and not _runs_code(own, 0, held)
 
 
@@ -385,8 +418,9 @@ def _is_changed_beyond(path: str, since: int, held: str) -> bool:
     return own.startswith(f"{os.path.dirname(held)}/") and _runs_code(own, since, held)
 
 
-def _is_ordinary(text: bytes | None) -> bool:
+def _is_ordinary(file: str) -> bool:
     """Whether a configuration says only what git itself writes there."""
+    text, own = whole(file), os.path.dirname(file)
     if text is None:
         return False
     keys: frozenset[str] = frozenset()
@@ -402,6 +436,10 @@ def _is_ordinary(text: bytes | None) -> bool:
                 continue
         key, _, value = line.partition("=")
         plain = value.replace('"', "").strip()
+        if keys is _KEYS["core"] and key.strip().lower() == "worktree":  # of a submodule, which says the same
+            if "\\" in plain or _pointed_at(os.path.join(own, plain, ".git")) != os.path.realpath(own):
+                return False
+            continue
         if key.strip().lower() not in keys or plain.endswith("\\") or plain.startswith(("ext::", "!")):
             return False
     return True

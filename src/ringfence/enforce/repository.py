@@ -23,7 +23,7 @@ _ESCAPED = {"n": "\n", "t": "\t", "b": "\b"}
 MOST_MODULES = 64
 MOST_INCLUDED = 64
 _SHARED = frozenset(
-    "objects refs reftable logs worktrees lost-found packed-refs packed-refs.lock packed-refs.new".split()
+    "objects refs reftable logs worktrees lost-found packed-refs packed-refs.lock packed-refs.new rr-cache".split()
 )
 _ABSENT = (FileNotFoundError, NotADirectoryError)
 # The settings whose value git runs, by section and key: what a subsection is called does not matter. Not aliases, which
@@ -87,12 +87,13 @@ def project_of(workspace: str, own: str, common: str) -> str:
 
 
 def submodule(workspace: str) -> str:
-    """The git directory of a submodule, in the repository of the project around it; "" where there is none.
+    """The git directory of a submodule, in the repository of the project around it, or one that was put elsewhere; ""
+    where there is none.
 
     Its configuration, which no command may write, names the workspace as its work tree.
     """
     own = _pointed_at(workspace)
-    if not own or "/.git/modules/" not in own or (own + "/").startswith(workspace.rstrip("/") + "/"):
+    if not own or (own + "/").startswith(workspace.rstrip("/") + "/"):
         return ""
     tree = _work_tree(f"{own}/config")
     if not tree or real_path(os.path.join(own, tree)) != workspace or os.path.lexists(f"{own}/commondir"):

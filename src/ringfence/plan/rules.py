@@ -34,8 +34,9 @@ _MODULE = (
     *("config", "config.worktree", "hooks", "commondir", "info/attributes", "objects/info/alternates"),
     *("remotes", "branches", "gitweb", "pid"),
 )
-# What all worktrees of a repository share is none of these: objects, refs, logs, packed-refs (and its lock), worktrees.
-_APART = ("[!loprw]*", "l[!o]*", "o[!b]*", "p[!a]*", "r[!e]*", "re[!f]*", "w[!o]*")
+# What all worktrees of a repository share is none of these: objects, refs, rr-cache, logs, packed-refs (and its lock),
+# worktrees.
+_APART = ("[!loprw]*", "l[!o]*", "o[!b]*", "p[!a]*", "r[!er]*", "re[!f]*", "rr[!-]*", "w[!o]*")
 REPOSITORY = "the repository of this worktree"
 SYSTEM = ("/etc/", "/var/lib/", "/sys/")
 DEVICES = frozenset((*(f"{view.DEV}/{name}" for name in view.NODES), view.SHM, "/dev/ptmx", "/dev/pts"))
