@@ -103,7 +103,7 @@ def test_what_the_analysis_missed_is_held_by_the_sandbox(root: Path) -> None:
 
 
 def test_claude_asks_a_person_where_something_is_not_known(root: Path) -> None:
-    code, answer, _ = hook("claude", payload("claude", root, command="python3 -c 'print(1)'"))
+    code, answer, _ = hook("claude", payload("claude", root, command="evil --now"))
     specific = answer["hookSpecificOutput"]
 
     assert isinstance(specific, dict)

@@ -5,9 +5,10 @@ import re
 
 import msgspec
 
+from ..model import Access, Verdict
 from .patterns import lazy
 from .places import enter
-from .programs import ROWS, Row, row
+from .programs import HELD, ROWS, Row, row
 from .reach import Walk
 from .state import Field, Shell
 from .syntax import Word
@@ -69,7 +70,8 @@ def sorted_arguments(
         if field.digits and field.text[:1] == "-" and found.short.get(field.text[1:]) in ("n", "?"):
             call.options.append((field.text, None))
             continue
-        if not field.known and field.may_be_option and not found.harmless:
+        bare = walk.bounds.held and (found.tool or found.handler == "sed")  # whatever it turns out to be
+        if not field.known and field.may_be_option and not found.harmless and not bare:
             walk.doubt(f"{name} gets {field.shown!r}, which is not known and may be an option")
             return None
         if not field.known or not field.text.startswith("-") or field.text == "-":
@@ -269,12 +271,12 @@ def told_by_the_line(walk: Walk, call: Call, fields: list[Field]) -> None:
         glued = "" if field.text.startswith("--") else field.text[2:]
         for text in {field.text.partition("=")[2], glued} if option else {field.text}:
             named = _GUIDE.match(field.text.partition("=")[0]) or field.text[:2] in letters if option else guides
-            if named and modules.intersection(re.split(r"[./:,@]+", text)):
+            if named and not walk.shows_all and modules.intersection(re.split(r"[./:,@]+", text)):
                 walk.doubt(f"{call.name} is told {field.shown!r}, a module that this line has written itself")
             data = call.name == "go" and field.text.startswith(("-func=", "-html="))  # what its tests have counted
             if data or (call.name in ("cmake", "ctest") and text in walk.generated):
                 continue
-            if text and (option or guides or call.name in _EXECUTORS) and walk.has_written(text, call.shell):
+            if text and (option or guides or call.name in _EXECUTORS) and walk.has_brought(text, call.shell):
                 walk.doubt(f"{call.name} is told {field.shown!r}, which this line has written itself")
 
 
@@ -289,13 +291,14 @@ def nothing_elsewhere(walk: Walk, call: Call, fields: list[Field]) -> None:
     new = [
         finding.path for finding in walk.findings.values() if finding.access == "write" and RULES.search(finding.path)
     ]
-    if new:
+    if new and not walk.shows_all:
         walk.doubt(f"{call.name} runs what this line has written itself: {new[0]!r}")
     if walk.strewn:
         walk.doubt(f"{call.name} may run {walk.strewn!r}, which this line has brought here")
-    for field in fields:
+    for index, field in enumerate(fields):
         if not field.known and (field.may_be_option or not field.below):
-            if not field.digits:
+            held = walk.bounds.held and (not call.row.handler or (index and call.row.handler != "pip"))
+            if not field.digits and not held:
                 walk.doubt(f"{call.name} gets {field.shown!r}, which is not known")
             continue
         if _CODE.match(field.text) or (call.name == "pandoc" and field.text.startswith(("-F", "--filter"))):
@@ -313,6 +316,8 @@ def nothing_elsewhere(walk: Walk, call: Call, fields: list[Field]) -> None:
 _OWN = ("/bin", "/usr/bin", "/usr/local/bin", "/sbin", "/usr/sbin", "/usr/local/sbin", "/opt/homebrew/bin")
 _TOOLS_OF_THE_PROJECT = lazy(r"(?:^|/)(?:\.?venv|env|node_modules)/\.?bin\Z")
 _ACTIVATES = lazy(r"(?:^|/)(?:\.?venv|env)/bin/activate\Z")
+_OF_HOME = {".nvm/nvm.sh": "nvm", ".cargo/env": ":"}  # what the user's shell reads, and the function that this makes
+_IN_HOME = lazy(r"\A(?:~|\$HOME|\$\{HOME\})/")
 _WRAPPERS = {"gradlew": "gradle", "mvnw": "mvn"}
 
 
@@ -328,7 +333,7 @@ def called(walk: Walk, fields: list[Field], shell: Shell) -> str:
         if head in _OWN:
             name = base
         elif tool and _TOOLS_OF_THE_PROJECT.search(head) and not walk.leads_outside(real, shell):
-            if walk.has_written(real, shell):
+            if walk.has_brought(real, shell):
                 walk.doubt(f"it runs {field.shown!r}, which this line has written itself")
             return versioned
         elif is_own(walk, field, shell):
@@ -343,6 +348,9 @@ def called(walk: Walk, fields: list[Field], shell: Shell) -> str:
     name = _unversioned(name)
     if name not in ROWS and walk.bounds.held and [one.text for one in fields[1:] if one.known] == ["--version"]:
         return ""  # whatever it is, the sandbox holds it, and it was told nothing else
+    if name in HELD and walk.bounds.held:
+        runs_own(walk, Call(name, row("ninja"), [], [], shell, None), fields)
+        return ""
     if name not in ROWS:
         walk.doubt(f"what {field.shown!r} does is not known" if name else "it runs a program without a name")
         return ""
@@ -356,18 +364,27 @@ def _unversioned(name: str) -> str:
     return plain if plain in ROWS else name
 
 
-def activates(walk: Walk, fields: list[Field], shell: Shell) -> bool:
-    """Whether a file that the shell reads puts a virtual environment of the project first; then it is looked at."""
-    found = bool(fields) and _ACTIVATES.search(fields[0].text) is not None and is_own(walk, fields[0], shell)
-    if found:
-        runs_own(walk, Call("activate", row("ninja"), [], [], shell, None), fields)
-    return found
+def activates(walk: Walk, fields: list[Field], shell: Shell) -> str:
+    """Whether a file that the shell reads puts a virtual environment of the project first, or tools of the user's home
+    that no line can write: then it is looked at, and this is the function that it makes."""
+    if not fields or not walk.bounds.held:
+        return ""
+    path = _IN_HOME.sub("", fields[0].shown.strip('"'))
+    if path in _OF_HOME and walk.bounds.home and "HOME" not in shell.variables and len(fields) == 1:
+        real = walk.bounds.resolve(posixpath.join(walk.bounds.home, path))
+        allowed = [walk.bounds.decide(access, real).verdict is Verdict.ALLOW for access in (Access.READ, Access.WRITE)]
+        return _OF_HOME[path] if allowed == [True, False] else ""
+    known = _ACTIVATES.search(fields[0].text) is not None and is_own(walk, fields[0], shell)
+    if not known or walk.has_written(fields[0].text, shell):  # which would change how this line goes on
+        return ""
+    runs_own(walk, Call("activate", row("ninja"), [], [], shell, None), fields)
+    return "deactivate"
 
 
 def is_own(walk: Walk, field: Field, shell: Shell) -> bool:
     """Whether a program or script is the project's own, will be held by the sandbox, and is not new by this line."""
     plain = walk.bounds.held and field.known and field.text[:1] not in ("-", "")
-    return plain and not walk.leads_outside(field.text, shell) and not walk.has_written(field.text, shell)
+    return plain and not walk.leads_outside(field.text, shell) and not walk.has_brought(field.text, shell)
 
 
 def runs_own(walk: Walk, call: Call, fields: list[Field]) -> None:

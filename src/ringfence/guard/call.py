@@ -204,9 +204,9 @@ def evaluate(walk: Walk, fields: list[Field], shell: Shell, stdin: Word | None) 
 
 def source(walk: Walk, fields: list[Field], shell: Shell, stdin: Word | None) -> None:
     name = fields[0].shown if fields else "nothing"
-    if activates(walk, fields, shell):
-        shell.functions = {**shell.functions, "deactivate": (Sequence(()),)}
-        return  # it puts the project's tools first, and stays where it stands
+    if made := activates(walk, fields, shell):
+        shell.functions = {**shell.functions, made: (*shell.functions.get(made, ()), Sequence(()))}
+        return  # it puts some tools first, and stays where it stands
     walk.doubt(f"it runs the commands of {name}, which are not read here")
     shell.places, shell.variables, shell.odd_words = frozenset(), {}, "another file was run"
     shell.numbers = frozenset()

@@ -47,7 +47,15 @@ _MANY = frozenset(
 )
 
 
+_OF_HERE = lazy(r"(?:https?://)?(?:localhost|127\.0\.0\.1|\[::1\])(?:[:/?]|\Z)")  # which the run has of its own
+
+
+def brings(walk: Walk, addresses: list[Field]) -> None:
+    walk.brought = walk.brought or not all(field.known and _OF_HERE.match(field.text) for field in addresses)
+
+
 def wget(walk: Walk, call: Call) -> None:
+    brings(walk, call.operands)
     words = {field.text for field in call.words}
     if call.has("-b", "--background") and not call.has("-o", "-a", "--output-file", "--append-output"):
         walk.writes(Field("wget-log", raw="wget-log"), call.shell)
@@ -65,6 +73,7 @@ def wget(walk: Walk, call: Call) -> None:
 
 def curl(walk: Walk, call: Call) -> None:
     addresses = [*call.operands, *call.values("--url")]
+    brings(walk, addresses)
     if any(option.startswith("--expand-") for option, _ in call.options):
         walk.doubt("curl is told an option that expands")
     for value in call.values("-o", "--output", "--output-dir"):

@@ -55,7 +55,7 @@ def sed(walk: Walk, call: Call) -> None:
     if suffixes:
         walk.doubt("sed keeps its copies in another directory")
     for operand in operands:
-        if call.has("-i", "--in-place"):
+        if call.has("-i", "--in-place") and (operand.known or not walk.bounds.held):
             walk.writes(operand, call.shell, replaces=not call.has("--follow-symlinks"))
         else:
             walk.reads(operand, call.shell)
@@ -228,7 +228,7 @@ def _executed(walk: Walk, call: Call, how: str, words: list[Field], starts: list
         fields = [_filled(field, start) for field in command]
         before = walk.written_paths
         walk.call(fields, shell.copy())
-        if links and walk.written_paths > before and command[0].text not in _REMOVES:
+        if links and not walk.bounds.held and walk.written_paths > before and command[0].text not in _REMOVES:
             walk.doubt(
                 f"{command[0].shown!r} may follow a link that find comes upon; -type f would say that it does not"
             )

@@ -15,6 +15,7 @@ from .arguments import (
     sorted_arguments,
     told_by_the_line,
 )
+from .inline import runs_code
 from .patterns import lazy
 from .places import SETTINGS
 from .programs import ROWS, marked
@@ -40,7 +41,7 @@ def after(walk: Walk, call: Call) -> None:
 _OF_NODE = """
 tsc tsx ts-node eslint prettier jest vitest mocha ava webpack vite rollup esbuild next ng turbo nx lerna playwright
 cypress tailwindcss svelte-check biome swc stylelint tap xo standard tslint babel parcel gulp grunt knip depcheck nyc c8
-pyright npm yarn pnpm bun node
+pyright npm yarn pnpm bun node prisma serve http-server vue-tsc tsup
 """.split()
 _OF_PYTHON = """
 ruff black isort flake8 pylint pyright basedpyright bandit autopep8 yapf pyflakes pycodestyle vulture mypy ty pytype
@@ -204,7 +205,7 @@ def shell(walk: Walk, call: Call) -> None:
             return
         if option.endswith("o") and words and words.pop(0).text not in SETTINGS:
             walk.doubt(f"{call.name} is told to read its line in another way")
-        if re.search(r"[li]", option):
+        if "i" in option or ("l" in option and not walk.bounds.held):
             walk.doubt(f"{call.name} {option} runs the start files first")
         text = option if "c" in option else text
     if text is None:
@@ -284,6 +285,8 @@ def python(walk: Walk, call: Call) -> None:
     while words and words[0].known and re.fullmatch(r"-[uBEsSOvqIbW]+|-X|-W\w+|-VV?", words[0].text):
         if words.pop(0).text in ("-X", "-W") and words and not _PYTHON_VALUES.fullmatch(words.pop(0).text):
             walk.doubt(f"what {call.name} is told before its program is not known")
+    if runs_code(walk, call, words):
+        return
     if not words:
         if call.operands and call.operands[-1].text in ("-V", "-VV"):
             return
@@ -301,7 +304,8 @@ def python(walk: Walk, call: Call) -> None:
 
 def module(walk: Walk, call: Call, name: str, words: list[Field]) -> None:
     made = {posixpath.basename(one.path) for one in walk.findings.values() if one.access == "write"}
-    if any(text.removesuffix(".py") in (*sys.stdlib_module_names, name.partition(".")[0]) for text in made):
+    modules = () if walk.shows_all else (*sys.stdlib_module_names, name.partition(".")[0])
+    if any(text.removesuffix(".py") in modules for text in made):
         walk.doubt(f"the module {name} may import what this line has written itself")
     if name in ("pip", "uv") or (name in MODULES and name.replace("_", "-") in ROWS):
         walk.call([Field(name.replace("_", "-")), *words], outside(call.shell))
@@ -331,7 +335,8 @@ def module(walk: Walk, call: Call, name: str, words: list[Field]) -> None:
     elif name == "py_compile":
         for field in words:
             beside = posixpath.join(posixpath.dirname(field.text), "__pycache__")
-            walk.writes(Field(beside, field.known, raw=field.raw), call.shell)
+            if field.known or not walk.bounds.held:
+                walk.writes(Field(beside, field.known, raw=field.raw), call.shell)
     elif name in MODULES:
         call.name = name
         told_by_the_line(walk, call, words)
@@ -339,6 +344,8 @@ def module(walk: Walk, call: Call, name: str, words: list[Field]) -> None:
         walk.notes.append(f"{name} runs what the project tells it to")
     elif name == "http.server" and all(one.known and _SERVES.match(one.text) for one in words):
         walk.reads(Field("."), call.shell)
+    elif walk.bounds.held and name not in _PLAIN_MODULES:
+        runs_own(walk, call, words)  # the project's, or Python's
     elif name not in _PLAIN_MODULES or words:
         walk.doubt(f"what the module {name} does is not known")
 
@@ -350,17 +357,29 @@ _CHECKS = {"node": "--check", "ruby": "-c", "php": "-l"}
 
 # Of these, words that only show something, and those that do what the project says.
 _SHOWS = {
-    "gh": lazy(r"(?:pr|issue|run|repo|release|workflow) (?:view|list|status|diff|checks)\b|auth status\Z"),
+    "gh": lazy(
+        r"(?:pr|issue|run|repo|release|workflow) (?:view|list|status|diff|checks)\b|auth status\Z"
+        r"|api (?!graphql\b|-|\w+:/)(?!.* -(?!-paginate(?: |\Z)|-jq |q ))"
+    ),
     **dict.fromkeys(
         ("docker", "podman"),
-        lazy(r"(?:ps|images|logs|info|top|port|compose (?:ps|logs|images|ls))(?: |\Z)"),
+        lazy(
+            r"(?:ps|images|logs|info|top|port|version|compose (?:ps|logs|images|ls|version))(?: |\Z)"
+            r"|compose config(?: --services| -q)?\Z"
+        ),
     ),
+    "kubectl": lazy(
+        r"(?:(?:get|describe) (?!.*\bsecrets?\b)|logs |top |explain |version\Z|config current-context\Z)"
+        r"(?!.* (?:-[fks]|--(?:filename|kustomize|kubeconfig|as|token|server|raw|template)\b|(?:-o|--output).*file))"
+    ),
+    "openssl": lazy(r"rand -(?:hex|base64) \d+\Z"),
     "rustup": lazy(r"show\Z|(?:toolchain|target|component) list\b"),
 }
 _DOES = {
     "swift": lazy(r"(?!.* -X)(?:build|test|run)(?: |\Z)"),
     "node": lazy(r"--test(?: [^-]\S*| --(?:watch|test-(?:only|name-pattern=\S+|concurrency=\d+)))*\Z"),
     "deno": lazy(r"(?:task|test|fmt|lint|check|bench)(?: (?!-|\S*:)\S+| -A| --allow-all| --watch| --coverage)*\Z"),
+    "java": lazy(r"(?:-ea |-D[\w.]+=\S* |-Xm[sx]\w+ )*(?:-jar|-cp \S+|-classpath \S+) [^-]"),
     "php": lazy(r"-S (?:localhost|127\.0\.0\.1):\d+\Z"),
 }
 # Options of node that change how it runs a script, and not which.
@@ -383,13 +402,15 @@ def interpreter(walk: Walk, call: Call) -> None:
     opens = any(re.match(r"-w|--w|--config|-H|--host|--context", text) for text in texts)  # a browser, other settings
     if known and call.name in _SHOWS and _SHOWS[call.name].match(line) and not opens:
         return
-    new = any(walk.has_written(text, call.shell) for text in texts[1:])
+    new = any(walk.has_brought(text, call.shell) for text in texts[1:])
     if known and call.name in _DOES and walk.bounds.held and _DOES[call.name].match(line) and not new:
         runs_own(walk, call, call.operands)
         return
     checks = texts[:1] == [_CHECKS.get(call.name)] and len(call.operands) == 2
     if checks and len(texts) == 2 and texts[1][:1] not in ("-", ""):
         walk.reads(call.operands[1], call.shell)
+        return
+    if runs_code(walk, call, call.operands):
         return
     if call.name in _SCRIPTED and call.operands and is_own(walk, call.operands[0], call.shell):
         runs_own(walk, call, call.operands)
@@ -415,7 +436,7 @@ def pip(walk: Walk, call: Call) -> None:
     plain = all(_PIP_PLAIN.match(field.text) for field in call.operands if field.text.startswith("-"))
     if walk.bounds.held and plain and call.name != "pipx" and words and words[0].text in ("install", "uninstall"):
         walk.notes.append(f"{call.name} installs what it is told, where the sandbox lets it")
-        if any(walk.has_written(field.text, call.shell) for field in words[1:] if field.known):
+        if any(walk.has_brought(field.text, call.shell) for field in words[1:] if field.known):
             walk.doubt(f"{call.name} is told what this line has written itself")
     elif told or not words or not (words[0].known and words[0].text in _PIP_READS):
         walk.doubt(f"{call.name} changes what is installed, and where that lies is not known")

@@ -252,6 +252,20 @@ ROWS: dict[str, str] = {
 }
 
 
+# Known by their names alone: they work on files, or serve and watch what the project runs, and whatever they are told
+# they do in the sandbox. None of them asks somebody outside of it, as docker, ssh or crontab do.
+HELD = frozenset(
+    """
+uvicorn gunicorn hypercorn flask celery alembic streamlit jupyter ipython just task rails puma rackup hyperfine strace
+ltrace gdb lldb valgrind perf ldd ffmpeg ffprobe convert magick identify pdftotext pdfinfo dot latexmk pdflatex
+xelatex lualatex bibtex biber xmllint xsltproc yq sponge parallel ts jo mlr xsv gron sd dasel eslint_d prisma serve
+http-server vue-tsc tsup astro storybook react-scripts expo nuxt knex asciidoctor dprint oxlint actionlint taplo
+stylua luacheck ktlint detekt swiftlint swiftformat scalafmt ormolu hlint stack ghc zig nim crystal elixir elixirc
+gleam ocaml swig cython nasm msgfmt ptw semgrep codespell markdownlint markdownlint-cli2 commitlint rimraf cloc scc
+""".split()
+)
+
+
 class Row(msgspec.Struct):
     """One row, read."""
 

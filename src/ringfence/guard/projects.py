@@ -72,6 +72,7 @@ _COMPOSER_OUTSIDE = (
     "home",
     "browse",
 )
+_NPM_PLAIN = re.compile(r"init (?:-y|--yes)|config (?:get [\w:-]+|ls|list)")
 _RUNS = frozenset("exec x dlx node create init explore".split())
 # Programs in node_modules that run what they are told.
 _RUNNERS = frozenset(
@@ -86,10 +87,14 @@ def npm(walk: Walk, call: Call) -> None:
     """npm, yarn, pnpm, bun and composer."""
     words = [field.text for field in call.operands if field.known]
     first = words[0] if words else ""
+    if call.name == "npm" and _NPM_PLAIN.fullmatch(" ".join(field.text for field in call.words)):
+        return
+    if call.name == "npm" and walk.bounds.held and words[:2] == ["pkg", "set"]:
+        return  # as package.json is written
     if any(re.match(r"-g\Z|--global\Z|--loca", option) for option, _ in call.options) or first in _NPM_OUTSIDE:
         walk.doubt(f"{call.name} changes what lies outside the project")
     if first == "exec" and call.name != "composer" and _names_its_program(call.words):
-        rest = call.words[1:]  # as npx has it
+        rest = call.words[1 + (call.words[1].text == "--") :]  # as npx has it
         is_here(walk, call, rest)
         walk.call([field for index, field in enumerate(rest) if index != 1 or field.text != "--"], outside(call.shell))
         return
@@ -111,7 +116,8 @@ def npm(walk: Walk, call: Call) -> None:
 
 
 def _names_its_program(words: list[Field]) -> bool:
-    return len(words) > 1 and words[0].text == "exec" and words[1].text[:1] not in ("-", "")
+    names = [field.text for field in words if field.text != "--"][:2]
+    return len(names) > 1 and words[0].text == "exec" and words[1].known and names[1][:1] not in ("-", "")
 
 
 _ADDS = frozenset("install i in ins inst insta instal isntall add update up upgrade".split())
@@ -189,12 +195,16 @@ def cargo(walk: Walk, call: Call) -> None:
 
 def go(walk: Walk, call: Call) -> None:
     words = [field.text for field in call.operands if field.known]
+    if words[:1] == ["get"] and walk.bounds.held:
+        return  # as go mod tidy
     if words and (words[0] in ("install", "get", "telemetry") or (words[0] in ("env", "clean") and call.options)):
         walk.doubt("go changes what lies outside the project")
     if words[:1] == ["run"] and any("@" in word for word in words[1:]):
         walk.doubt("go runs what it fetches")
-    if words[:1] in (["run"], ["generate"]) and any(
-        one.access == "write" and one.path.endswith(".go") for one in walk.findings.values()
+    if (
+        words[:1] in (["run"], ["generate"])
+        and not walk.shows_all
+        and any(one.access == "write" and one.path.endswith(".go") for one in walk.findings.values())
     ):
         walk.doubt(f"go {words[0]} runs what this line has written itself")
     if words[:1] == ["tool"] and words[1:2] not in (["cover"], ["nm"], ["objdump"], ["vet"], ["test2json"], ["pprof"]):
@@ -215,10 +225,10 @@ def uv(walk: Walk, call: Call) -> None:
         begins = [field.text for field in call.words[:2]]  # what follows the program is for the program
         plain = begins[:1] == [first] and not begins[-1].startswith("-")
         if len(call.operands) > 1:
-            walk.call(call.words[1:] if plain else call.operands[1:], outside(call.shell))
+            walk.call(call.words[1:] if plain else call.operands[1:], outside(call.shell), call.stdin)
         if first == "shell" or (not plain and any(option != "-q" for option, _ in call.options)):
             walk.doubt(f"{call.name} {first} has options of its own, or runs what it reads")
-    elif first == "pip" and any(walk.has_written(field.text, call.shell) for field in call.words if field.known):
+    elif first == "pip" and any(walk.has_brought(field.text, call.shell) for field in call.words if field.known):
         walk.doubt(f"{call.name} is told what this line has written itself")
     elif early and _UV_RUNS.intersection(words):
         walk.doubt(f"{call.name} runs what it is told")

@@ -51,6 +51,7 @@ class Touches:
         self.loose: list[str] = []  # directories in which the line may have put links that nobody has seen
         self.generated = set[str]()  # directories that cmake has filled, by the project's own rules
         self.checked_out: list[str] = []  # and those in which git may have; it puts none into its own directory
+        self.brought = False  # whether this line has fetched anything, under whatever name it keeps that
         self.strewn = ""  # what this line has fetched, unpacked or patched in, so that nobody has seen it
         self.handed = ""  # which variable was handed on that may be a command to a rule of make
         self.sought = ""  # whose number the line has asked for, if that is not a process of the project
@@ -270,6 +271,15 @@ class Touches:
             return False
         reals = [self.bounds.resolve(path) for path in self.absolute(text, shell, "")] if shell.places else []
         return not reals or any(above in written for real in reals for above in _upwards(real))
+
+    @property
+    def shows_all(self) -> bool:
+        """Whether what this line writes stands in it, and will run in a sandbox: as what another line wrote would."""
+        return self.bounds.held and not self.brought
+
+    def has_brought(self, text: str, shell: Shell) -> bool:
+        """Whether this line has written a path, and it is asked about who runs it."""
+        return not self.shows_all and self.has_written(text, shell)
 
     def leads_outside(self, text: str, shell: Shell) -> bool:
         """Whether a path leads to where nobody may write, from anywhere the shell may stand."""

@@ -28,7 +28,7 @@ _STEERS = lazy(
     r"|LIBGL_\w+PATH|MPLBACKEND|ELECTRON_OVERRIDE\w*|CGO_(?!ENABLED\Z)\w+|GCCGO|PKG_CONFIG\w*|(?:UV|TOX|POETRY|PIPENV|PDM|HATCH|NOX|FZF|CTEST|CMAKE|BISON|LUA|JULIA"
     r"|PUPPETEER|PLAYWRIGHT|CYPRESS|TS_NODE|MAVEN|GRADLE|ELIXIR|OPENSSL|R|NYC)_\w+|ERL_\w+|GLIBC_TUNABLES|HOSTALIASES"
     r"|MAKE|M4|AUTO\w+|ACLOCAL\w*|M2_HOME|ANT_ARGS|CHROME_\w+|PROTOC|LIBCLANG_PATH|PHPRC|PHP_INI_SCAN_DIR"
-    r"|AWK\w*|GAWK\w+|CC|CXX|LDSHARED|RANLIB|STRIP|AR|AS|LD|CPP|RUST(?:C\w*|DOC|FMT|FLAGS|DOCFLAGS)|TMP|TEMP|PREFIX|DESTDIR"
+    r"|AWK\w*|GAWK\w+|CC|CXX|LDSHARED|RANLIB|STRIP|AR|AS|LD|CPP|RUST(?:C\w*|DOC|FMT|FLAGS|DOCFLAGS)|PREFIX|DESTDIR"
     r"|(?:CC|CXX|AR|LD|RANLIB)_\w+|\w+_(?:CC|CXX|AR|LD|RANLIB)|HOSTCC|HOSTCXX|CROSS_COMPILE|FC|F77|F90|NM|OBJCOPY|OBJDUMP|RM|SED"
     r"|LEX|YACC|INSTALL|NINJA|NODE|RUBY|CARGO|JAVACMD|MAKESHELL|DISTCC\w*|SCCACHE_\w+|ICECC\w*|CCC_\w+|DEVELOPER_DIR|SDKROOT"
     r"|PS\d|VIM\w*|EXINIT|NVIM_\w+|EMACS\w*|GNUPGHOME|GPG_(?!TTY\Z)\w+|KRB5\w*|SPHINX\w+|PYLINTRC|npm_\w+|HEX_\w+|REBAR_\w+|PUB_\w+"
@@ -63,8 +63,8 @@ _HARMLESS = lazy(
 )
 _PLACES = frozenset(
     (
-        *("PYTHONPATH", "TMPDIR", "COVERAGE_FILE", "MYPY_CACHE_DIR", "RUFF_CACHE_DIR", "BLACK_CACHE_DIR"),
-        *("GRADLE_USER_HOME", "PYTEST_DEBUG_TEMPROOT", "MALLOC_TRACE"),
+        *("PYTHONPATH", "TMPDIR", "TMP", "TEMP", "COVERAGE_FILE", "MYPY_CACHE_DIR", "RUFF_CACHE_DIR"),
+        *("BLACK_CACHE_DIR", "GRADLE_USER_HOME", "PYTEST_DEBUG_TEMPROOT", "MALLOC_TRACE"),
     )
 )
 # Where programs look for what they read.
@@ -159,6 +159,7 @@ _FILLED = frozenset(
     "_ REPLY MAPFILE BASH_REMATCH OPTARG BASH_COMMAND BASH_EXECUTION_STRING BASH_ARGV BASH_ARGV0".split()
 )
 _TRIMS = lazy(r"(%%?|##?)(\*?)([A-Za-z0-9_./=,:@-]+)(\*?)\Z")
+_TEMPORARY = "/tmp/tmp.0123456789"
 _ARGUMENTS = lazy(r"[0-9]+\Z|[@*]\Z")
 _JOINED = lazy(r"[A-Za-z_]\w*[$\0]|[}\0]\w")  # `a$i` may be the name `a4`; what is put in stands there as a null
 
@@ -215,12 +216,16 @@ class Values(Touches):
 
     def printed(self, script: Sequence, shell: Shell) -> str | None:
         """What a substitution prints, where that is plain: `$(pwd)`, and where a sandbox holds who goes there by it,
-        `$(git rev-parse --show-toplevel)`."""
+        `$(git rev-parse --show-toplevel)`; there a name that mktemp makes is as good as another."""
         command = script.items[0][0] if len(script.items) == 1 else None
-        if not isinstance(command, Simple) or command.redirects or len(shell.places) != 1:
+        if not isinstance(command, Simple) or command.redirects:
             return None
         words = [word.raw for word in command.words if isinstance(word, Word)]
-        if {"pwd", "git"} & shell.functions.keys() or command.assignments:
+        if {"pwd", "git", "mktemp"} & shell.functions.keys() or command.assignments:
+            return None
+        if self.bounds.held and words in (["mktemp"], ["mktemp", "-d"]) and "TMPDIR" not in shell.variables:
+            return _TEMPORARY if self.bounds.decide(Access.WRITE, _TEMPORARY).verdict is Verdict.ALLOW else None
+        if len(shell.places) != 1:
             return None
         place = next(iter(shell.places))
         if words == ["pwd"]:
