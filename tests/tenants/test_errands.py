@@ -72,6 +72,7 @@ WRONG = [
     ("DELETE", "/approvals/00000000", None, (404, "approval_not_found")),
     ("POST", "/approvals", {"operation": "read", "target": "/etc/shadow"}, (422, "policy")),
     ("POST", "/approvals", {"operation": "own", "target": "/"}, (400, "bad_request")),
+    ("POST", "/approvals", {"operation": "read", "target": "/tmp/\0"}, (400, "bad_request")),
     ("GET", "/runs/none/denials", None, (404, "run_not_found")),
     ("POST", "/runs/none/questions/1", {"answer": "once"}, (404, "run_not_found")),
 ]
