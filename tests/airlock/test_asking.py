@@ -486,6 +486,24 @@ for answer in (greeted("more.test"), greeted("more.test"), greeted("other.test")
     assert (code, out) == (0, f"{greeting}{greeting}Permission denied\n{FORBIDDEN}{FORBIDDEN}"), err
 
 
+def test_a_host_that_cannot_be_granted_is_not_asked_about_and_the_next_one_is(view: Place, port: int) -> None:
+    """A yes to one that no policy can hold ended all asking."""
+    view.with_hosts("127.0.0.1 localhost intranet\n")
+    program = f"""
+import socket
+for host in ("intranet", "other.test"):
+    try:
+        print(socket.create_connection((host, {port})).recv(100))
+    except OSError:
+        print("refused")
+"""
+    with view.python(program) as run:
+        query = run.query()
+        assert query["target"] == f"other.test:{port}"
+        run.deny(query)
+        assert run.end()[:2] == (0, "refused\nrefused\n")
+
+
 def test_with_bubblewrap_files_are_asked_about(view: Place) -> None:
     unmet = needs_bwrap()
     if unmet:

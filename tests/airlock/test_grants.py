@@ -234,6 +234,20 @@ def test_hosts_that_are_none_or_too_many(workspace: Path, host: str) -> None:
         add(host, workspace, "connect")
 
 
+@pytest.mark.parametrize("host", ["intranet", "intranet:80", "-1"])
+def test_a_host_that_no_policy_can_hold_refuses_no_run(workspace: Path, host: str) -> None:
+    """Once such a grant was stored, every run after it was refused."""
+    with pytest.raises(PolicyError, match="needs a dot"):
+        add(host, workspace, "connect")
+    place = os.path.realpath(workspace)
+    grant = Grant(
+        id="0badcafe", operation=Operation.CONNECT, target=host, answer=Answer.PROJECT, workspace=place, made=1
+    )
+    store().add([grant])
+    assert said(workspace, "echo", "ran") == (0, "ran\n")
+    assert ["0badcafe has no effect" in note for note in approvals.standing(place, os.environ).notes] == [True]
+
+
 @given(st.text(alphabet="/ab.~*\0\n", max_size=12))
 def test_only_a_canonical_path_is_stored(text: str) -> None:
     try:

@@ -10,6 +10,7 @@ from .decide import is_canonical
 from .defaults import SHARED, is_inside
 from .hosts import HostError, canonical_host, is_address, joined, port_number, split_port
 from .layer import Layer, Setting, Tier
+from .names import entry_fault
 from .stores import SECRETS, SYSTEM_SECRETS
 from .tables import STARTUP
 from .words import quoted, shown
@@ -41,7 +42,8 @@ def target_of(operation: Operation, text: str) -> str:
 def refusal(grant: Grant, homes: tuple[str, ...] = (), own: tuple[str, ...] = ()) -> str:
     """Why a grant may not be given, or "", whatever the policy; `own` are our files."""
     if grant.operation in (Operation.CONNECT, Operation.BIND):
-        return ""
+        fault = entry_fault(grant.target, any_host=False) if grant.operation is Operation.CONNECT else ""
+        return f"{shown(grant.target)}: {fault}" if fault else ""  # what no policy can hold would refuse every run
     path, writes = grant.target, grant.operation.kind == "write"
     if path in SHARED or any(is_inside(home, (path,)) for home in homes):
         return f"{shown(path)} is too much at once: name what is needed in it"
