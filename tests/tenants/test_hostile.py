@@ -11,10 +11,11 @@ import subprocess
 import sys
 import tarfile
 import time
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import msgspec
 import pytest
 from tests.attacks.everybody import installed as installed
 from tests.tenants.conftest import Hosting
@@ -22,7 +23,7 @@ from tests.tenants.spawning import served
 from tests.tenants.test_spawner import Started
 
 from ringfence import steward
-from ringfence.model import TenantError
+from ringfence.model import TenantError, event
 from ringfence.service import runs, stewards, views
 from ringfence.service.accounts import Accounts
 from ringfence.service.buckets import Buckets
@@ -305,6 +306,50 @@ def test_ten_thousand_questions(tmp_path: Path) -> None:
         assert known._asked(run, {"state": "answered", "query_id": "0"}) == ""
         assert known._asked(run, {"state": "query", "query_id": "again"}) == ""
         assert known._asked(run, None) == known._asked(run, ["x"]) == ""  # what is no line of ours
+
+    asyncio.run(act())
+
+
+def test_long_questions_are_fewer(tmp_path: Path) -> None:
+    async def act() -> None:
+        known, run = _runs(tmp_path), Run("a", ("x",))
+        long = {"state": "query", "path": "/" + "x" * 50_000}
+        refused = [known._asked(run, {**long, "query_id": str(n)}) for n in range(100)]
+        assert refused == [*[""] * 5, *map(str, range(5, 100))]
+        assert known._asked(run, {"state": "withdrawn", "query_id": "3"}) == ""
+        assert known._asked(run, {**long, "query_id": "3"}) == ""
+        assert known._asked(run, {**long, "query_id": "6"}) == "6"
+
+    asyncio.run(act())
+
+
+def test_what_was_refused_is_held_up_to_a_size(tmp_path: Path) -> None:
+    """By the steward already; and of a steward that is not ours. A command says what it wants to open."""
+
+    async def act() -> None:
+        known, run = _runs(tmp_path), Run("a", ("x",))
+        denial = {"access": "read", "target": "/" + "\u202e" * 1500, "reason": "no"}
+        said = {"ended": {}, "exitCode": 1, "denials": [denial] * 1000}
+
+        async def hire(tenant: str) -> object:
+            class Worker:
+                async def work(self, request: object) -> AsyncIterator[dict[str, object]]:
+                    yield said
+
+                def close(self) -> None:
+                    return
+
+            return Worker()
+
+        known._spawning.hire = hire  # type: ignore[method-assign, assignment]
+        await known._database.run("insert into runs values (?, 'a', 'h', ?, 1.0, '')", run.id, '["x"]')
+        await known._carry(run, {})
+        assert run.ended is not None
+        (shown,) = [one["ended"] for one in [await known.show("a", run.id)]]
+        assert shown == {**run.ended, "denials": [denial] * 57}
+        assert (shown["denied"], shown["cut"]) == (1000, True)
+        assert len(msgspec.json.encode(run.ended)) <= event.MOST_DENIALS + 1000
+        assert "Refused: 1000" in views.denials(shown["denials"], shown["denied"])
 
     asyncio.run(act())
 
