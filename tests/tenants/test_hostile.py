@@ -432,6 +432,24 @@ def test_who_has_a_name_next_sees_nothing_of_who_had_it(tmp_path: Path) -> None:
     asyncio.run(act())
 
 
+def test_what_an_account_opens_is_changed_while_a_workspace_is_forgotten(tmp_path: Path) -> None:
+    """What was taken from it just then stays taken."""
+
+    class Changing(Database):
+        def ask(self, sql: str, *values: object) -> Rows:
+            if sql.startswith("update accounts"):
+                super().ask("update accounts set workspaces = '[\"b.test\"]' where name = 'alice'")
+            return super().ask(sql, *values)
+
+    async def act() -> None:
+        known = Accounts(Changing(f"{tmp_path}/own/service.db"))
+        known.put("alice", "the first password", ("a.test", "b.test", "secret.test"))
+        known.forget("a.test")
+        assert (await known.opened("alice"))[0] == ("b.test",)
+
+    asyncio.run(act())
+
+
 class Forgetting(Database):
     """A database in which a workspace is forgotten just before a statement that begins so."""
 
