@@ -12,6 +12,7 @@ import msgspec
 
 from .model import NOTHING_APPROVED, PolicyError, Standing
 from .model.grant import Answer, Grant, Operation
+from .model.names import TENANT
 from .policy.trust import APPROVALS, approvals_of, directory_of, has_approvals, home_of, passwd_home
 
 SESSION_SECONDS = 12 * 3600
@@ -27,12 +28,11 @@ def standing(workspace: str, environ: Mapping[str, str]) -> Standing:
         return NOTHING_APPROVED
     directory = approvals_of(environ)
     root, now, boot = os.path.realpath(workspace), int(time.time()), boot_id()
-    homes, own = homes_of(environ), own_of(environ)
-    kept, notes = [], []
+    places, kept, notes = places_of(environ), [], []
     for grant in _grants(directory):
         if grant.workspace not in ("", root) or _is_over(grant, now, boot):
             continue
-        why = fault_of(grant, homes, own)
+        why = fault_of(grant, *places)
         if why:
             notes.append(f"grant {grant.id} has no effect: {why}")
         else:
@@ -83,6 +83,16 @@ def homes_of(environ: Mapping[str, str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(os.path.realpath(home) for home in homes if home.startswith("/")))
 
 
+def places_of(environ: Mapping[str, str]) -> tuple[tuple[str, ...], tuple[str, ...], frozenset[str] | None]:
+    """What no grant opens: a whole home, our own; and of a machine that is not the person's, its addresses."""
+    machine = None
+    if TENANT in environ:
+        from .network.own import own_addresses
+
+        machine = own_addresses()
+    return homes_of(environ), own_of(environ), machine
+
+
 def own_of(environ: Mapping[str, str]) -> tuple[str, ...]:
     """Our own directories."""
     places = (
@@ -92,7 +102,7 @@ def own_of(environ: Mapping[str, str]) -> tuple[str, ...]:
     return ("/etc/ringfence", *(os.path.realpath(place) for place in places if place))
 
 
-def fault_of(grant: Grant, homes: tuple[str, ...], own: tuple[str, ...]) -> str:
+def fault_of(grant: Grant, homes: tuple[str, ...], own: tuple[str, ...], machine: frozenset[str] | None = None) -> str:
     """Why a grant does not count, or "": of its own, or because of what stands there now."""
     from .policy.grants import refusal, target_of
 
@@ -107,7 +117,7 @@ def fault_of(grant: Grant, homes: tuple[str, ...], own: tuple[str, ...]) -> str:
         real = os.path.realpath(grant.target)
         if real != grant.target:
             return f"{grant.target} leads to {real} now"
-    return refusal(grant, homes, own)
+    return refusal(grant, homes, own, machine)
 
 
 def make(
@@ -170,7 +180,7 @@ def _made(
         reason=reason,
     )
     fault = fault_of if answer.is_kept or not is_path else refusal
-    why = fault(grant, homes_of(environ), own_of(environ))
+    why = fault(grant, *places_of(environ))
     if why:
         raise PolicyError("approval", why)
     return grant
@@ -200,9 +210,9 @@ def read_document(content: bytes, environ: Mapping[str, str], place: str = "-") 
         raise PolicyError(place, f"not a document of approvals: {error}", hint) from None
     if document.schema != DOCUMENT:
         raise PolicyError(place, f"the document is {document.schema!r}", f"it takes {DOCUMENT}")
-    homes, own, good, bad = homes_of(environ), own_of(environ), [], []
+    places, good, bad = places_of(environ), [], []
     for grant in document.grants:
-        why = fault_of(grant, homes, own)
+        why = fault_of(grant, *places)
         if (
             not grant.answer.is_kept
             or grant.answer is Answer.SESSION

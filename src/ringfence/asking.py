@@ -71,7 +71,7 @@ class Asker:
         self._who = modes.person(made.request.ids)
         self._onward = Onward(made)
         self._homes = (made.request.home,)
-        self._places = approvals.homes_of(environ), approvals.own_of(environ)
+        self._places = approvals.places_of(environ)
         self._open: dict[str, _Question] = {}
         self._keys: dict[tuple[str, str], _Question] = {}
         self._denied: set[tuple[str, str]] = set()

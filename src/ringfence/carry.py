@@ -15,6 +15,7 @@ from typing import Any, Literal
 import msgspec
 
 from .model import Asking, UsageError
+from .model.event import few
 from .policy import Flags
 from .start import start
 from .steward import LIFELINE, MOST_LINE, Ask, Wrong, act, answering, below, is_run, room, say
@@ -192,7 +193,8 @@ async def run(root: str, ask: Ask) -> None:
                 saying.flush()
             outcome = await running.wait()
     gaps = [gap.what for gap in outcome.gaps]
-    say(ended=outcome.ending, exitCode=outcome.exit_code, seconds=outcome.seconds, denials=outcome.denials, gaps=gaps)
+    said = {"exitCode": outcome.exit_code, "seconds": outcome.seconds, **few(outcome.denials), "gaps": gaps}
+    say(ended=outcome.ending, **said)
 
 
 async def answer(root: str, line: bytes) -> None:

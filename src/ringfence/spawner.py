@@ -24,6 +24,7 @@ from typing import Literal
 import msgspec
 
 from .model import RingfenceError, TenantError, UsageError
+from .model.names import TENANT
 from .model.tenant import Tenant, TenantFault, Workspace
 from .workspace.tenants import tree
 from .workspace.tenants.registry import Registry
@@ -197,7 +198,7 @@ class Spawner:
         words = (*self._steward, workspace.root, str(workspace.limits.get("disk", 0)))
         home = os.path.dirname(os.path.dirname(workspace.root))
         environ = {"PATH": "/usr/local/bin:/usr/bin:/bin", "LANG": "C.UTF-8", "HOME": home}
-        environ |= {"USER": user, "LOGNAME": user, "SHELL": "/bin/sh"}
+        environ |= {"USER": user, "LOGNAME": user, "SHELL": "/bin/sh", TENANT: workspace.tenant}
         with contextlib.ExitStack() as ours:
             told, tell = os.pipe2(os.O_CLOEXEC)
             ours.callback(os.close, told)

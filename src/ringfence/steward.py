@@ -294,7 +294,7 @@ def answering() -> Iterator[None]:
     """Say what is wrong with a request."""
     try:
         yield
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, ValueError) as error:  # a name with a null in it, too
         say(error="bad_request", what=str(error))
     except Wrong as error:
         say(error=error.code, what=str(error))

@@ -24,6 +24,7 @@ from ringfence.enforce.pauses import Call, Inquiry
 from ringfence.inquiry import Host, exactly, with_grants
 from ringfence.model import BUILT_IN, Network, Policy, Verdict
 from ringfence.model import Host as HostFacts
+from ringfence.model.names import TENANT
 from ringfence.network.control import Granted, Wish
 from ringfence.onward import Onward
 from ringfence.policy.reach import MOST_HOSTS, host_rule
@@ -484,6 +485,34 @@ for answer in (greeted("more.test"), greeted("more.test"), greeted("other.test")
         code, out, err = run.end()
     greeting = "hello from outside\n"
     assert (code, out) == (0, f"{greeting}{greeting}Permission denied\n{FORBIDDEN}{FORBIDDEN}"), err
+
+
+@pytest.mark.parametrize(("tenant", "target"), [(False, "intranet"), (True, "more.test")])
+def test_a_host_that_cannot_be_granted_is_not_asked_about_and_the_next_one_is(
+    view: Place, tenant: bool, target: str, port: int
+) -> None:
+    """One that no policy can hold ended all asking once a person had said yes; one of a host of somebody else's opened
+    what listens there."""
+    view.with_hosts("127.0.0.1 localhost intranet more.test\n")
+    if tenant:
+        view.prefix += ["env", f"{TENANT}=example.com"]
+    program = f"""
+import socket
+for host in ({target!r}, "other.test"):
+    try:
+        print(socket.create_connection((host, {port})).recv(100))
+    except OSError as error:
+        print("refused")
+"""
+    with view.python(program) as run:
+        query = run.query()
+        if target == "more.test":
+            assert query["target"] == f"more.test:{port}"
+            run.allow(query)
+            query = run.query()
+        assert query["target"] == f"other.test:{port}"
+        run.deny(query)
+        assert run.end()[:2] == (0, "refused\nrefused\n")
 
 
 def test_with_bubblewrap_files_are_asked_about(view: Place) -> None:

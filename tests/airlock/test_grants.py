@@ -32,6 +32,8 @@ from ringfence.model import (
     Verdict,
 )
 from ringfence.model.grant import Answer, Grant, Operation
+from ringfence.model.names import TENANT
+from ringfence.network import own
 from ringfence.plan.rules import swayed
 from ringfence.policy import load
 from ringfence.policy.grants import choices, grants_layer, refusal, rule_text, target_of
@@ -232,6 +234,46 @@ def test_a_grant_that_a_policy_leaves_no_effect_says_so(home: Path, workspace: P
 def test_hosts_that_are_none_or_too_many(workspace: Path, host: str) -> None:
     with pytest.raises(PolicyError):
         add(host, workspace, "connect")
+
+
+@pytest.mark.parametrize("host", ["intranet", "intranet:80", "-1"])
+def test_a_host_that_no_policy_can_hold_refuses_no_run(workspace: Path, host: str) -> None:
+    """Once such a grant was stored, every run after it was refused."""
+    with pytest.raises(PolicyError, match="needs a dot"):
+        add(host, workspace, "connect")
+    place = os.path.realpath(workspace)
+    grant = Grant(
+        id="0badcafe", operation=Operation.CONNECT, target=host, answer=Answer.PROJECT, workspace=place, made=1
+    )
+    store().add([grant])
+    assert said(workspace, "echo", "ran") == (0, "ran\n")
+    assert ["0badcafe has no effect" in note for note in approvals.standing(place, os.environ).notes] == [True]
+
+
+NEAR = "localhost localhost:80 127.0.0.1:80 [::1]:80 169.254.169.254:80 10.0.0.5:5432 0.0.0.0:22 [fe80::1]:22 [fd00::1]"
+
+
+@pytest.mark.parametrize(("operation", "target"), [("bind", "8080"), *(("connect", host) for host in NEAR.split())])
+def test_on_a_host_of_somebody_else_nothing_near_is_approved(workspace: Path, operation: str, target: str) -> None:
+    """Whoever has an account of a tenant is not the host's person; whoever sits at a machine of their own is."""
+    environ = {**os.environ, TENANT: "example.com"}
+    asked = Operation(operation), target, Answer.PROJECT, str(workspace)
+    grant = approvals.make(*asked, environ=os.environ)
+    with pytest.raises(PolicyError, match="of the host or its network"):
+        approvals.make(*asked, environ=environ)
+    store().add([grant])  # before there was this rule
+    assert approvals.standing(str(workspace), os.environ).grants == (grant,)
+    assert approvals.standing(str(workspace), environ).grants == ()
+
+
+def test_an_address_of_a_host_of_somebody_else_is_not_approved(
+    workspace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(own, "own_addresses", lambda: frozenset({"9.9.9.9"}))
+    environ = {**os.environ, TENANT: "example.com"}
+    approvals.make(Operation.CONNECT, "9.9.9.8:80", Answer.PROJECT, str(workspace), environ=environ)
+    with pytest.raises(PolicyError, match="of the host or its network"):
+        approvals.make(Operation.CONNECT, "9.9.9.9:80", Answer.PROJECT, str(workspace), environ=environ)
 
 
 @given(st.text(alphabet="/ab.~*\0\n", max_size=12))

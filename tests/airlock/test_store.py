@@ -3,6 +3,8 @@
 import contextlib
 import os
 import sqlite3
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -41,6 +43,47 @@ def test_the_same_again_takes_the_place_of_the_old(tmp_path: Path) -> None:
     store.add([grant(1)])
     store.add([grant(2, target="/data/1", until=5)])
     assert [one.id for one in store.grants()] == ["00000002"]
+
+
+@pytest.mark.needs_root
+def test_on_a_full_disk_the_grants_are_read(tmp_path: Path) -> None:
+    """There nothing ran, once something had been approved, or somebody had tried to."""
+    program = f"""
+import os, sys
+from ringfence import PolicyError
+from ringfence.airlock import Store
+from tests.airlock.test_store import grant
+def fill():
+    with open("fill", "wb", buffering=0) as file:
+        try:
+            while True:
+                file.write(bytes(4096))
+        except OSError:
+            return
+def hint(act):
+    try:
+        act()
+    except PolicyError as error:
+        return error.hint
+os.chdir({str(tmp_path)!r})
+store = Store("a")
+os.mkdir("a", 0o700)
+fill()
+print(hint(lambda: store.add([grant(1)])), store.grants())
+os.unlink("fill")
+store.add([grant(1)])
+fill()
+print(hint(lambda: store.remove(["00000001"])), store.grants() == [grant(1)])
+os.unlink("fill")
+print(len(store.remove(["00000001"])), store.grants())
+"""
+    script = 'mount -t tmpfs -o size=64k none "$0" && exec "$@"'
+    words = ["unshare", "--mount", "sh", "-c", script, str(tmp_path), sys.executable, "-c", program]
+    root = Path(__file__).parents[2]
+    done = subprocess.run(
+        words, capture_output=True, text=True, check=True, env={**os.environ, "PYTHONPATH": str(root)}
+    )
+    assert done.stdout == "its file system is full []\nits file system is full True\n1 []\n", done.stderr
 
 
 def test_where_nothing_can_be_written_the_grants_are_read_and_nothing_is_made(

@@ -24,6 +24,8 @@ from ringfence.audit.wanted import Wanted, event_of
 from ringfence.enforce.lookout import Brief
 from ringfence.model.event import AnyEvent, Noted, Ran
 
+LOST = "the head of the log was missing or damaged: whether something was cut off before cannot be known"
+
 
 def ran(word: str = "true") -> Ran:
     return Ran(at=logs.now(), run="aa", workspace="/ws", argv=(word,), cwd="/ws")
@@ -181,8 +183,34 @@ def test_a_lost_head_is_made_again_and_told(place: Path) -> None:
     (place / "head").write_bytes(b"nonsense")
     written(place, "c").close()
 
-    assert verify(str(place)).ok
+    assert verify(str(place)).faults == (f"000001.jsonl:4: {LOST}",)
     assert words(place)[-2:] == ["(the head of the log was missing or damaged)", "c"]
+
+
+def test_what_was_cut_off_with_the_head_is_not_whole_again_with_the_next_event(place: Path) -> None:
+    written(place, *"abcd").close()
+    file = place / "000001.jsonl"
+    file.write_bytes(b"".join(file.read_bytes().splitlines(keepends=True)[:3]))
+    (place / "head").unlink()
+    assert not verify(str(place)).ok
+    written(place, "e").close()
+    assert verify(str(place)).faults == (f"000001.jsonl:4: {LOST}",)
+
+
+def test_a_writer_that_is_killed_as_the_log_begins_leaves_a_whole_one(place: Path) -> None:
+    written(place, "gone").close()
+    file = place / "000001.jsonl"
+    file.write_bytes(file.read_bytes().splitlines(keepends=True)[0])
+    (place / "head").write_bytes(b"")
+    written(place, "a").close()
+    assert verify(str(place)).ok
+    assert words(place) == ["(the log begins)", "(the head of the log was missing or damaged)", "a"]
+
+
+def test_a_command_does_not_speak_for_the_writer(place: Path) -> None:
+    what = '","kind":"log","what":"the head of the log was missing or damaged","'
+    written(place, "a", "b", what, what[3:-3]).close()
+    assert verify(str(place)).ok
 
 
 # ---- Writers that end in the middle ----
@@ -502,7 +530,7 @@ def test_a_head_that_is_removed_under_a_living_writer_is_made_again(place: Path,
     (place / "head").unlink()
     log.append([ran("b")])
 
-    assert verify(str(place)).ok
+    assert verify(str(place)).faults == (f"000001.jsonl:3: {LOST}",)
     assert words(place)[-2:] == ["(the head of the log was missing or damaged)", "b"]
 
 
@@ -512,7 +540,7 @@ def test_a_head_that_is_damaged_under_a_living_writer_is_made_again(place: Path,
     for damage in (b"", b"nonsense", b"0" * 110):
         (place / "head").write_bytes(damage)
         log.append([ran("b")])
-        assert verify(str(place)).ok
+    assert verify(str(place)).faults == tuple(f"000001.jsonl:{number}: {LOST}" for number in (3, 5, 7))
 
 
 def test_a_log_that_is_removed_under_a_living_writer_begins_anew(place: Path, living: Callable[[], Log]) -> None:

@@ -28,6 +28,12 @@ HIDDEN = [
     ["sh", "-c", f"mysql -u root -p{SECRET} db"],
     ["mysql", "-uroot", f"-p{SECRET}"],
     ["sshpass", f"-p{SECRET}", "ssh", "host"],
+    ["aws", "configure", "set", "aws_secret_access_key", SECRET],
+    ["npm", "config", "set", "//registry.npmjs.org/:_authToken", SECRET],
+    ["curl", "--proxy-user", f"name:{SECRET}", "https://example.org"],
+    ["curl", "-H", f"Cookie: a=b; session={SECRET}"],
+    ["curl", f"--cookie=session={SECRET}"],
+    ["sh", "-c", f"curl -H 'Set-Cookie: session={SECRET}' -v"],
     ["sh", "-c", f"sshpass -p {SECRET} ssh host"],
     ["echo", f"-----BEGIN OPENSSH PRIVATE KEY-----\n{SECRET}\n-----END OPENSSH PRIVATE KEY-----"],
 ]
@@ -71,6 +77,9 @@ def test_a_token_of_a_known_form_is_taken_out_wherever_it_stands(token: str) -> 
         ["pytest", "-k", "test_tokens", "-p", "no:randomly"],
         ["ls", "/home/name/.ssh/keys"],
         ["curl", "-u", "name", "https://example.org/a:b"],
+        ["git", "config", "set", "user.name", "me"],
+        ["bake", "a", "cookie", "--cookies", "all"],
+        ["psql", "-U", "name", "db"],
     ],
     ids=lambda words: " ".join(words)[:40],
 )

@@ -2,6 +2,8 @@
 
 import socket
 import struct
+import subprocess
+import sys
 import threading
 import time
 from typing import Any
@@ -83,3 +85,20 @@ def test_a_run_that_was_stopped_keeps_no_other_waiting() -> None:
 
     assert answers == {b"\x05\x00"}
     assert heard == {*range(1, 513)}
+
+
+@pytest.mark.parametrize("place", ["_set_ident", "run"])
+def test_without_memory_for_a_thread_the_gate_ends_and_nobody_waits(place: str) -> None:
+    """`Thread.start` waits for a thread that ended before it had begun."""
+    program = f"""
+import threading
+from ringfence.network.serve import end_without_threads
+def fail(*_):
+    raise MemoryError
+setattr(threading.Thread, {place!r}, fail)
+end_without_threads()
+thread = threading.Thread()
+thread.start()
+thread.join()
+"""
+    assert subprocess.run([sys.executable, "-c", program], timeout=60, check=False).returncode == 1

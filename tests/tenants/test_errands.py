@@ -72,6 +72,9 @@ WRONG = [
     ("DELETE", "/approvals/00000000", None, (404, "approval_not_found")),
     ("POST", "/approvals", {"operation": "read", "target": "/etc/shadow"}, (422, "policy")),
     ("POST", "/approvals", {"operation": "own", "target": "/"}, (400, "bad_request")),
+    ("POST", "/approvals", {"operation": "read", "target": "/tmp/\0"}, (400, "bad_request")),
+    ("POST", "/approvals", {"operation": "connect", "target": "localhost:5432"}, (422, "policy")),
+    ("POST", "/approvals", {"operation": "bind", "target": "8443"}, (422, "policy")),
     ("GET", "/runs/none/denials", None, (404, "run_not_found")),
     ("POST", "/runs/none/questions/1", {"answer": "once"}, (404, "run_not_found")),
 ]

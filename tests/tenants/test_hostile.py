@@ -11,10 +11,11 @@ import subprocess
 import sys
 import tarfile
 import time
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import msgspec
 import pytest
 from tests.attacks.everybody import installed as installed
 from tests.tenants.conftest import Hosting
@@ -22,7 +23,7 @@ from tests.tenants.spawning import served
 from tests.tenants.test_spawner import Started
 
 from ringfence import steward
-from ringfence.model import TenantError
+from ringfence.model import TenantError, event
 from ringfence.service import runs, stewards, views
 from ringfence.service.accounts import Accounts
 from ringfence.service.buckets import Buckets
@@ -309,6 +310,50 @@ def test_ten_thousand_questions(tmp_path: Path) -> None:
     asyncio.run(act())
 
 
+def test_long_questions_are_fewer(tmp_path: Path) -> None:
+    async def act() -> None:
+        known, run = _runs(tmp_path), Run("a", ("x",))
+        long = {"state": "query", "path": "/" + "x" * 50_000}
+        refused = [known._asked(run, {**long, "query_id": str(n)}) for n in range(100)]
+        assert refused == [*[""] * 5, *map(str, range(5, 100))]
+        assert known._asked(run, {"state": "withdrawn", "query_id": "3"}) == ""
+        assert known._asked(run, {**long, "query_id": "3"}) == ""
+        assert known._asked(run, {**long, "query_id": "6"}) == "6"
+
+    asyncio.run(act())
+
+
+def test_what_was_refused_is_held_up_to_a_size(tmp_path: Path) -> None:
+    """By the steward already; and of a steward that is not ours. A command says what it wants to open."""
+
+    async def act() -> None:
+        known, run = _runs(tmp_path), Run("a", ("x",))
+        denial = {"access": "read", "target": "/" + "\u202e" * 1500, "reason": "no"}
+        said = {"ended": {}, "exitCode": 1, "denials": [denial] * 1000}
+
+        async def hire(tenant: str) -> object:
+            class Worker:
+                async def work(self, request: object) -> AsyncIterator[dict[str, object]]:
+                    yield said
+
+                def close(self) -> None:
+                    return
+
+            return Worker()
+
+        known._spawning.hire = hire  # type: ignore[method-assign, assignment]
+        await known._database.run("insert into runs values (?, 'a', 'h', ?, 1.0, '')", run.id, '["x"]')
+        await known._carry(run, {})
+        assert run.ended is not None
+        (shown,) = [one["ended"] for one in [await known.show("a", run.id)]]
+        assert shown == {**run.ended, "denials": [denial] * 57}
+        assert (shown["denied"], shown["cut"]) == (1000, True)
+        assert len(msgspec.json.encode(run.ended)) <= event.MOST_DENIALS + 1000
+        assert "Refused: 1000" in views.denials(shown["denials"], shown["denied"])
+
+    asyncio.run(act())
+
+
 def test_what_was_refused_is_counted_in_a_list_and_shown_with_its_run(tmp_path: Path) -> None:
     async def act() -> None:
         known, run = _runs(tmp_path), Run("a", ("echo", "x" * 100_000, *["y"] * 50_000))
@@ -383,6 +428,24 @@ def test_who_has_a_name_next_sees_nothing_of_who_had_it(tmp_path: Path) -> None:
         assert await runs.of("a.test") == []
         assert "of b.test" in str(await runs.of("b.test"))
         await runs.close()
+
+    asyncio.run(act())
+
+
+def test_what_an_account_opens_is_changed_while_a_workspace_is_forgotten(tmp_path: Path) -> None:
+    """What was taken from it just then stays taken."""
+
+    class Changing(Database):
+        def ask(self, sql: str, *values: object) -> Rows:
+            if sql.startswith("update accounts"):
+                super().ask("update accounts set workspaces = '[\"b.test\"]' where name = 'alice'")
+            return super().ask(sql, *values)
+
+    async def act() -> None:
+        known = Accounts(Changing(f"{tmp_path}/own/service.db"))
+        known.put("alice", "the first password", ("a.test", "b.test", "secret.test"))
+        known.forget("a.test")
+        assert (await known.opened("alice"))[0] == ("b.test",)
 
     asyncio.run(act())
 

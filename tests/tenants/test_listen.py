@@ -18,6 +18,8 @@ from ringfence.model import UsageError
         ["443"],
         [":443"],
         ["127.0.0.1:x"],
+        ["127.0.0.1:99999"],
+        ["127.0.0.1:²"],
     ],
 )
 def test_nothing_leaves_the_machine_without_tls(words: list[str]) -> None:

@@ -174,7 +174,7 @@ def test_there_is_no_way_back_to_root(hosting: Hosting) -> None:
     assert (seen["uids"], seen["gids"], seen["groups"]) == ([tenant.uid] * 3, [tenant.gid] * 3, [])
     assert set(seen["caps"].values()) == {"0" * 16}  # type: ignore[attr-defined]
     assert seen["fds"][:4] == [0, 1, 2, 3] and len(seen["fds"]) == 5  # type: ignore[index, arg-type]  # noqa: PT018
-    assert sorted(seen["environ"]) == ["HOME", "LANG", "LOGNAME", "PATH", "SHELL", "USER"]  # type: ignore[call-overload]
+    assert sorted(seen["environ"]) == ["HOME", "LANG", "LOGNAME", "PATH", "RINGFENCE_TENANT", "SHELL", "USER"]  # type: ignore[call-overload]
     assert seen["umask"] == 0o077
 
 

@@ -48,10 +48,10 @@ class Store:
         self.path = f"{directory}/{FILE}"
 
     def grants(self) -> list[Grant]:
-        """All there are, the oldest first; none where nobody approved anything."""
-        if not os.path.lexists(self.path):
+        """All there are, the oldest first; none where nobody approved anything, or there was no room for the first."""
+        if not self._holds(""):
             return []
-        with self._opened() as db:
+        with self._opened(reads=True) as db:
             return [self._grant(row) for row in db.execute(f"SELECT {_COLUMNS} FROM grants ORDER BY made, id")]
 
     def add(self, grants: list[Grant]) -> None:
@@ -79,14 +79,16 @@ class Store:
     # ---- The file ----
 
     @contextlib.contextmanager
-    def _opened(self) -> Iterator[sqlite3.Connection]:
+    def _opened(self, reads: bool = False) -> Iterator[sqlite3.Connection]:
         self._check_directory()
         try:
-            with self._locked(), contextlib.closing(self._connected()) as db:
+            with self._locked(), contextlib.closing(self._connected(reads)) as db:
                 self._prepare(db)
                 yield db
         except sqlite3.OperationalError as error:
             hint = "its file system is read-only" if is_read_only(self.path) else "try again, and see who holds it"
+            if not os.statvfs(os.path.dirname(self.path)).f_bavail:
+                hint = "its file system is full"
             raise PolicyError(self.path, f"cannot be used now: {error}", hint) from None
         except sqlite3.DatabaseError as error:
             raise PolicyError(self.path, f"is damaged, or no store of approvals: {error}", KEPT) from None
@@ -109,17 +111,25 @@ class Store:
         finally:
             os.close(fd)
 
-    def _connected(self) -> sqlite3.Connection:
+    def _connected(self, reads: bool) -> sqlite3.Connection:
         self._check_files()
         if not os.path.lexists(self.path):
             os.close(os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
-        # SQLite wants to make files beside one with a log, also to read it. Whatever a log holds, a revocation maybe,
-        # is not passed over.
-        if is_read_only(self.path) and not os.path.lexists(f"{self.path}-wal"):
+        # SQLite wants to make files beside one with a log, also to read it; a disk may be full. Whatever a log holds, a
+        # revocation maybe, is not passed over.
+        if (reads or is_read_only(self.path)) and not (self._holds("-wal") or self._holds("-journal")):
             from urllib.parse import quote
 
             return sqlite3.connect(f"file:{quote(self.path)}?immutable=1", uri=True, isolation_level=None)
         return sqlite3.connect(self.path, timeout=WAIT, isolation_level=None)
+
+    def _holds(self, end: str) -> bool:
+        """Whether there is something in the file, or in one beside it; what is odd there is looked at later."""
+        try:
+            facts = os.lstat(self.path + end)
+        except FileNotFoundError:
+            return False
+        return facts.st_size > 0 or not _is_ours(facts)
 
     def _check_directory(self) -> None:
         """Refuse a place that others can change."""
@@ -134,8 +144,7 @@ class Store:
         for path in (self.path, f"{self.path}-wal", f"{self.path}-shm"):
             if not os.path.lexists(path):
                 continue
-            facts = os.lstat(path)
-            if not stat.S_ISREG(facts.st_mode) or facts.st_uid != os.geteuid() or facts.st_mode & 0o022:
+            if not _is_ours(os.lstat(path)):
                 raise PolicyError(path, "is not a plain file that only you can write", KEPT)
 
     def _prepare(self, db: sqlite3.Connection) -> None:
@@ -178,6 +187,10 @@ class Store:
             return msgspec.convert(dict(zip(names, row, strict=True)), Grant)
         except msgspec.ValidationError as error:
             raise PolicyError(self.path, f"holds what is no approval: {error}", KEPT) from None
+
+
+def _is_ours(facts: os.stat_result) -> bool:
+    return stat.S_ISREG(facts.st_mode) and facts.st_uid == os.geteuid() and not facts.st_mode & 0o022
 
 
 def _row(grant: Grant) -> tuple[object, ...]:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from .log import HEAD, NOTHING, Position, file_name, follows, hash_of, number_of, read_head
+from .log import HEAD, NO_HEAD, NOTHING, Position, file_name, follows, hash_of, number_of, read_head
 
 MOST_FAULTS = 100
 _CLOCKS = 60_000_000_000  # nanoseconds, by which a file's time may lag behind
@@ -88,6 +88,11 @@ def has_run(directory: str, run: str, since: int) -> bool:
     return False
 
 
+def is_said(line: bytes, what: str) -> bool:
+    """Whether a line is the writer's own word about the log."""
+    return line[line.find(b",") :].startswith(b',"kind":"log",') and b'"what":"%b",' % what.encode() in line
+
+
 class _Walk:
     """Goes through a log from its first line to its last."""
 
@@ -115,6 +120,8 @@ class _Walk:
             )
         elif not follows(line, self.hash):
             self.fault(f"{place}: event {number} was changed, or the one before it")
+        elif number > 2 and is_said(line, NO_HEAD):  # who was killed as the log began left one event and no head
+            self.fault(f"{place}: {NO_HEAD}: whether something was cut off before cannot be known")
         self.events += 1
         self.number, self.hash = number, found
         if found == self.kept:

@@ -29,6 +29,7 @@ else:
 
 HEAD = "head"
 NOTHING = "0" * 64  # what the first line of all follows
+NO_HEAD = "the head of the log was missing or damaged"
 LARGEST = 16 << 20  # bytes, of one file
 HASH_AT = len(b',"hash":"') + 64 + len(b'"}\n')  # from the end of a line
 _HEAD_BYTES = 110
@@ -301,7 +302,7 @@ class Log:
             whole = line + b"\n"
             if hash_of(whole):
                 at = at._replace(number=max(number_of(whole), at.number), hash=hash_of(whole))
-        return self._note(at._replace(size=self._cut_torn(size)), "the head of the log was missing or damaged")
+        return self._note(at._replace(size=self._cut_torn(size)), NO_HEAD)
 
     def _recover(self, at: Position, size: int) -> Position:
         """The log does not end where its head says: a writer was killed, or somebody changed the log."""

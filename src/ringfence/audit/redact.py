@@ -19,6 +19,8 @@ _IS_SECRET = re.compile(
     r"(?i)token|secret|passw(?:or)?d|passphrase|credential|api_?key|access_?key|private_?key|_key$|_pat$|_auth$|dsn$"
 )
 _NEXT = re.compile(rf"(?i)^--?[\w-]*{_NAME}[\w-]*$")  # the word after it is the secret
+_SET = re.compile(rf"(?i)^[\w./:@-]*{_NAME}[\w-]*$")  # so it is after the name of a setting, in `npm config set NAME X`
+_PAIR = ("-u", "--user", "--proxy-user", "-U")  # of a name and its password
 _PASSWORD_IN_A_WORD = ("mysql", "mysqldump", "mysqladmin", "mariadb", "sshpass")
 # Every repetition before the place where a pattern can fail is bounded: the words are not ours.
 _RULES = tuple(
@@ -28,9 +30,10 @@ _RULES = tuple(
         (rf"""(?i)({_NAME}[\w-]{{0,40}}["']?\s?[=:]\s?["']?)(?:(?:bearer|basic|token)\s+)?[^\s"'&;,]+""", rf"\1{GONE}"),
         (rf"""(?i)((?<![\w-])(?:--[\w-]{{0,40}}|-){_NAME}[\w-]{{0,40}}\s+)(?!-)[^\s"']+""", rf"\1{GONE}"),
         (r"(?i)\b(bearer|basic)\s+[\w.~+/=-]{8,}", rf"\1 {GONE}"),
+        (r"""(?i)(\bcookie:\s?|--cookie[\s=]\s?["']?)[^"'\r\n]+""", rf"\1{GONE}"),
         (r"(?<=://)([^\s/@:]{0,80}):[^\s/@]+@", rf"\1:{GONE}@"),
         (r"(?<=://)[\w-]{16,}@", f"{GONE}@"),
-        (r"((?:^|\s)(?:-u|--user)[\s=]+[^\s:'\"]{1,80}:)[^\s'\"]+", rf"\1{GONE}"),
+        (r"((?:^|\s)(?:-u|--user|-U|--proxy-user)[\s=]+[^\s:'\"]{1,80}:)[^\s'\"]+", rf"\1{GONE}"),
         (r"(\bsshpass\s+-p\s*)\S+", rf"\1{GONE}"),
         (r"(\b(?:mysql|mysqldump|mariadb)\b[^|;&]{0,200}?\s-p)[^\s|;&]+", rf"\1{GONE}"),
         (r"\b(?:gh[pousr]_|github_pat_|glpat-|sk-|[rs]k_live_|xox[abeprs]-|npm_|pypi-|hf_|dop_v1_)[\w-]{10,}", GONE),
@@ -51,9 +54,10 @@ def redacted(words: Sequence[str], secrets: Sequence[tuple[str, str]] = ()) -> t
     kept: list[str] = []
     for word in words[:MOST_WORDS]:
         before = words[len(kept) - 1] if kept else ""
-        if _NEXT.match(before) and not word.startswith("-"):
+        is_set = len(kept) > 1 and words[len(kept) - 2] == "set" and _SET.match(before)
+        if is_set or (_NEXT.match(before) and not word.startswith("-")):
             kept.append(GONE)
-        elif before in ("-u", "--user") and ":" in word:
+        elif before in _PAIR and ":" in word:
             kept.append(f"{word.partition(':')[0]}:{GONE}")
         elif word.startswith("-p") and words[0].rpartition("/")[2] in _PASSWORD_IN_A_WORD:
             kept.append(f"-p{GONE}")

@@ -10,8 +10,9 @@ MOST_WORDS = 64
 LONGEST = 2048  # characters of one word
 SHORTEST = 6  # a value this short would take out half a line
 _IN_WORDS = (
-    "token secret passw passphrase key credential auth bearer basic :// -u user sshpass mysql mariadb -----begin "
-    "ghp_ gho_ ghu_ ghs_ ghr_ github_pat_ glpat- sk- _live_ xox npm_ pypi- hf_ dop_v1_ akia asia aiza ya29. eyj"
+    "token secret passw passphrase key credential auth cookie bearer basic :// -u user sshpass mysql mariadb "
+    "-----begin ghp_ gho_ ghu_ ghs_ ghr_ github_pat_ glpat- sk- _live_ xox npm_ pypi- hf_ dop_v1_ akia asia aiza ya29. "
+    "eyj"
 ).split()
 _IN_NAMES = ("TOKEN", "SECRET", "PASSW", "PASSPHRASE", "CREDENTIAL", "KEY", "_PAT", "_AUTH", "DSN")
 

@@ -7,6 +7,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from ..model import UsageError
+from ..policy.hosts import port_number
 from .options import OUTPUT, Option, Values, one, parse_around, printable, render_help, with_extra
 from .spawner import SOCKET, make_free
 
@@ -164,7 +165,7 @@ def _listening(values: Values) -> dict[str, Any]:
         return {"uds": path}
     address, _, port = listen.rpartition(":")
     address = address.strip("[]")
-    if not address or not port.isdigit():
+    if not address or not port_number(port):
         raise UsageError("--listen", f"does not understand {listen!r}", "ADDRESS:PORT, as 127.0.0.1:8443")
     if certificate and key:
         return {"host": address, "port": int(port), "ssl_certfile": certificate, "ssl_keyfile": key}

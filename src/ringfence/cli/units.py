@@ -8,6 +8,7 @@ import re
 import shutil
 
 from ..model import UsageError
+from ..model.names import TENANT
 from ..model.tenant import Tenant
 
 USER = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,31}")
@@ -151,6 +152,7 @@ After=network.target
 User={tenant.user}
 Group={tenant.user}
 WorkingDirectory={whole(home)}/user/src
+Environment={TENANT}={tenant.name}
 ExecStart={quoted(program)} run -- {" ".join(map(quoted, words))}
 Restart=always
 RestartSec=5

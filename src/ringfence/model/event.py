@@ -4,6 +4,8 @@ A record has no output of a command and no value of a variable; words that look 
 made. Those that belong to one run have the same `run`.
 """
 
+from collections.abc import Sequence
+
 import msgspec
 
 from .outcome import Denial, Ending
@@ -96,3 +98,16 @@ def _plain(value: object) -> object:
     if isinstance(value, dict):
         return {key: _plain(inner) for key, inner in value.items()}
     return [_plain(inner) for inner in value] if isinstance(value, list | tuple) else value
+
+
+MOST_DENIALS = 1 << 18  # bytes, of one run: names in them are the command's
+
+
+def few(denials: Sequence[object]) -> dict[str, object]:
+    """What a run was refused, as much of it as a service holds for everybody's; the audit log has all."""
+    left = MOST_DENIALS
+    for count, one in enumerate(denials):
+        left -= len(written(one))
+        if left < 0:
+            return {"denials": denials[:count], "denied": len(denials), "cut": True}
+    return {"denials": denials}

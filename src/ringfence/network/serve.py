@@ -181,10 +181,23 @@ async def _serve(control: int, make_judge: MakeJudge, work: Work) -> None:
     await gate.ended.wait()
 
 
+def end_without_threads() -> None:
+    """A thread that fails as it begins, for there is no memory, is waited for for ever by whoever began it, and the
+    one that answers a run by that run: then all of us ends, and every run is told so."""
+
+    def unraisable(what: "sys.UnraisableHookArgs") -> None:
+        if "in thread started by" in (what.err_msg or ""):
+            os._exit(1)
+
+    sys.unraisablehook = unraisable
+    threading.excepthook = lambda _: os._exit(1)
+
+
 def serve(control: int, make_judge: MakeJudge, work: Work) -> None:
     """Serve until whoever started us is gone."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     sys.setswitchinterval(0.0005)  # who answers questions shall not wait for who carries bytes
+    end_without_threads()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the keys of a terminal are the command's
     asyncio.run(_serve(control, make_judge, work))

@@ -6,10 +6,12 @@ own files; a wider one leaves them closed, for they are denied by name.
 
 from ..model import GRANTED, Access, Origin, Rule, Standing, Verdict
 from ..model.grant import Answer, Grant, Operation
+from .connect import LOCAL
 from .decide import is_canonical
 from .defaults import SHARED, is_inside
-from .hosts import HostError, canonical_host, is_address, joined, port_number, split_port
+from .hosts import HostError, canonical_host, is_address, joined, port_number, special, split_port
 from .layer import Layer, Setting, Tier
+from .names import entry_fault
 from .stores import SECRETS, SYSTEM_SECRETS
 from .tables import STARTUP
 from .words import quoted, shown
@@ -38,9 +40,19 @@ def target_of(operation: Operation, text: str) -> str:
     return text
 
 
-def refusal(grant: Grant, homes: tuple[str, ...] = (), own: tuple[str, ...] = ()) -> str:
-    """Why a grant may not be given, or "", whatever the policy; `own` are our files."""
+def refusal(
+    grant: Grant, homes: tuple[str, ...] = (), own: tuple[str, ...] = (), machine: frozenset[str] | None = None
+) -> str:
+    """Why a grant may not be given, or "", whatever the policy; `own` are our files, `machine` the addresses of a host
+    that is not the person's: what listens there, and in its network, trusts whoever is near."""
     if grant.operation in (Operation.CONNECT, Operation.BIND):
+        fault = entry_fault(grant.target, any_host=False) if grant.operation is Operation.CONNECT else ""
+        if fault or machine is None:  # what no policy can hold would refuse every run
+            return f"{shown(grant.target)}: {fault}" if fault else ""
+        host = split_port(grant.target)[0].strip("[]")
+        is_near = grant.operation is Operation.BIND or host in (LOCAL, *machine)
+        if is_near or (is_address(host) and special(host)):
+            return f"{shown(grant.target)} is of the host or its network, which a policy file can open, and no approval"
         return ""
     path, writes = grant.target, grant.operation.kind == "write"
     if path in SHARED or any(is_inside(home, (path,)) for home in homes):

@@ -49,7 +49,8 @@ class Accounts:
         another's next."""
         for name, kept in self._database.ask("select name, workspaces from accounts"):
             left = [one for one in json.loads(kept) if one != workspace]
-            self._database.ask("update accounts set workspaces = ? where name = ?", json.dumps(left), name)
+            put = "update accounts set workspaces = ? where name = ? and workspaces = ?"  # or it was changed meanwhile
+            self._database.ask(put, json.dumps(left), name, kept)
         self._database.ask("delete from refusals where id in (select id from runs where tenant = ?)", workspace)
         self._database.ask("delete from runs where tenant = ?", workspace)
 

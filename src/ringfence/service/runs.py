@@ -16,6 +16,7 @@ from typing import Any
 
 import msgspec
 
+from ..model.event import few
 from .buckets import Buckets
 from .database import Database
 from .shapes import checked
@@ -26,9 +27,8 @@ MOST_HELD = 1 << 18  # bytes of output kept for those who come late
 MOST_KEPT = 200  # ended ones kept with what they said
 MOST_LISTED = 100
 MOST_REMEMBERED = 1000  # of each tenant, and the denials of those that are listed; the audit log has all
-MOST_DENIALS = 1 << 18  # bytes of what a run was refused
 MOST_WORDS = 4096  # letters of a command that are remembered when it is over; the audit log has all
-MOST_QUESTIONS = 100  # of one run, or shown of one tenant; what a run asks beyond that is refused
+MOST_QUESTIONS = 100  # of one run, or shown of one tenant, and as many bytes as of output; what is beyond is refused
 OVERHEAD = 512  # bytes of ours for each thing said: a command that says one letter at a time must not cost more
 AT_ONCE = 32  # for each tenant
 QUIET = 5.0  # seconds of a stream in which nothing is said: whoever watches may not be let any more, or be there
@@ -60,6 +60,7 @@ class Run:
         self.steward: Steward | None = None
         self.is_cancelled = False
         self.questions: dict[str, dict[str, object]] = {}
+        self.asked: dict[str, int] = {}  # the size of each
         self._events: list[Event] = []
         self._held, self._next = 0, 0
         self._changed = asyncio.Event()
@@ -206,12 +207,12 @@ class Runs:
             async for said in steward.work({"do": "run", **request}):
                 line = checked(said)
                 if "ended" in line:
-                    return line
+                    return {**line, **few(line["denials"])}
                 if "asked" in line and (beyond := self._asked(run, line["asked"])):
                     await steward.say({"do": "answer", "said": {"query_id": beyond, "action": "deny"}})
-                    continue
-                run.add(line)
-                size = len(str(line.get("data", "")))
+                else:
+                    run.add(line)
+                size = len(str(line.get("data") or line))
                 if pause := self._output.spend(run.tenant, 1 + size / SMALL):
                     await asyncio.sleep(pause)  # it waits, for others have something to say too
         finally:
@@ -224,13 +225,16 @@ class Runs:
             return ""
         name = str(line.get("query_id", ""))
         if line.get("state") == "query":
-            if len(run.questions) >= MOST_QUESTIONS:
+            size = len(str(line)) + OVERHEAD
+            if len(run.questions) >= MOST_QUESTIONS or sum(run.asked.values()) + size > MOST_HELD:
                 return name
+            run.asked[name] = size
             run.questions[name] = {**line, "run": run.id, "argv": run.argv}
         elif line.get("state") == "refused" and name in run.questions:
             run.questions[name] = {**run.questions[name], "refused": str(line.get("why", ""))}
         elif line.get("state") in ("answered", "withdrawn"):
             run.questions.pop(name, None)
+            run.asked.pop(name, None)
         self._tell(run.tenant)
         return ""
 
@@ -259,9 +263,7 @@ class Runs:
         denials = ended.pop("denials", None)
         denied = json.dumps(denials if isinstance(denials, list) else [])
         if isinstance(denials, list):
-            ended["denied"] = len(denials)
-        if len(denied) > MOST_DENIALS:
-            denied, ended["cut"] = "[]", True
+            ended.setdefault("denied", len(denials))
         add = "insert into refusals values (?, ?) on conflict do nothing"
         while True:
             try:

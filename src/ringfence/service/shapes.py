@@ -85,6 +85,7 @@ class Ended(TypedDict):
 
     exitCode: int
     denials: list[Denied]
+    denied: NotRequired[int]  # how many there were, where not all are here
 
 
 def shaped(document: object, kind: type[T]) -> T:

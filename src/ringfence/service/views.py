@@ -232,7 +232,7 @@ def run(workspace: str, one: Document, said: list[Document], last: int, asked: l
         questions(base, asked) if alive or asked else None,
         tag("h2", "Output"),
         output,
-        tag("div", denials(ended.get("denials", [])), id="denials", data_live=True),
+        tag("div", denials(ended.get("denials", []), ended.get("denied", 0)), id="denials", data_live=True),
         command=True,
     )
 
@@ -246,7 +246,7 @@ def outputs(said: list[Document]) -> list[Markup]:
     ]
 
 
-def denials(found: list[Document]) -> Markup:
+def denials(found: list[Document], count: int = 0) -> Markup:
     """What was refused, why, and what would allow it."""
     if not found:
         return joined(tag("h2", "Refused"), tag("p", "Nothing was refused.", class_="soft"))
@@ -261,7 +261,8 @@ def denials(found: list[Document]) -> Markup:
         )
         for one in found
     ]
-    return joined(tag("h2", f"Refused: {len(found)}"), tag("ul", *rows))
+    more = tag("p", "There is more than is shown here.", class_="soft") if count > len(found) else None
+    return joined(tag("h2", f"Refused: {max(count, len(found))}"), tag("ul", *rows), more)
 
 
 # ---- Sessions ----
