@@ -83,3 +83,23 @@ def test_a_run_that_was_stopped_keeps_no_other_waiting() -> None:
 
     assert answers == {b"\x05\x00"}
     assert heard == {*range(1, 513)}
+
+
+def test_a_run_that_asked_somebody_leaves_the_next_one_all_its_doors(gate: Gate) -> None:
+    """What was waited for is not waited for any more: the next socket of the same number would be taken for it."""
+    heard = []
+    for _ in range(2):
+        with listener() as door, listener() as other:
+            places = door.getsockname(), other.getsockname()
+            asker, questions = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            kinds, fds = ("questions", "names", "names"), (questions.detach(), door.detach(), other.detach())
+            number = gate.serve(allowing("a.test"), "/ws", kinds, fds)
+        for place in places:
+            with socket.create_connection(place, 10) as sock:
+                query = dns.message.make_query("a.test", "A").to_wire()
+                sock.sendall(struct.pack(">H", len(query)) + query)
+                heard.append(len(sock.recv(2, socket.MSG_WAITALL)))
+        gate.stop(number)
+        asker.close()
+
+    assert heard == [2, 2, 2, 2]

@@ -196,6 +196,7 @@ class Run:
             self.loop.remove_reader(sock.fileno())
             sock.close()
         for sock in self._held:
+            self.loop.remove_reader(sock.fileno())  # or the next socket of this number is not waited for
             with contextlib.suppress(OSError):  # the other side has ended already
                 sock.shutdown(socket.SHUT_RDWR)
             sock.close()
