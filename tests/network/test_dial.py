@@ -38,7 +38,7 @@ def with_dialler(network: Network, work: Callable[[Dialler], Coroutine[Any, Any,
             return [(socket.AF_INET6 if ":" in one else socket.AF_INET, 1, 6, "", (one, port)) for one in found]
 
         loop.getaddrinfo = resolve  # type: ignore[method-assign,assignment]  # the one seam: the world's names
-        return await work(Dialler(PolicyJudge(network, own_addresses()), Names("/ws"), network.parent))
+        return await work(Dialler(PolicyJudge(network, own_addresses), Names("/ws"), network.parent))
 
     return asyncio.run(main())
 
@@ -278,7 +278,7 @@ def test_an_address_that_a_person_allowed_once_is_asked_about_again(keep: bool) 
     async def reach(dialler: Dialler) -> None:
         async def ask(host: str, port: int, _decision: object, _who: object) -> Judge:
             asked.append(f"{host}:{port}")
-            judge = PolicyJudge(allowing("a.test", host), frozenset())
+            judge = PolicyJudge(allowing("a.test", host), frozenset)
             if keep:
                 dialler.judge = judge
             return judge
@@ -307,7 +307,7 @@ def test_names_that_nobody_answers_for_keep_no_other_run_waiting() -> None:
         loop.getaddrinfo = resolve  # type: ignore[method-assign,assignment]
         names = [f"{number}.slow.test" for number in range(3 * dial_module.RESOLVING)]
         hostile, other = (
-            Dialler(PolicyJudge(allowing("*.slow.test", "quick.test"), frozenset()), Names("/ws"), ParentProxy())
+            Dialler(PolicyJudge(allowing("*.slow.test", "quick.test"), frozenset), Names("/ws"), ParentProxy())
             for _ in range(2)
         )
         tasks = [loop.create_task(hostile.resolve(name, 80, hostile.judge)) for name in names]
@@ -362,3 +362,20 @@ def test_who_answers_at_once_goes_on_where_no_descriptor_is_left(monkeypatch: py
         return asks._at_once((1, 3, 0), NOBODY, "93.184.215.14", 80, socket.AF_INET)
 
     assert with_dialler(allowing("93.184.215.14"), ask, []) is False
+
+
+@pytest.mark.parametrize("waits", [False, True])
+def test_who_does_not_wait_is_led_to_an_address_that_there_is_a_way_to(echo: Echo, waits: bool) -> None:
+    """On a machine with one of the two families most names have addresses of the other too."""
+    network = allowing("a.test", f"224.0.0.1:{echo.port}", f"127.0.0.1:{echo.port}")
+
+    async def reach(dialler: Dialler) -> str:
+        asks = Asks.__new__(Asks)
+        asks.run = SimpleNamespace(dialler=dialler)  # type: ignore[assignment]
+        with await asks._dial("a.test", echo.port, socket.AF_INET, waits, NOBODY) as sock:
+            return str(sock.getpeername()[0])
+
+    assert with_dialler(network, reach, [["224.0.0.1", "127.0.0.1"]]) == "127.0.0.1"
+    with pytest.raises(Unreachable) as none:
+        with_dialler(network, reach, [["224.0.0.1"]])
+    assert none.value.errno == errno.ENETUNREACH

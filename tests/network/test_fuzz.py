@@ -72,7 +72,7 @@ def tried(rng: random.Random, serve: Callable[[Run, Link], object]) -> list[str]
     async def main() -> None:
         loop = asyncio.get_running_loop()
         loop.set_exception_handler(lambda _, context: errors.append(repr(context.get("exception") or context)))
-        run = Run(PolicyJudge(allowing(f"127.0.0.1:{port}"), frozenset()), "/ws", ParentProxy())
+        run = Run(PolicyJudge(allowing(f"127.0.0.1:{port}"), frozenset), "/ws", ParentProxy())
         ours, theirs = socket.socketpair()
         serve(run, run.keep(theirs, 5.0))
         ours.setblocking(False)
@@ -110,7 +110,7 @@ def test_a_client_that_says_a_byte_now_and_then_is_hung_up_on(monkeypatch: pytes
 
     async def main() -> int:
         loop = asyncio.get_running_loop()
-        run = Run(PolicyJudge(allowing("a.test"), frozenset()), "/ws", ParentProxy())
+        run = Run(PolicyJudge(allowing("a.test"), frozenset), "/ws", ParentProxy())
         door = socket.create_server(("127.0.0.1", 0))
         place = door.getsockname()
         run.listen(door, lambda link: http_proxy.Session(run, link))
@@ -135,7 +135,7 @@ def test_one_run_does_not_take_every_descriptor_of_the_gate(monkeypatch: pytest.
     monkeypatch.setattr(resource, "getrlimit", lambda _: (200, 200))
 
     async def main() -> tuple[int, bytes]:
-        runs = [Run(PolicyJudge(allowing("a.test"), frozenset()), "/ws", ParentProxy()) for _ in range(2)]
+        runs = [Run(PolicyJudge(allowing("a.test"), frozenset), "/ws", ParentProxy()) for _ in range(2)]
         doors = [socket.create_server(("127.0.0.1", 0), backlog=200) for _ in runs]
         for run, door in zip(runs, doors, strict=True):
             run.listen(door, functools.partial(http_proxy.Session, run))

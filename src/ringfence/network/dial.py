@@ -108,7 +108,10 @@ class Dialler:
     async def _resolve(self, host: str, port: int, judge: Judge) -> tuple[list[Place], Judge]:
         """The same, and the judge that allowed them."""
         found = await self._addresses(host, port)
-        allowed, refused = _reachable(judge, host, port, found)
+        try:
+            allowed, refused = _reachable(judge, host, port, found)
+        except OSError as error:  # what this machine's own addresses are cannot be read now
+            raise Unreachable(f"{host} cannot be judged: {error.strerror}", errno.EHOSTUNREACH) from None
         if not allowed and refused is not None and refused[1].grant and self.ask is not None:
             judge = await self.ask(refused[0], port, refused[1], NOBODY)  # the address itself must be named
             allowed, refused = _reachable(judge, host, port, found)
