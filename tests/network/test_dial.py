@@ -13,6 +13,7 @@ import pytest
 from tests.network.conftest import HERE, Echo, allowing, listener
 
 from ringfence.gate import PolicyJudge
+from ringfence.gates import with_parent
 from ringfence.model import Decision, HostRule, Network, ParentProxy, Verdict
 from ringfence.network import asks as asks_module
 from ringfence.network import dial as dial_module
@@ -169,6 +170,52 @@ def test_a_parent_proxy_is_dialled_through(scheme: str, answer: bytes, heard: by
     good = b"200" in answer or answer.endswith(b"\x05\x00\x00\x01" + bytes(6))
     assert (said == "reached") is good
     assert parent.heard.startswith(heard)
+
+
+@pytest.mark.parametrize(
+    ("scheme", "answer", "heard"),
+    [
+        ("http", b"HTTP/1.1 200 OK\r\n\r\n", b"Proxy-Authorization: Basic bWVAaG9tZTphOmIv\r\n"),  # me@home:a:b/
+        ("socks5h", b"\x05\x02|\x01\x00|\x05\x00\x00\x01" + bytes(6), b"\x01\x07me@home\x04a:b/"),
+    ],
+)
+def test_what_a_parent_proxy_is_told_is_what_its_url_spells(scheme: str, answer: bytes, heard: bytes) -> None:
+    parent = Parent(answer, 4096)
+    network = allowing("a.test", parent=ParentProxy(https=f"{scheme}://me%40home:a%3Ab%2F@127.0.0.1:{parent.port}"))
+
+    async def reach(dialler: Dialler) -> None:
+        (await dialler.dial("a.test", 443)).close()
+
+    with_dialler(network, reach, [["127.0.0.1"]])
+    parent.thread.join()
+    parent.sock.close()
+
+    assert heard in parent.heard
+
+
+@pytest.mark.parametrize(
+    ("host", "entries", "is_direct"),
+    [
+        ("corp.test", "corp.test", True),
+        ("git.corp.test", "other.test, Corp.test", True),  # as curl, wget, Python and Go read it
+        ("git.corp.test", "*.corp.test", True),
+        ("git.corp.test", ".corp.test", True),
+        ("evilcorp.test", "corp.test,.corp.test", False),
+        ("10.1.2.3", "10.0.0.0/8", True),
+        ("fd00::1", "10.0.0.0/8,fd00::/8", True),
+        ("11.1.2.3", "10.0.0.0/8,corp/8", False),
+        ("a.test", "10.0.0.0/8,,", False),
+        ("a.test", "*", True),
+        ("localhost", "", True),
+    ],
+)
+def test_no_proxy_is_read_as_other_programs_read_it(host: str, entries: str, is_direct: bool) -> None:
+    network = with_parent(allowing(), {"https_proxy": "proxy.test:3128", "NO_PROXY": entries})
+
+    async def parent(dialler: Dialler) -> str:
+        return dialler.parent_for(host, 443)
+
+    assert with_dialler(network, parent, []) == ("" if is_direct else "http://proxy.test:3128")
 
 
 @pytest.mark.parametrize("scheme", ["http", "socks5"])
