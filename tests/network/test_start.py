@@ -1,5 +1,6 @@
 """The gate, seen from whoever starts runs."""
 
+import os
 import socket
 import struct
 import threading
@@ -103,3 +104,19 @@ def test_a_run_that_asked_somebody_leaves_the_next_one_all_its_doors(gate: Gate)
         asker.close()
 
     assert heard == [2, 2, 2, 2]
+
+
+def test_a_warden_leaves_no_descriptor_at_the_gate_by_a_question() -> None:
+    """One that was taken over would use up what other runs need."""
+    gate, (warden, theirs) = Gate(None), socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    gate.serve(allowing(), "/ws", ("asks",), (theirs.detach(),))
+    held = []
+    for number in range(1, 41):
+        question = QUESTION.pack(number, 5, 0, socket.AF_INET, 80, socket.inet_aton("1.2.3.4"), 1, b"x")
+        socket.send_fds(warden, [question], [warden.fileno()])
+        warden.recv(REPLY.size)
+        held.append(len(os.listdir(f"/proc/{gate.pid}/fd")))
+    warden.close()
+    gate.close()
+
+    assert held[-1] == held[9]

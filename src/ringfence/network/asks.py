@@ -12,6 +12,7 @@ import contextlib
 import errno
 import functools
 import ipaddress
+import os
 import select
 import socket
 import struct
@@ -57,10 +58,12 @@ class Asks:
                     self._loop.call_soon_threadsafe(self._take, None)
                     return
                 number, fd, flags, family, port, raw, pid, program = QUESTION.unpack(data)
+                given = struct.unpack("i", rights[0][2])[0] if rights else None
                 if number == _WISH:
-                    given = struct.unpack("i", rights[0][2])[0] if rights else None
                     self._loop.call_soon_threadsafe(self._take, given)
                     continue
+                if given is not None:  # no warden of ours sends one with a question, and each would be kept
+                    os.close(given)
                 asked = (number, fd, flags)
                 host = _host(raw if family == socket.AF_INET6 else raw[:4])
                 who = (pid, program.rstrip(b"\0").decode("utf-8", "backslashreplace"))
