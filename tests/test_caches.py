@@ -101,6 +101,14 @@ def test_nobody_tries_again_where_nothing_can_be_reached(place: Place) -> None:
     assert place.run(script, allow_host=("example.com",)).stdout == b",,\n"
 
 
+def test_npm_waits_less_before_it_tries_again_where_hosts_are_named(place: Place) -> None:
+    """It takes a refusal for an error of the moment, and waited for 70 s."""
+    script = 'echo "$npm_config_fetch_retry_mintimeout,$npm_config_fetch_retry_maxtimeout"'
+
+    assert place.run(script, allow_host=("example.com",)).stdout == b"1000,3000\n"
+    assert place.run(script).stdout == b",\n"
+
+
 def test_maven_is_led_by_a_variable_that_all_its_versions_know_unless_somebody_lets_in_their_own(
     place: Place,
 ) -> None:

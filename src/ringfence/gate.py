@@ -6,6 +6,7 @@ Until somebody connects it has imported next to nothing: most commands never do.
 """
 
 import os
+from collections.abc import Callable
 
 from .model import Decision, Network, Verdict
 from .policy import decide_address, decide_host, decide_name
@@ -17,9 +18,9 @@ _MOST_KEPT, _LONGEST = 4096, 255  # answers, and letters of a host: a request ma
 class PolicyJudge:
     """The judge, for one run: what it said of a host it does not work out again."""
 
-    def __init__(self, network: Network, own: frozenset[str], asks: bool = False) -> None:
+    def __init__(self, network: Network, own: Callable[[], frozenset[str]], asks: bool = False) -> None:
         self._network = network
-        self._own = own
+        self._own = own  # looked at each time: the machine has others by now
         self._asks = asks
         self._kept: dict[tuple[str, int], Decision] = {}
         self._forms: dict[str, str] = {}
@@ -48,7 +49,7 @@ class PolicyJudge:
         return known
 
     def address(self, host: str, port: int, address: str) -> Decision:
-        return decide_address(self._network, host, port, address, self._own)
+        return decide_address(self._network, host, port, address, self._own())
 
     def name(self, host: str) -> Decision:
         said = decide_name(self._network, host)

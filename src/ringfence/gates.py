@@ -135,14 +135,22 @@ def with_parent(network: Network, environ: Mapping[str, str]) -> Network:
         return network
 
     def first(*names: str) -> str:
-        return next((environ[name] for name in names if environ.get(name)), "")
+        found = next((environ[name] for name in names if environ.get(name)), "")
+        return f"http://{found}" if found and "://" not in found else found
 
     http = first("http_proxy", "HTTP_PROXY")
     https = first("https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY", "SOCKS_PROXY")
     if not http and not https:
         return network
-    passed = tuple(entry.strip().lower() for entry in first("no_proxy", "NO_PROXY").split(",") if entry.strip())
+    entries = (environ.get("no_proxy") or environ.get("NO_PROXY") or "").lower().split(",")
+    passed = tuple(form for entry in entries if entry.strip() for form in _forms(entry.strip()))
     return msgspec.structs.replace(network, parent=ParentProxy(http, https, passed))
+
+
+def _forms(entry: str) -> tuple[str, ...]:
+    """What NO_PROXY means by an entry to curl, Python, Go and others: a domain with all that lies below it."""
+    domain = entry.removeprefix("*").removeprefix(".")
+    return (domain, f".{domain}") if domain else (entry,)
 
 
 def _listen(port: int) -> int:

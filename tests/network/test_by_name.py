@@ -604,6 +604,47 @@ def test_that_a_socket_tells_of_the_machine_is_said(world: World, echo: Echo) ->
     assert any("interfaces and addresses of this machine" in gap["what"] for gap in outcome["gaps"])
 
 
+NEW_ADDRESS = """
+import fcntl, json, socket, struct, subprocess, sys, threading
+def loopback(name, request, rest):
+    with socket.socket() as sock:
+        fcntl.ioctl(sock, request, struct.pack("16s16s", name, rest))
+def add(name, address):
+    loopback(name, 0x8916, struct.pack("hH4s", socket.AF_INET, 0, socket.inet_aton(address)))
+loopback(b"lo", 0x8914, struct.pack("h", 0x41))  # up
+add(b"lo:1", "93.184.216.98")
+server = socket.create_server(("0.0.0.0", 8000))
+threading.Thread(target=lambda: [server.accept()[0].sendall(b"reached") for _ in range(9)], daemon=True).start()
+with subprocess.Popen(json.loads(sys.argv[1]), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as run:
+    print(run.stdout.readline().strip())
+    add(b"lo:2", "93.184.216.99")
+    with socket.create_connection(("93.184.216.99", 8000)) as bare:
+        print(bare.recv(9).decode())
+    print(run.communicate("\\n")[0].strip())
+"""
+
+
+def test_an_address_that_this_machine_gets_during_a_run_is_its_own(world: World) -> None:
+    """As of a network that it joins: whoever owns an allowed name would lead it to this machine's services."""
+    world.hosts.write_text("127.0.0.1 localhost\n93.184.216.99 moved.test\n")
+    program = """
+def hear(host):
+    with socket.create_connection((host, 8000), 10) as sock:
+        return sock.recv(9).decode()
+print(hear("93.184.216.98"), flush=True)
+input()
+print(attempt(lambda: hear("moved.test")))
+"""
+    command = [PYTHON, "-I", "-S", "-c", PREAMBLE + program]
+    ringfence = world.words(command, ("93.184.216.98:8000", "moved.test"))[len(UNSHARE) :]
+    done = subprocess.run(
+        [*UNSHARE, "--net", PYTHON, "-I", "-S", "-c", NEW_ADDRESS, json.dumps(ringfence)],
+        cwd=world.workspace, env=world.environ(), capture_output=True, text=True, timeout=50,
+    )  # fmt: skip
+
+    assert done.stdout.split() == ["reached", "reached", "EACCES"], done
+
+
 SOURCE_ROUTES = """
 hop = socket.inet_aton("127.0.0.66")
 routing = bytes((0, 4, 4, 1, 1, 0, 0, 0)) + bytes(16) + socket.inet_pton(socket.AF_INET6, "fd00::66")  # by segments

@@ -13,6 +13,7 @@ import pytest
 from tests.network.conftest import HERE, Echo, allowing, listener
 
 from ringfence.gate import PolicyJudge
+from ringfence.gates import with_parent
 from ringfence.model import Decision, HostRule, Network, ParentProxy, Verdict
 from ringfence.network import asks as asks_module
 from ringfence.network import dial as dial_module
@@ -38,7 +39,7 @@ def with_dialler(network: Network, work: Callable[[Dialler], Coroutine[Any, Any,
             return [(socket.AF_INET6 if ":" in one else socket.AF_INET, 1, 6, "", (one, port)) for one in found]
 
         loop.getaddrinfo = resolve  # type: ignore[method-assign,assignment]  # the one seam: the world's names
-        return await work(Dialler(PolicyJudge(network, own_addresses()), Names("/ws"), network.parent))
+        return await work(Dialler(PolicyJudge(network, own_addresses), Names("/ws"), network.parent))
 
     return asyncio.run(main())
 
@@ -171,6 +172,52 @@ def test_a_parent_proxy_is_dialled_through(scheme: str, answer: bytes, heard: by
     assert parent.heard.startswith(heard)
 
 
+@pytest.mark.parametrize(
+    ("scheme", "answer", "heard"),
+    [
+        ("http", b"HTTP/1.1 200 OK\r\n\r\n", b"Proxy-Authorization: Basic bWVAaG9tZTphOmIv\r\n"),  # me@home:a:b/
+        ("socks5h", b"\x05\x02|\x01\x00|\x05\x00\x00\x01" + bytes(6), b"\x01\x07me@home\x04a:b/"),
+    ],
+)
+def test_what_a_parent_proxy_is_told_is_what_its_url_spells(scheme: str, answer: bytes, heard: bytes) -> None:
+    parent = Parent(answer, 4096)
+    network = allowing("a.test", parent=ParentProxy(https=f"{scheme}://me%40home:a%3Ab%2F@127.0.0.1:{parent.port}"))
+
+    async def reach(dialler: Dialler) -> None:
+        (await dialler.dial("a.test", 443)).close()
+
+    with_dialler(network, reach, [["127.0.0.1"]])
+    parent.thread.join()
+    parent.sock.close()
+
+    assert heard in parent.heard
+
+
+@pytest.mark.parametrize(
+    ("host", "entries", "is_direct"),
+    [
+        ("corp.test", "corp.test", True),
+        ("git.corp.test", "other.test, Corp.test", True),  # as curl, wget, Python and Go read it
+        ("git.corp.test", "*.corp.test", True),
+        ("git.corp.test", ".corp.test", True),
+        ("evilcorp.test", "corp.test,.corp.test", False),
+        ("10.1.2.3", "10.0.0.0/8", True),
+        ("fd00::1", "10.0.0.0/8,fd00::/8", True),
+        ("11.1.2.3", "10.0.0.0/8,corp/8", False),
+        ("a.test", "10.0.0.0/8,,", False),
+        ("a.test", "*", True),
+        ("localhost", "", True),
+    ],
+)
+def test_no_proxy_is_read_as_other_programs_read_it(host: str, entries: str, is_direct: bool) -> None:
+    network = with_parent(allowing(), {"https_proxy": "proxy.test:3128", "NO_PROXY": entries})
+
+    async def parent(dialler: Dialler) -> str:
+        return dialler.parent_for(host, 443)
+
+    assert with_dialler(network, parent, []) == ("" if is_direct else "http://proxy.test:3128")
+
+
 @pytest.mark.parametrize("scheme", ["http", "socks5"])
 def test_a_parent_proxy_that_hangs_up_is_told_of(scheme: str) -> None:
     """By a reset, which the command would otherwise wait behind until its own patience ends."""
@@ -278,7 +325,7 @@ def test_an_address_that_a_person_allowed_once_is_asked_about_again(keep: bool) 
     async def reach(dialler: Dialler) -> None:
         async def ask(host: str, port: int, _decision: object, _who: object) -> Judge:
             asked.append(f"{host}:{port}")
-            judge = PolicyJudge(allowing("a.test", host), frozenset())
+            judge = PolicyJudge(allowing("a.test", host), frozenset)
             if keep:
                 dialler.judge = judge
             return judge
@@ -307,7 +354,7 @@ def test_names_that_nobody_answers_for_keep_no_other_run_waiting() -> None:
         loop.getaddrinfo = resolve  # type: ignore[method-assign,assignment]
         names = [f"{number}.slow.test" for number in range(3 * dial_module.RESOLVING)]
         hostile, other = (
-            Dialler(PolicyJudge(allowing("*.slow.test", "quick.test"), frozenset()), Names("/ws"), ParentProxy())
+            Dialler(PolicyJudge(allowing("*.slow.test", "quick.test"), frozenset), Names("/ws"), ParentProxy())
             for _ in range(2)
         )
         tasks = [loop.create_task(hostile.resolve(name, 80, hostile.judge)) for name in names]
@@ -362,3 +409,20 @@ def test_who_answers_at_once_goes_on_where_no_descriptor_is_left(monkeypatch: py
         return asks._at_once((1, 3, 0), NOBODY, "93.184.215.14", 80, socket.AF_INET)
 
     assert with_dialler(allowing("93.184.215.14"), ask, []) is False
+
+
+@pytest.mark.parametrize("waits", [False, True])
+def test_who_does_not_wait_is_led_to_an_address_that_there_is_a_way_to(echo: Echo, waits: bool) -> None:
+    """On a machine with one of the two families most names have addresses of the other too."""
+    network = allowing("a.test", f"224.0.0.1:{echo.port}", f"127.0.0.1:{echo.port}")
+
+    async def reach(dialler: Dialler) -> str:
+        asks = Asks.__new__(Asks)
+        asks.run = SimpleNamespace(dialler=dialler)  # type: ignore[assignment]
+        with await asks._dial("a.test", echo.port, socket.AF_INET, waits, NOBODY) as sock:
+            return str(sock.getpeername()[0])
+
+    assert with_dialler(network, reach, [["224.0.0.1", "127.0.0.1"]]) == "127.0.0.1"
+    with pytest.raises(Unreachable) as none:
+        with_dialler(network, reach, [["224.0.0.1"]])
+    assert none.value.errno == errno.ENETUNREACH

@@ -1,6 +1,7 @@
 """Whatever clients and servers say, the doors go on: no error is left unhandled, and others are served."""
 
 import asyncio
+import contextlib
 import functools
 import random
 import resource
@@ -14,8 +15,9 @@ from hypothesis import strategies as st
 from tests.network.conftest import allowing, hello_for, socks_request
 
 from ringfence.gate import PolicyJudge
-from ringfence.model import ParentProxy
+from ringfence.model import Decision, ParentProxy, Verdict
 from ringfence.network import http_proxy, socks_proxy
+from ringfence.network import link as link_module
 from ringfence.network import run as run_module
 from ringfence.network.link import Link
 from ringfence.network.run import Run
@@ -72,7 +74,7 @@ def tried(rng: random.Random, serve: Callable[[Run, Link], object]) -> list[str]
     async def main() -> None:
         loop = asyncio.get_running_loop()
         loop.set_exception_handler(lambda _, context: errors.append(repr(context.get("exception") or context)))
-        run = Run(PolicyJudge(allowing(f"127.0.0.1:{port}"), frozenset()), "/ws", ParentProxy())
+        run = Run(PolicyJudge(allowing(f"127.0.0.1:{port}"), frozenset), "/ws", ParentProxy())
         ours, theirs = socket.socketpair()
         serve(run, run.keep(theirs, 5.0))
         ours.setblocking(False)
@@ -110,7 +112,7 @@ def test_a_client_that_says_a_byte_now_and_then_is_hung_up_on(monkeypatch: pytes
 
     async def main() -> int:
         loop = asyncio.get_running_loop()
-        run = Run(PolicyJudge(allowing("a.test"), frozenset()), "/ws", ParentProxy())
+        run = Run(PolicyJudge(allowing("a.test"), frozenset), "/ws", ParentProxy())
         door = socket.create_server(("127.0.0.1", 0))
         place = door.getsockname()
         run.listen(door, lambda link: http_proxy.Session(run, link))
@@ -135,7 +137,7 @@ def test_one_run_does_not_take_every_descriptor_of_the_gate(monkeypatch: pytest.
     monkeypatch.setattr(resource, "getrlimit", lambda _: (200, 200))
 
     async def main() -> tuple[int, bytes]:
-        runs = [Run(PolicyJudge(allowing("a.test"), frozenset()), "/ws", ParentProxy()) for _ in range(2)]
+        runs = [Run(PolicyJudge(allowing("a.test"), frozenset), "/ws", ParentProxy()) for _ in range(2)]
         doors = [socket.create_server(("127.0.0.1", 0), backlog=200) for _ in runs]
         for run, door in zip(runs, doors, strict=True):
             run.listen(door, functools.partial(http_proxy.Session, run))
@@ -155,3 +157,44 @@ def test_one_run_does_not_take_every_descriptor_of_the_gate(monkeypatch: pytest.
         return held, said
 
     assert asyncio.run(main()) == (50, b"HTTP/1.1 403")
+
+
+def test_what_nobody_takes_is_bounded_for_all_connections_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A thousand downloads that nobody reads were a gigabyte at the gate, which no limit of the run counts."""
+    monkeypatch.setattr(link_module, "MOST_KEPT", 1000)
+
+    async def main() -> list[object]:
+        before, pairs = Link.kept_by_all, [socket.socketpair() for _ in range(3)]
+        links = [Link(asyncio.get_running_loop(), one) for one, _ in pairs]
+        for one, _ in pairs[:2]:
+            with contextlib.suppress(BlockingIOError):
+                while one.send(bytes(4096)):
+                    pass
+        said: list[object] = [links[0].write(bytes(900)), links[1].write(bytes(900)), Link.kept_by_all - before]
+        read: list[int] = []
+        links[2].on_data = lambda view: read.append(len(view))
+        pairs[2][1].send(bytes(32768))
+        links[2]._readable()
+        links[0].close()
+        said += [read, links[1].write(b"x")]
+        while Link.kept_by_all > before:
+            with contextlib.suppress(BlockingIOError):
+                pairs[1][1].recv(1 << 20, socket.MSG_DONTWAIT)
+            await asyncio.sleep(0)
+        for link, (_, other) in zip(links, pairs, strict=True):
+            link.close()
+            other.close()
+        return [*said, Link.kept_by_all - before]
+
+    assert asyncio.run(main()) == [True, False, 1800, [16384], True, 0]
+
+
+def test_a_host_of_64_kib_is_not_remembered_as_refused() -> None:
+    async def main() -> int:
+        run = Run(PolicyJudge(allowing("a.test"), frozenset), "/ws", ParentProxy())
+        for number in range(1000):
+            run.denied(f"{number}{'x' * 60_000}", Decision(Verdict.DENY, "x" * 60_000))
+        run.close()
+        return sum(len(word) for told in run._reported.values() for one in told for word in one)
+
+    assert asyncio.run(main()) == 600_000

@@ -1,5 +1,6 @@
 """The gate, seen from whoever starts runs."""
 
+import os
 import socket
 import struct
 import subprocess
@@ -102,3 +103,39 @@ thread.start()
 thread.join()
 """
     assert subprocess.run([sys.executable, "-c", program], timeout=60, check=False).returncode == 1
+
+
+def test_a_run_that_asked_somebody_leaves_the_next_one_all_its_doors(gate: Gate) -> None:
+    """What was waited for is not waited for any more: the next socket of the same number would be taken for it."""
+    heard = []
+    for _ in range(2):
+        with listener() as door, listener() as other:
+            places = door.getsockname(), other.getsockname()
+            asker, questions = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            kinds, fds = ("questions", "names", "names"), (questions.detach(), door.detach(), other.detach())
+            number = gate.serve(allowing("a.test"), "/ws", kinds, fds)
+        for place in places:
+            with socket.create_connection(place, 10) as sock:
+                query = dns.message.make_query("a.test", "A").to_wire()
+                sock.sendall(struct.pack(">H", len(query)) + query)
+                heard.append(len(sock.recv(2, socket.MSG_WAITALL)))
+        gate.stop(number)
+        asker.close()
+
+    assert heard == [2, 2, 2, 2]
+
+
+def test_a_warden_leaves_no_descriptor_at_the_gate_by_a_question() -> None:
+    """One that was taken over would use up what other runs need."""
+    gate, (warden, theirs) = Gate(None), socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    gate.serve(allowing(), "/ws", ("asks",), (theirs.detach(),))
+    held = []
+    for number in range(1, 41):
+        question = QUESTION.pack(number, 5, 0, socket.AF_INET, 80, socket.inet_aton("1.2.3.4"), 1, b"x")
+        socket.send_fds(warden, [question], [warden.fileno()])
+        warden.recv(REPLY.size)
+        held.append(len(os.listdir(f"/proc/{gate.pid}/fd")))
+    warden.close()
+    gate.close()
+
+    assert held[-1] == held[9]

@@ -262,6 +262,28 @@ def test_a_denied_address_is_denied_even_when_it_is_named_and_the_network_open()
     assert decide_address(where, "a.com", 80, "8.8.8.8").verdict is ALLOW
 
 
+@pytest.mark.parametrize(
+    ("denied", "addresses", "address", "port"),
+    [
+        (("localhost",), (), "127.0.0.1", 80),
+        (("localhost:80",), (), "::1", 80),
+        (("127.0.0.1:80",), (), "::ffff:127.0.0.1", 80),
+        ((), ("::ffff:127.0.0.0/104",), "127.0.0.1", 80),
+        ((), ("::ffff:7f00:1",), "127.0.0.1", 80),
+    ],
+)
+def test_no_other_name_leads_to_what_is_denied(
+    denied: tuple[str, ...], addresses: tuple[str, ...], address: str, port: int
+) -> None:
+    """However the one who denies it spells it, and whoever names the address besides."""
+    where = network("a.com", "127.0.0.1", "[::1]", denied=denied, addresses=addresses)
+
+    assert decide_address(where, "a.com", port, address).verdict is DENY
+    assert decide_address(where, "a.com", port, "8.8.8.8").verdict is ALLOW
+    if denied[:1] != ("localhost",) and not addresses:
+        assert decide_address(where, "a.com", 81, address).verdict is ALLOW
+
+
 @given(st.text(max_size=30), st.integers(-1, 70000), st.text(max_size=20))
 def test_the_judge_answers_whatever_it_is_asked(host: str, port: int, address: str) -> None:
     where = network("a.com", "*.b.com", 80)

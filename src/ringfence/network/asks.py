@@ -12,6 +12,7 @@ import contextlib
 import errno
 import functools
 import ipaddress
+import os
 import select
 import socket
 import struct
@@ -57,10 +58,12 @@ class Asks:
                     self._loop.call_soon_threadsafe(self._take, None)
                     return
                 number, fd, flags, family, port, raw, pid, program = QUESTION.unpack(data)
+                given = struct.unpack("i", rights[0][2])[0] if rights else None
                 if number == _WISH:
-                    given = struct.unpack("i", rights[0][2])[0] if rights else None
                     self._loop.call_soon_threadsafe(self._take, given)
                     continue
+                if given is not None:  # no warden of ours sends one with a question, and each would be kept
+                    os.close(given)
                 asked = (number, fd, flags)
                 host = _host(raw if family == socket.AF_INET6 else raw[:4])
                 who = (pid, program.rstrip(b"\0").decode("utf-8", "backslashreplace"))
@@ -108,7 +111,7 @@ class Asks:
             places = self.run.dialler.resolved(name, port)
             if len(places) != 1 or self.run.dialler.parent_for(name, port):
                 return False
-            sock = _begin(_in_family(places[0], family))
+            sock = _begin([_in_family(places[0], family)])
             stands = bool(asked[2] & NONBLOCK) or _stands(sock)
         except Denied as refused:
             if self.run.dialler.ask is not None:
@@ -161,9 +164,8 @@ class Asks:
         dialler.reached(name, port)
         places = await dialler.resolve(name, port, judge)
         places.sort(key=lambda place: place[0] != socket.AF_INET)  # as the address that it was given
-        if waits:
-            return await dialler.first([_in_family(place, family) for place in places])
-        return _begin(_in_family(places[0], family))
+        places = [_in_family(place, family) for place in places]
+        return await dialler.first(places) if waits else _begin(places)
 
 
 @functools.lru_cache(maxsize=1024)
@@ -174,15 +176,17 @@ def _host(raw: bytes) -> str:
     return str(mapped or address)
 
 
-def _begin(place: Place) -> socket.socket:
-    """A socket whose connection is under way, or stands."""
-    sock = socket.socket(place[0], socket.SOCK_STREAM)
-    sock.setblocking(False)
-    code = sock.connect_ex(place[1])
-    if code not in (0, errno.EINPROGRESS):
+def _begin(places: list[Place]) -> socket.socket:
+    """A socket whose connection is under way, or stands: to the first place that there is a way to."""
+    codes = []
+    for family, place in places:
+        sock = socket.socket(family, socket.SOCK_STREAM)
+        sock.setblocking(False)
+        codes.append(sock.connect_ex(place))
+        if codes[-1] in (0, errno.EINPROGRESS):
+            return sock
         sock.close()
-        raise Unreachable(f"{place[1][0]}:{place[1][1]}", code)
-    return sock
+    raise Unreachable(places[0][1][0], codes[0])
 
 
 def _stands(sock: socket.socket) -> bool:

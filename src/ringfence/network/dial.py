@@ -11,6 +11,7 @@ import os
 import socket
 from collections.abc import Awaitable, Callable
 from typing import Any
+from urllib.parse import unquote
 
 from ..model import Decision, ParentProxy, Verdict
 from ..model.standins import is_stand_in
@@ -26,6 +27,7 @@ RESOLVING = 64  # threads of the gate; names that nobody answers for keep one ea
 _AT_ONCE = 8  # of them for one run
 
 LOCAL = ("localhost", "127.0.0.1", "::1")  # this machine's, and not a proxy's own
+Credential = tuple[str, str] | None  # a user and a password
 Place = tuple[int, tuple[str, int]]  # a family, and an address in it with a port
 
 
@@ -108,7 +110,10 @@ class Dialler:
     async def _resolve(self, host: str, port: int, judge: Judge) -> tuple[list[Place], Judge]:
         """The same, and the judge that allowed them."""
         found = await self._addresses(host, port)
-        allowed, refused = _reachable(judge, host, port, found)
+        try:
+            allowed, refused = _reachable(judge, host, port, found)
+        except OSError as error:  # what this machine's own addresses are cannot be read now
+            raise Unreachable(f"{host} cannot be judged: {error.strerror}", errno.EHOSTUNREACH) from None
         if not allowed and refused is not None and refused[1].grant and self.ask is not None:
             judge = await self.ask(refused[0], port, refused[1], NOBODY)  # the address itself must be named
             allowed, refused = _reachable(judge, host, port, found)
@@ -179,7 +184,7 @@ class Dialler:
     # ---- Through somebody else's proxy ----
 
     def parent_for(self, host: str, port: int) -> str:
-        if any(host == entry or (entry.startswith(".") and host.endswith(entry)) for entry in self.parent.no_proxy):
+        if any(_is_passed(host, entry) for entry in self.parent.no_proxy):
             return ""
         if host in LOCAL or "*" in self.parent.no_proxy:
             return ""
@@ -188,7 +193,9 @@ class Dialler:
     async def _through(self, url: str, host: str, port: int) -> socket.socket:
         """Ask a proxy for a tunnel. It resolves the name itself, so the address is its to judge."""
         scheme, _, rest = url.partition("://")
-        credential, _, where = rest.rstrip("/").rpartition("@")
+        said, _, where = rest.rstrip("/").rpartition("@")
+        user, _, password = said.partition(":")
+        credential = (unquote(user), unquote(password)) if said else None
         name, _, number = where.rpartition(":")
         name, number = (name, number) if number.isdigit() else (where, "1080" if scheme.startswith("socks") else "80")
         try:
@@ -208,11 +215,11 @@ class Dialler:
             raise
         return sock
 
-    async def _ask_http(self, sock: socket.socket, host: str, port: int, credential: str) -> None:
+    async def _ask_http(self, sock: socket.socket, host: str, port: int, credential: Credential) -> None:
         target = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         lines = [f"CONNECT {target} HTTP/1.1", f"Host: {target}"]
         if credential:
-            lines.append(f"Proxy-Authorization: Basic {base64.b64encode(credential.encode()).decode()}")
+            lines.append(f"Proxy-Authorization: Basic {base64.b64encode(':'.join(credential).encode()).decode()}")
         await self._loop.sock_sendall(sock, ("\r\n".join(lines) + "\r\n\r\n").encode())
         head = b""
         while b"\r\n\r\n" not in head:  # a byte at a time: what follows is the tunnel's
@@ -225,14 +232,13 @@ class Dialler:
             answer = b" ".join(words[1:]).decode("ascii", "replace")
             raise Unreachable(f"the parent proxy says {answer}", errno.ECONNREFUSED)
 
-    async def _ask_socks(self, sock: socket.socket, host: str, port: int, credential: str) -> None:
-        user, _, password = credential.partition(":")
+    async def _ask_socks(self, sock: socket.socket, host: str, port: int, credential: Credential) -> None:
         method = 2 if credential else 0
         await self._loop.sock_sendall(sock, bytes((5, 1, method)))
         if await self._exactly(sock, 2) != bytes((5, method)):
             raise Unreachable("the parent proxy refuses", errno.ECONNREFUSED)
         if credential:
-            name, word = user.encode(), password.encode()
+            name, word = (one.encode()[:255] for one in credential)
             await self._loop.sock_sendall(sock, bytes((1, len(name))) + name + bytes((len(word),)) + word)
             if (await self._exactly(sock, 2))[1]:
                 raise Unreachable("the parent proxy refuses the password", errno.ECONNREFUSED)
@@ -260,6 +266,16 @@ def _family_of(host: str) -> int:
         return socket.AF_INET if ipaddress.ip_address(host).version == 4 else socket.AF_INET6
     except ValueError:
         return 0
+
+
+def _is_passed(host: str, entry: str) -> bool:
+    """Whether a host is dialled directly by an entry: a host, a domain with its dot before it, or a network."""
+    if "/" not in entry:
+        return host == entry or (entry.startswith(".") and host.endswith(entry))
+    try:
+        return ipaddress.ip_address(host) in ipaddress.ip_network(entry, strict=False)
+    except ValueError:
+        return False
 
 
 def _reachable(

@@ -7,12 +7,15 @@ transports allocate one for each read, which halves what a tunnel carries.
 import asyncio
 import socket
 from collections.abc import Callable
+from typing import ClassVar
 
 from .channel import LARGE, Channel, open_channel
 
 BUFFER = memoryview(bytearray(1 << 18))
 _ENDLESS = 1 << 62
 HIGH = 1 << 20  # beyond this much kept, whoever writes is asked to wait
+# The same of all links together, for a run can have thousands that nobody reads from: each then keeps a little alone.
+MOST_KEPT, _LITTLE = 1 << 26, 1 << 14
 
 
 def _nothing() -> None:
@@ -21,6 +24,8 @@ def _nothing() -> None:
 
 class Link:
     """`on_data` gets a view that is true only during the call; `on_end` is told once that no more comes."""
+
+    kept_by_all: ClassVar[int] = 0
 
     __slots__ = (
         "_ahead",
@@ -73,7 +78,7 @@ class Link:
             self.channel.move()
             return
         try:
-            count = self.sock.recv_into(BUFFER)
+            count = self.sock.recv_into(BUFFER, _LITTLE if Link.kept_by_all > MOST_KEPT else 0)
         except (BlockingIOError, InterruptedError):
             return
         except OSError:
@@ -105,7 +110,8 @@ class Link:
             data = data[sent:]
             self._loop.add_writer(self.sock.fileno(), self._writable)
         self._kept += data
-        return len(self._kept) < HIGH
+        Link.kept_by_all += len(data)
+        return len(self._kept) < HIGH and Link.kept_by_all <= MOST_KEPT
 
     @property
     def is_full(self) -> bool:
@@ -133,6 +139,7 @@ class Link:
             return
         self.last = self._loop.time()
         del self._kept[:sent]
+        Link.kept_by_all -= sent
         if self._kept:
             return
         self._loop.remove_writer(self.sock.fileno())
@@ -169,6 +176,8 @@ class Link:
         self.pause()
         self._loop.remove_writer(self.sock.fileno())
         self.closed = True
+        Link.kept_by_all -= len(self._kept)
+        self._kept.clear()
         self.sock.close()
         if self.channel is not None:
             self.channel.end()

@@ -27,6 +27,7 @@ from .names import Names
 
 TTL = 60
 MOST_UDP = 4096
+_NONE, _ONE = b"\0\0", b"\0\1"  # how many of something a message has
 _MOST_KEPT, _MOST_ASKED = 4096, 512  # answers, and bytes of a question that is worth keeping: it may have 64 KiB
 
 
@@ -56,14 +57,20 @@ class Resolver:
         return query[:2] + known if known else b""
 
     def _answer(self, query: bytes) -> bytes:
+        """Of a message the question alone is read, and of one: records that are pointed to again and again, or options,
+        would keep every run waiting for seconds."""
         try:
-            asked = dns.message.from_wire(query, ignore_trailing=False)
+            if query[4:6] != _ONE:
+                raise dns.exception.FormError
+            asked = dns.message.from_wire(query, question_only=True)
         except (dns.exception.DNSException, ValueError):
             return query[:2] + b"\x80\x01" + bytes(8) if len(query) >= 12 and not query[2] & 0x80 else b""
         if asked.flags & dns.flags.QR:
             return b""
+        if query[10:12] != _NONE:
+            asked.use_edns()
         reply = dns.message.make_response(asked, recursion_available=True)
-        if asked.opcode() != dns.opcode.QUERY or len(asked.question) != 1:
+        if asked.opcode() != dns.opcode.QUERY:
             reply.set_rcode(dns.rcode.NOTIMP)
         elif asked.question[0].rdclass != dns.rdataclass.IN:
             reply.set_rcode(dns.rcode.REFUSED)

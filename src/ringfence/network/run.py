@@ -146,7 +146,7 @@ class Run:
 
     def denied(self, target: str, decision: Decision, who: Who = NOBODY) -> None:
         """Tell of a refusal, or of a host that was dialled; each once, and of who asked first, where that is known."""
-        told, key = self._reported[decision.verdict is Verdict.ALLOW], (target, decision.reason)
+        told, key = self._reported[decision.verdict is Verdict.ALLOW], (target[:300], decision.reason[:300])
         if key in told or len(told) > MOST_TOLD:  # who is refused often hides nothing of what was done for it
             return
         if len(told) == MOST_TOLD:
@@ -196,6 +196,7 @@ class Run:
             self.loop.remove_reader(sock.fileno())
             sock.close()
         for sock in self._held:
+            self.loop.remove_reader(sock.fileno())  # or the next socket of this number is not waited for
             with contextlib.suppress(OSError):  # the other side has ended already
                 sock.shutdown(socket.SHUT_RDWR)
             sock.close()

@@ -25,7 +25,8 @@ from .own import own_addresses
 from .questions import Questions
 from .run import IDLE_SECONDS, Run
 
-MakeJudge = Callable[[Network, frozenset[str], bool], Judge]  # the last: whether somebody can be asked
+# Of a network, with what lists this machine's addresses, and whether somebody can be asked.
+MakeJudge = Callable[[Network, Callable[[], frozenset[str]], bool], Judge]
 
 
 class Gate:
@@ -56,8 +57,7 @@ class Gate:
 
     def take(self, serve: Serve, fds: list[int]) -> None:
         """Open a run's doors."""
-        own, asks_somebody = own_addresses(), "questions" in serve.doors
-        judge = self._make_judge(serve.network, own, asks_somebody)
+        judge = self._make_judge(serve.network, own_addresses, "questions" in serve.doors)
         report = functools.partial(self._report, serve.number)
         network = serve.network
         run = Run(
@@ -67,7 +67,7 @@ class Gate:
 
         def wider(hosts: tuple[HostRule, ...]) -> Judge:
             more = msgspec.structs.replace(network, hosts=(*network.hosts, *hosts))
-            return self._make_judge(more, own, True)
+            return self._make_judge(more, own_addresses, True)
 
         asks: list[Asks] = []
         for door, fd in zip(serve.doors, fds, strict=True):

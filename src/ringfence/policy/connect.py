@@ -106,7 +106,7 @@ def decide_address(network: Network, host: str, port: int, address: str, own: fr
         if is_within(found, rule.host):
             return Decision(rule.verdict, f"{where}: {rule.origin} denies {_entry(rule)}", host=rule)
     for rule in network.hosts:
-        if rule.verdict is not Verdict.ALLOW and rule.host == found and rule.port in (0, port):
+        if rule.verdict is not Verdict.ALLOW and matches(rule, found, port):
             return Decision(rule.verdict, f"{where}: {rule.origin} denies {_entry(rule)}", host=rule)
     kind = special(found) or ("one of this machine's own addresses" if found in own else "")
     if network.open or not kind:

@@ -137,7 +137,10 @@ def is_within(address: str, network: str) -> bool:
     """Whether a canonical address lies in an address or network of a policy."""
     import ipaddress
 
-    return ipaddress.ip_address(address) in ipaddress.ip_network(network, strict=False)
+    where = ipaddress.ip_network(network, strict=False)
+    if where.prefixlen >= 96 and where.version == 6 and where.network_address.ipv4_mapped:
+        where = ipaddress.ip_network((int(where.network_address.ipv4_mapped), where.prefixlen - 96))
+    return ipaddress.ip_address(address) in where
 
 
 def _unmapped(address: "Address") -> "Address":
