@@ -137,7 +137,7 @@ def test_another_workspace_does_not_see_it(place: Place) -> None:
     "variable",
     [
         *("UV_CACHE_DIR", "PIP_CACHE_DIR", "npm_config_cache", "PNPM_HOME", "BUN_INSTALL_CACHE_DIR", "GOCACHE"),
-        *("GOMODCACHE", "CARGO_HOME", "GRADLE_USER_HOME"),
+        *("GOMODCACHE", "CARGO_HOME", "GRADLE_USER_HOME", "UV_TOOL_DIR", "POETRY_CACHE_DIR"),
     ],
 )
 def test_a_tool_without_a_cache_has_one_that_stays(place: Place, variable: str) -> None:

@@ -140,6 +140,11 @@ def py(text: str) -> str:
     return f"{PYTHON} -c {shlex.quote(text)}"
 
 
+# As Rust and Node say it.
+DEEP = py("""import os
+try: os.makedirs('DEEP')
+except OSError as error: raise SystemExit(f"cannot create directory `DEEP`: {{os.strerror(error.errno)}}")""")
+
 ROWS = (
     # Files that the policy closes.
     Row("ssh key", "cat {home}/.ssh/id_ed25519", "read", "{home}/.ssh/id_ed25519"),
@@ -157,6 +162,10 @@ ROWS = (
     # Files that it keeps from being written.
     Row("touch outside", "touch {out}/new", "write", "{out}/new"),
     Row("mkdir outside", "mkdir {out}/made", "write", "{out}/made"),
+    Row("mkdir outside, of which the last is named", DEEP.replace("DEEP", "{out}/first/deep"), "write",
+        "{out}/first/deep"),
+    Row("mkdir in the home, of which the last is named", DEEP.replace("DEEP", "{home}/.local/share/foo"), "write",
+        "{home}/.local/share/foo", grant=False),
     Row("file outside", "echo x > {out}/file", "write", "{out}/file"),
     Row("file outside, by Python", py("open('{out}/file', 'w')"), "write", "{out}/file"),
     Row("remove outside", "rm {out}/dir/inner", "write", "{out}/dir/inner"),
@@ -331,6 +340,8 @@ UNSEEN = (
     "git's settings",
     "touch outside",
     "mkdir outside",
+    "mkdir outside, of which the last is named",
+    "mkdir in the home, of which the last is named",
     "cache in the home",
     "link outside",
     "rename a directory outside",

@@ -217,17 +217,22 @@ def test_a_name_is_watched_in_the_directory_that_stands_there_now(workspace: Pat
 
 
 @STANDS_BY
-def test_a_missing_program_and_a_signal_are_told_by_a_standby_too(workspace: Path, resumed: list[int]) -> None:
+@pytest.mark.parametrize("hosts", [(), ("example.com",)], ids=["closed", "a host"])
+def test_a_missing_program_and_a_signal_are_told_by_a_standby_too(
+    workspace: Path, resumed: list[int], hosts: tuple[str, ...]
+) -> None:
+    best = ringfence.Enforcement.BEST_EFFORT
+    flags = ringfence.Flags(cwd=str(workspace), enforcement=best, allow_host=hosts)
     for _ in range(6):
-        run(workspace, "true")
+        run(workspace, "true", flags=flags)
     before = len(resumed)
-    flags = ringfence.Flags(cwd=str(workspace), enforcement=ringfence.Enforcement.BEST_EFFORT)
     missing = ringfence.run(["no-such"], workspace=str(workspace), flags=flags, capture=True, as_root=AS_ROOT)
-    killed = run(workspace, "kill -9 $$")
-    slow = run(workspace, "sleep 30", timeout=0.3)
+    killed = run(workspace, "kill -9 $$", flags=flags)
+    slow = run(workspace, "sleep 30", timeout=0.3, flags=flags)
 
     assert len(resumed) > before
     assert missing.exit_code == 127
+    assert str(missing.ending) == "no-such: No such file or directory"
     assert killed.ending == ringfence.Signalled(signal.SIGKILL)
     assert slow.ending == ringfence.TimedOut(0.3)
 

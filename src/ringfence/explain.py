@@ -242,8 +242,10 @@ class _Asked:
             refused = not self.is_private(path) and modes.refusal(self.who, path, os.W_OK)
             return self.host("write", path, os.W_OK) if refused and clue.error else None
         is_new = (clue.access == "make" or not os.path.lexists(path)) and not os.path.isdir(path)
+        # With its parents: a program names what it wanted at last, and the wall answered for the first of them.
+        first = path if clue.error not in (errno.EROFS, errno.EACCES, errno.EPERM) else _first_missing(path)
         if writing.grant and (is_new or clue.access == "remove"):
-            parent = os.path.dirname(path)
+            parent = os.path.dirname(first)
             around = self.decide(Access.WRITE, parent)
             reason, grant = writing.reason, around.grant
             if is_wide(parent, self.request.home):  # nobody is told to open a whole home
@@ -251,8 +253,9 @@ class _Asked:
                 reason, grant = f"{reason}{later}", ""
             writing = msgspec.structs.replace(writing, reason=reason, grant=grant)
         elif writing.grant and os.path.isdir(path) and is_wide(path, self.request.home):
-            writing = msgspec.structs.replace(writing, grant="")
-        return self.blame(writing, "write", path, os.W_OK, clue)
+            reason = f"{writing.reason}; what is needed in it has to be there, then: {writing.grant}/NAME"
+            writing = msgspec.structs.replace(writing, reason=reason, grant="")
+        return self.blame(writing, "write", path, os.W_OK, clue, first)
 
     def execute(self, path: str, clue: Clue) -> Found:
         if clue.error in (errno.EACCES, errno.EPERM) and os.path.isfile(path):
@@ -272,9 +275,9 @@ class _Asked:
         words = first.removeprefix(b"#!").split()
         return self.known(Clue("use", os.fsdecode(words[0]), errno.ENOENT)) if first[:2] == b"#!" and words else None
 
-    def blame(self, decision: Decision, access: str, path: str, wanted: int, clue: Clue) -> Found:
-        """The policy refuses: ours, unless the host would have refused all the same."""
-        if not modes.refusal(self.who, path, wanted):
+    def blame(self, decision: Decision, access: str, path: str, wanted: int, clue: Clue, first: str = "") -> Found:
+        """The policy refuses: ours, unless the host would have refused all the same (what was made `first`)."""
+        if not modes.refusal(self.who, first or path, wanted):
             return denial_of(decision, access, path)
         return self.host(access, path, wanted, "; the policy closes it besides") if clue.error else None
 
@@ -421,6 +424,13 @@ def why(request: Request, access: str, path: str) -> tuple[Decision, str]:
     real = enforce.canonical(os.path.join(request.cwd, expanded(request, path)))
     wanted = Access.READ if access == "run" else Access(access)  # what may be read may be executed
     return policy.decide(prepare(request).judged(), wanted, real), real
+
+
+def _first_missing(path: str) -> str:
+    """What a program would make first, of a path and the directories on the way; the path itself when it is there."""
+    while not os.path.lexists(parent := os.path.dirname(path)):
+        path = parent
+    return path
 
 
 def expanded(request: Request, path: str) -> str:

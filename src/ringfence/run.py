@@ -353,14 +353,16 @@ def launch(job: Job) -> Living:
         else:
             standby.is_awaited_at_its_end = job.is_assumed  # `run` assumes, and `start` waits for the beginning
         given = whole, data, pumped, job.capture, job.data is not None, standby, enforce.make_group(whole)
-        if whole.asks or made.has_passage:
-            living = _launch_with_others(
-                job, made, inherited, whole.asks, lambda: _begun(job, lambda: enforce.start(*given))
-            )
-        else:
+
+        def begin() -> enforce.Launch:
             launched = _begun(job, lambda: enforce.start(*given))
             launched.own_steps = own.steps
-            living = Living(made, launched, inherited, None, job)
+            return launched
+
+        if whole.asks or made.has_passage:
+            living = _launch_with_others(job, made, inherited, whole.asks, begin)
+        else:
+            living = Living(made, begin(), inherited, None, job)
         living.log = log
         if made.door >= 0:
             with contextlib.suppress(OSError):  # no descriptor is left: then nobody is served, but the command runs

@@ -32,7 +32,9 @@ class Cache(msgspec.Struct, frozen=True):
 
 CACHES = (
     Cache("uv", ".cache/uv", "UV_CACHE_DIR"),
+    Cache("uv-tools", ".local/share/uv/tools", "UV_TOOL_DIR"),  # uvx wants a lock there
     Cache("pip", ".cache/pip", "PIP_CACHE_DIR"),
+    Cache("poetry", ".cache/pypoetry", "POETRY_CACHE_DIR"),  # with its environments
     Cache("npm", ".npm/_cacache", "npm_config_cache"),
     Cache("npx", ".npm/_npx", ""),  # beside npm's, and led by its variable
     Cache("pnpm", ".local/share/pnpm/store", "PNPM_HOME"),  # it has its store there
