@@ -63,6 +63,21 @@ def test_a_read_only_part_of_the_workspace_stays_read_only(field: Field) -> None
     assert (ground.workspace / "beside").read_text() == "new\n"
 
 
+def test_an_end_of_line_in_the_path_of_a_mount_stops_nobody(field: Field) -> None:
+    """Every user of a machine who may mount by FUSE chooses such paths, and all others see them."""
+    ground = field.ground()
+    odd = ground.file("odd/file").parent
+    script = f"""
+        for name in "$(printf 'a\\rb')" "$(printf 'c\\013d')"; do
+            mkdir "{odd}/$name"; mount -t tmpfs t "{odd}/$name"; done
+        cd {ground.workspace}; {{run}} echo ran
+    """
+
+    seen = in_own_mounts(field, script)
+
+    assert (seen.code, seen.out) == (0, "ran\n"), seen
+
+
 @pytest.mark.parametrize("where", ["tmpfs", "own disk"])
 def test_a_workspace_that_is_a_mount_of_its_own_works(field: Field, where: str) -> None:
     ground = field.ground()
