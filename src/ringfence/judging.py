@@ -114,9 +114,10 @@ def bounds_for_agent(
     begun = os.path.realpath(stands or cwd)
     found = policy.load(root, environ=environ, own=OWN, standing=approved, start=begun)
     if unheld:
-        from .keep import with_git_programs  # which takes ten milliseconds
+        from . import enforce  # with the next, ten milliseconds
+        from .keep import with_git_programs
 
-        found = with_git_programs(found, environ.get("HOME", ""), environ)[0]
+        found = with_git_programs(found, enforce.repository_of(root), environ.get("HOME", ""), environ)
     made = bounds_of(root, found, start, environ.get("HOME", ""), held=not unheld)
     return msgspec.structs.replace(made, decide=_outside_of_it(made)) if unheld else made
 

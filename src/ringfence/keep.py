@@ -89,9 +89,31 @@ class Prepared:
             raise
 
     def _plan(self) -> None:
-        request = self.request
+        """The walls, from the policy, the machine and the disk."""
+        patterned, shelf = self._complete()
+        begun, mounts = time.time_ns(), enforce.mounts()
+        few, crowds, disk = self._look(patterned, shelf, mounts)
+        few, carried, found, many, disk = self._lay_out(few, crowds, disk)
+        pins, spines = plan.further_paths(found, self.host, many)
+        pins += plan.link_ways(carried, disk, found, self.host)
+        ids, request = self.request.ids, self.request
+        disk = enforce.list_children(enforce.survey(pins, self.held, disk, ids), spines, ids)
+        self.disk = msgspec.structs.replace(disk, folding=enforce.folding(plan.ways(found, self.host, many), mounts))
+        empty = Command(
+            (), "/", {}, temporary=self.temporary, screen=request.screen, shelf=shelf,
+            ids=ids, observe=request.observe, lends=request.lends,
+        )  # fmt: skip
+        self.walls = plan.make_walls(carried, self.host, self.disk, empty, found, many)
+        self.head = b"".join(map(enforce.encode_step, self.walls.head))
+        self.tail = b"".join(map(enforce.encode_step, self.walls.tail))
+        self._looked = found, many, mounts, begun
+        self.laid, self.policy = few, plan.unfold(few, crowds)
+        self._settle()
+
+    def _complete(self) -> tuple[Disk, Shelf]:
+        """Add to the policy what the repository, its own patterns, the network and the caches make of it here."""
+        request, patterned, shelf = self.request, Disk({}), Shelf()
         self.policy = self.policy if request.given else with_repository(self.policy, request.home, request.ids)
-        patterned = Disk({})
         if [rule for rule in self.policy.rules if rule.glob]:
             from .matches import with_matches
 
@@ -100,11 +122,14 @@ class Prepared:
             self._plan_network()
         if request.siblings and plan.has_siblings(self.policy, enforce.probe(request.ids)):
             self._open_door()
-        shelf = Shelf()
         if self.policy.enforcement is not Enforcement.OFF:
             shelf = enforce.make_shelf(request.workspace, request.home, request.ids, plan.PLACES)
             self.policy = plan.with_shelf(self.policy, shelf)
-        begun, mounts = time.time_ns(), enforce.mounts()
+        return patterned, shelf
+
+    def _look(self, patterned: Disk, shelf: Shelf, mounts: tuple[Mount, ...]) -> tuple[Policy, tuple[Crowd, ...], Disk]:
+        """The disk, and the policy without its crowds and with what the mounts make of it; and the machine."""
+        request = self.request
         few, crowds = self._fold(mounts)
         places = {crowd.directory: crowd.place for crowd in crowds} | patterned.places
         known = msgspec.structs.replace(patterned, places=places)
@@ -114,11 +139,9 @@ class Prepared:
             hint = "end what puts links there, and start the run again"
             raise PlanError(request.workspace, "leads elsewhere than a moment ago", hint)
         disk = plan.with_all_names(few, disk, mounts)
-        self.host = enforce.probe(request.ids)
-        if not _has_overlays:
-            self.host = msgspec.structs.replace(self.host, overlays=False)
-        if self.policy.limits:
-            self.host = msgspec.structs.replace(self.host, cgroups=enforce.controllers())
+        host = enforce.probe(request.ids)
+        cgroups = enforce.controllers() if self.policy.limits else host.cgroups
+        self.host = msgspec.structs.replace(host, overlays=host.overlays and _has_overlays, cgroups=cgroups)
         if self.policy.enforcement is not Enforcement.OFF and not plan.has_view(self.host):
             self.temporary = self.temporary or enforce.new_directory(request.ids, self.held)
             disk = enforce.survey([self.temporary], self.held, disk, request.ids)
@@ -137,22 +160,7 @@ class Prepared:
         if crowds:
             surveyed, (few, crowds) = few, plan.parted(few, crowds, disk)
             disk = disk if few is surveyed else self._survey(few, disk)
-        few, carried, found, many, disk = self._lay_out(few, crowds, disk)
-        pins, spines = plan.further_paths(found, self.host, many)
-        pins += plan.link_ways(carried, disk, found, self.host)
-        disk = enforce.list_children(enforce.survey(pins, self.held, disk, request.ids), spines, request.ids)
-        folding = enforce.folding(plan.ways(found, self.host, many), mounts)
-        self.disk = msgspec.structs.replace(disk, folding=folding)
-        empty = Command(
-            (), "/", {}, temporary=self.temporary, screen=request.screen, shelf=shelf,
-            ids=request.ids, observe=request.observe, lends=request.lends,
-        )  # fmt: skip
-        self.walls = plan.make_walls(carried, self.host, self.disk, empty, found, many)
-        self.head = b"".join(map(enforce.encode_step, self.walls.head))
-        self.tail = b"".join(map(enforce.encode_step, self.walls.tail))
-        self._looked = found, many, mounts, begun
-        self.laid, self.policy = few, plan.unfold(few, crowds)
-        self._settle()
+        return few, crowds, disk
 
     def _settle(self) -> None:
         """What every run asks for, and what the policy and the walls say for all of them."""
@@ -168,8 +176,8 @@ class Prepared:
     def _fold(self, mounts: tuple[Mount, ...]) -> tuple[Policy, tuple[Crowd, ...]]:
         """The policy without the rules that are planned as crowds, and those crowds as they are on the disk."""
         policy, ids = self.policy, self.request.ids
-        planned = policy.enforcement is not Enforcement.OFF and plan.has_many(policy)
-        if not planned or not plan.can_fold(policy, enforce.probe(ids)):
+        is_off = policy.enforcement is Enforcement.OFF
+        if is_off or not (plan.has_many(policy) and plan.can_fold(policy, enforce.probe(ids))):
             return policy, ()
         few, crowds = plan.fold(policy)
         apart = plan.shown_twice([crowd.directory for crowd in crowds], mounts)
@@ -220,11 +228,9 @@ class Prepared:
 
     def outline(self, steps: tuple[Step, ...] | None = None, argv: Sequence[str] = ()) -> Plan:
         """A plan with these walls, or with these steps for a command."""
-        if self._outline is None:
-            self._outline = plan.outline(self.walls, self.policy, self.request.ids, self.request.screen)
-        if steps is None:
-            return self._outline
-        return msgspec.structs.replace(self._outline, steps=steps, argv=tuple(argv))
+        self._outline = self._outline or plan.outline(self.walls, self.policy, self.request.ids, self.request.screen)
+        outline = self._outline
+        return outline if steps is None else msgspec.structs.replace(outline, steps=steps, argv=tuple(argv))
 
     def judged(self) -> Policy:
         """The policy as it is carried out, with the disk's own names for its paths, as the judge wants it."""
@@ -358,29 +364,23 @@ def give_up_overlays() -> None:
     _has_overlays = False
 
 
-def with_git_programs(
-    found: Policy, home: str, environ: Mapping[str, str]
-) -> tuple[Policy, tuple[str, str] | None, str, str, str, list[str] | None]:
-    """With what git runs there later, in an environment, kept; and what repository there is."""
-    worktree = enforce.linked_worktree(workspace := found.workspace)
-    own = "" if worktree else enforce.submodule(workspace)
-    project = enforce.project_of(workspace, *worktree) if worktree and plan.is_session(worktree[0]) else ""
-    git = worktree[0] if worktree else own or f"{workspace}/.git"
-    modules = enforce.modules(git)
-    paths = enforce.all_programs(workspace, worktree, project or own, modules, home, environ)
-    return plan.with_git_programs(found, paths), worktree, own, project, git, modules
+def with_git_programs(found: Policy, of: enforce.Repository, home: str, environ: Mapping[str, str]) -> Policy:
+    """With what git runs there later, in an environment, kept."""
+    paths = enforce.all_programs(found.workspace, of.worktree, of.project or of.submodule, of.modules, home, environ)
+    return plan.with_git_programs(found, paths)
 
 
 def with_repository(found: Policy, home: str, ids: tuple[int, int] | None) -> Policy:
     """The policy for the repository as it is: of a worktree or a submodule it lies elsewhere."""
-    found, worktree, own, project, git, modules = with_git_programs(found, home, {} if ids else environment())
-    found = plan.with_git_insides(found, git, enforce.worktrees(git, *(modules or ())), modules)
-    if worktree and plan.is_session(worktree[0]):
-        return plan.with_session(found, *worktree, project)
-    if worktree:
-        beside = enforce.beside(found.workspace, worktree[1]) if plan.has_broker(found, enforce.probe(ids)) else None
-        return plan.with_repository(found, *worktree, beside)
-    return plan.with_submodule(found, own) if own else found
+    of = enforce.repository_of(found.workspace)
+    found = with_git_programs(found, of, home, {} if ids else environment())
+    found = plan.with_git_insides(found, of.git, enforce.worktrees(of.git, *(of.modules or ())), of.modules)
+    if of.worktree is None:
+        return plan.with_submodule(found, of.submodule) if of.submodule else found
+    if of.is_session:
+        return plan.with_session(found, *of.worktree, of.project)
+    beside = enforce.beside(found.workspace, of.worktree[1]) if plan.has_broker(found, enforce.probe(ids)) else None
+    return plan.with_repository(found, *of.worktree, beside)
 
 
 _prepared: dict[Request, Prepared] = {}

@@ -20,7 +20,7 @@ def with_matches(found: Policy, held: list[int], ids: tuple[int, int] | None) ->
         else:
             held += own
     found = policy.with_real_patterns(found, lambda path: begins[path].path)
-    search = Search(found)
+    search = Search(found, enforce.canonical)
     seen = walk(search.starts(), search.step)
     by_pattern: dict[str, list[str]] = {}
     for path, numbers in seen.paths:

@@ -63,6 +63,43 @@ def test_a_read_only_part_of_the_workspace_stays_read_only(field: Field) -> None
     assert (ground.workspace / "beside").read_text() == "new\n"
 
 
+def test_an_end_of_line_in_the_path_of_a_mount_stops_nobody(field: Field) -> None:
+    """Every user of a machine who may mount by FUSE chooses such paths, and all others see them."""
+    ground = field.ground()
+    odd = ground.file("odd/file").parent
+    script = f"""
+        for name in "$(printf 'a\\rb')" "$(printf 'c\\013d')"; do
+            mkdir "{odd}/$name"; mount -t tmpfs t "{odd}/$name"; done
+        cd {ground.workspace}; {{run}} echo ran
+    """
+
+    seen = in_own_mounts(field, script)
+
+    assert (seen.code, seen.out) == (0, "ran\n"), seen
+
+
+def test_what_is_granted_by_a_link_is_searched_for_what_a_pattern_denies(field: Field) -> None:
+    """The link is one that no command may turn, and nobody here judges each call."""
+    ground = field.ground()
+    policy = ground.file(
+        "policy.toml",
+        "allowNestedSandbox = true\n[filesystem]\n"
+        'allowWrite = ["/mnt/link"]\ndenyWrite = ["/mnt/real/**/*.lock", "/mnt/link/**/*.key"]\n',
+    )
+    names = "/mnt/real/d/a.lock /mnt/real/d/a.key /mnt/real/d/free"
+    script = f"""
+        mount -t tmpfs -o mode=755,uid={ground.uid},gid={ground.gid} t /mnt
+        mkdir -p /mnt/real/d; ln -s real /mnt/link
+        for name in {names}; do echo old > $name; done; chown -R {ground.uid}:{ground.gid} /mnt
+        cd {ground.workspace}; {{run}} sh -c 'for name in {names}; do echo new > $name; done' || :
+        cat {names}
+    """
+
+    seen = in_own_mounts(field, script, "--policy", str(policy), *readable(ground))
+
+    assert seen.out == "old\nold\nnew\n", seen
+
+
 @pytest.mark.parametrize("where", ["tmpfs", "own disk"])
 def test_a_workspace_that_is_a_mount_of_its_own_works(field: Field, where: str) -> None:
     ground = field.ground()

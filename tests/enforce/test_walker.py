@@ -18,7 +18,7 @@ HERE = Origin("p", 1)
 def search(workspace: Path, *patterns: str, verdict: Verdict = Verdict.DENY, access: Access = Access.READ) -> Search:
     rules = [Rule(access, verdict, f"{workspace}/{pattern}", HERE, glob=True) for pattern in patterns]
     writable = Rule(Access.WRITE, Verdict.ALLOW, str(workspace), HERE)
-    return Search(Policy(str(workspace), (writable, *rules)))
+    return Search(Policy(str(workspace), (writable, *rules)), str)
 
 
 def found(asked: Search, workspace: Path) -> tuple[list[str], Found]:
@@ -76,7 +76,7 @@ def test_a_beginning_without_stars_bounds_the_walk(tree: Path, monkeypatch: pyte
 def test_a_denial_of_writing_is_not_looked_for_where_nothing_is_writable(tree: Path) -> None:
     rule = Rule(Access.WRITE, Verdict.DENY, f"{tree.parent}/**/.env", HERE, glob=True)
     writable = Rule(Access.WRITE, Verdict.ALLOW, f"{tree}/d", HERE)
-    asked = Search(Policy(f"{tree}/d", (writable, rule)))
+    asked = Search(Policy(f"{tree}/d", (writable, rule)), str)
 
     assert [path for path, _ in asked.starts()] == [f"{tree}/d"]
 

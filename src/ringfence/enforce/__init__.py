@@ -12,11 +12,12 @@ from .lookout import Identities as Identities
 from .lookout import Listings as Listings
 from .lookout import brief as brief
 from .lookout import seen_at as seen_at
+from .repository import Repository as Repository
 from .repository import all_programs as all_programs
 from .repository import beside as beside
 from .repository import linked_worktree as linked_worktree
 from .repository import modules as modules
-from .repository import project_of as project_of
+from .repository import repository_of as repository_of
 from .repository import submodule as submodule
 from .repository import worktrees as worktrees
 from .wire import encode as encode

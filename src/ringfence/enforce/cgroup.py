@@ -43,7 +43,7 @@ def controllers() -> tuple[str, ...]:
 def _own_groups() -> dict[str, str]:
     """The path of our own group in each hierarchy; "" is version 2's."""
     try:
-        with open("/proc/self/cgroup", encoding="utf-8", errors="surrogateescape") as file:
+        with open("/proc/self/cgroup", encoding="utf-8", errors="surrogateescape", newline="\n") as file:
             rows = [line.rstrip("\n").split(":", 2) for line in file]
     except OSError:
         return {}

@@ -369,8 +369,9 @@ def _plain(text: str) -> str:
 
 
 def mounts() -> tuple[Mount, ...]:
-    """The table of mounts, as we see it."""
-    with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as table:
+    """The table of mounts, as we see it. Only a newline ends a row: whoever may mount could have a path with another
+    end of line in it."""
+    with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape", newline="\n") as table:
         rows = [line.split(" ", 5) for line in table]
     return tuple(
         Mount(_plain(point), device, _plain(root), rest.partition(" - ")[2].partition(" ")[0])

@@ -10,7 +10,9 @@ import re
 import stat
 from collections.abc import Mapping
 
-from ..model import PlanError
+import msgspec
+
+from ..model import SESSION_PREFIX, PlanError
 from .links import real_path
 
 NOWHERE = "/nonexistent"
@@ -54,6 +56,27 @@ _QUOTED = re.compile(r"""'([^']+)'|"([^"]+)\"""")
 _WORD = re.compile(r"""(?:\\.|[^\s;|&()<>="'`\\])+""")
 _UNKNOWN = re.compile(r"(?:\$\w+|\$\{\w+\})?/+")  # what the shell puts before a path: of `$PWD/x`, of `$(pwd)/x`
 _INSTALLED = frozenset((".venv", "venv", "node_modules"))  # package managers replace them whole
+
+
+class Repository(msgspec.Struct, frozen=True):
+    """The repository of a workspace."""
+
+    git: str  # the workspace's own git directory
+    worktree: tuple[str, str] | None  # of a linked worktree: that directory, and the common one
+    submodule: str  # of a submodule: that directory
+    is_session: bool
+    project: str  # of a session: the git directory of its project
+    modules: list[str] | None  # the git directories of its submodules; None where nobody can look
+
+
+def repository_of(workspace: str) -> Repository:
+    """The repository of a workspace as it is now, or as one would be that is made there."""
+    worktree = linked_worktree(workspace)
+    inside = "" if worktree else submodule(workspace)
+    is_session = worktree is not None and os.path.basename(worktree[0]).startswith(SESSION_PREFIX)
+    project = project_of(workspace, *worktree) if worktree and is_session else ""
+    git = worktree[0] if worktree else inside or f"{workspace}/.git"
+    return Repository(git, worktree, inside, is_session, project, modules(git))
 
 
 def linked_worktree(workspace: str) -> tuple[str, str] | None:

@@ -47,6 +47,7 @@ CACHES = (
 )
 
 
+Layered = tuple[Cache, Place]  # one of the host's that lies below a private layer
 PLACES = tuple((cache.name, cache.path) for cache in CACHES)
 
 
@@ -69,7 +70,7 @@ def as_layered(policy: Policy, paths: tuple[str, ...]) -> Policy:
     return msgspec.structs.replace(policy, rules=(*policy.rules, *rules)) if rules else policy
 
 
-def layered(shelf: Shelf, host: Host, disk: Disk, found: list[Region]) -> list[tuple[Cache, Place]]:
+def layered(shelf: Shelf, host: Host, disk: Disk, found: list[Region]) -> list[Layered]:
     """The caches of the host that lie below a private one."""
     if not shelf.layers or not host.namespaces or not has_view(host) or not host.overlays:
         return []
@@ -90,7 +91,7 @@ def _is_plain(place: Place, found: list[Region]) -> bool:
     )
 
 
-def mounts(shelf: Shelf, chosen: list[tuple[Cache, Place]]) -> list[Step]:
+def mounts(shelf: Shelf, chosen: list[Layered]) -> list[Step]:
     """The overlays."""
     return [
         view.mount(
@@ -106,14 +107,14 @@ def mounts(shelf: Shelf, chosen: list[tuple[Cache, Place]]) -> list[Step]:
     ]
 
 
-def grants(chosen: list[tuple[Cache, Place]], handled: int) -> list[Step]:
+def grants(chosen: list[Layered], handled: int) -> list[Step]:
     """Landlock's leave to write there. It takes no rule without a right: there is none where it holds signals alone."""
     rights = (landlock.GRANTED_WRITE | landlock.READ) & handled
     places = [msgspec.structs.replace(place, device=0, inode=0) for _, place in chosen] if rights else []
     return [allowlist.beneath(place, rights, "write") for place in places]
 
 
-def variables(shelf: Shelf, disk: Disk, chosen: list[tuple[Cache, Place]], temporary: str) -> dict[str, str]:
+def variables(shelf: Shelf, disk: Disk, chosen: list[Layered], temporary: str) -> dict[str, str]:
     """What leads the other tools to a cache of their own."""
     taken = {cache.name for cache, _ in chosen}
     own = shelf.own or f"{temporary}/cache"
@@ -128,7 +129,7 @@ def variables(shelf: Shelf, disk: Disk, chosen: list[tuple[Cache, Place]], tempo
     return found
 
 
-def gaps(shelf: Shelf, host: Host, disk: Disk, chosen: list[tuple[Cache, Place]]) -> list[Gap]:
+def gaps(shelf: Shelf, host: Host, disk: Disk, chosen: list[Layered]) -> list[Gap]:
     """The caches of the host that are there and not used."""
     if not shelf.home:
         return []

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Set
 
-from ..model import BUILT_IN, Access, Disk, Gap, Host, Kind, Need, Origin, Policy, Rule, Verdict
+from ..model import BUILT_IN, Access, Disk, Gap, Host, Kind, Need, Origin, Policy, Rule, Screen, Verdict
 from .aliases import upwards
 from .crowds import Homed
 from .landlock import SCOPES_SINCE
@@ -62,6 +62,17 @@ def abstract_gaps(policy: Policy, host: Host) -> list[Gap]:
     if not judged or wants_datagrams(policy):
         rows.append(("abstract unix sockets of the host unreachable (a display, a bus)", ", and no warden judges that"))
     return [Gap(what, why + more, Need.WANTED, BUILT_IN, "a newer kernel, or a closed network") for what, more in rows]
+
+
+def anywhere_gaps(screen: Screen) -> list[Gap]:
+    """What no machine gives."""
+    why = "names are protected at the top of the workspace; deeper ones are looked for after the run, for a short time"
+    what = "hooks and configuration of repositories inside the workspace unwritable"
+    gaps = [Gap(what, why, Need.WANTED, BUILT_IN)]
+    if not screen.is_interactive:
+        why = "the command holds it, and may change what is its own user's"
+        gaps.append(Gap("the mode of a terminal on 0 to 2 kept", why, Need.WANTED, BUILT_IN))
+    return gaps
 
 
 ASK = Origin("--ask")

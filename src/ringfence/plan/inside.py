@@ -39,8 +39,8 @@ def _is_shown(region: Region) -> bool:
 
 def _is_held(region: Region, found: list[Region], disk: Disk) -> bool:
     place = region.place
-    if place.kind is Kind.MISSING or is_device(place.path) or place.path.startswith("/proc"):
-        return True
+    if place.kind is Kind.MISSING or is_device(place.path) or place.path == "/proc" or is_below(place.path, "/proc"):
+        return True  # not there, or the outer run's own
     if region.state is State.READ:
         return not place.writable
     if not _is_shown(region):

@@ -32,6 +32,7 @@ from . import allowlist, caches, crowds, landlock, limits, patterns, table, view
 from .aliases import upwards
 from .gaps import (
     abstract_gaps,
+    anywhere_gaps,
     asking_gaps,
     closed_gaps,
     folding_gaps,
@@ -193,76 +194,84 @@ def make_walls(
     handled = landlock.handled(host.landlock_abi, view=has_view(host) and not is_root_hidden(found))
     if is_nesting(policy, host):
         handled = 0  # a domain that takes any right on files forbids to mount
+    layered = caches.layered(command.shelf, host, disk, _unasked(policy, host, disk, found))
     if has_view(host):
-        whole = regions(as_viewed(policy, disk), disk, PRIVATE) if is_asking(policy, host) else found
-        head, grants, gaps = with_view(policy, host, disk, command, found, handled, many, whole)
+        head, grants, gaps = with_view(policy, host, disk, command, found, handled, many, layered)
     else:
-        whole = found
         head, grants, gaps = without_view(policy, host, disk, command, found, handled)
-    closed = not policy.network.open
     names, judged, observe = warden_steps(policy, host, disk, command, found, many)
-    head.append(Step(StepKind.NO_NEW_PRIVS, "no program can give more rights (no_new_privs)"))
-    head += ruleset(host, handled, grants, closed, ~command.screen.mask & 7)
-    if has_warden(host):
-        head += [*names, Step(StepKind.COMMAND, "the command's own process, the warden's child")]
-    head.append(Step(StepKind.SESSION, "a session of its own"))
-    if command.screen.mask:
-        which = ", ".join(str(fd) for fd in range(3) if command.screen.mask >> fd & 1)
-        text = f"a terminal of its own on {which}; the person's stays outside"
-        head.append(Step(StepKind.TERMINAL, text, (command.screen.mask,)))
-    head += limits.limit_steps(policy, host)
-    tail = border(host, is_nesting(policy, host)) if has_warden(host) else []
-    tail.append(Step(StepKind.CAPABILITIES, "no capabilities, now or after exec"))
-    tail += seccomp(policy, host, gaps, bool(names) or is_asked(policy, host), judged)
+    head += [
+        Step(StepKind.NO_NEW_PRIVS, "no program can give more rights (no_new_privs)"),
+        *ruleset(host, handled, grants, not policy.network.open, ~command.screen.mask & 7),
+        *([*names, Step(StepKind.COMMAND, "the command's own process, the warden's child")] * has_warden(host)),
+        Step(StepKind.SESSION, "a session of its own"),
+        *terminal(command.screen),
+        *limits.limit_steps(policy, host),
+    ]
+    tail = [
+        *(border(host, is_nesting(policy, host)) * has_warden(host)),
+        Step(StepKind.CAPABILITIES, "no capabilities, now or after exec"),
+        *seccomp(policy, host, gaps, bool(names) or is_asked(policy, host), judged),
+    ]
     gaps += _outer_gaps(found, disk) if relies(host) else kernel_gaps(host)
-    gaps += [Gap(ask.key, ask.why, ask.need, ask.origin) for ask in policy.asks]
-    able = has_broker(policy, host)
-    held = able and bool(patterns.lower(policy, disk)[0])
-    gaps += (
-        folding_gaps(found, disk, many)
-        + glob_gaps(policy, disk, held, able)
-        + worktree_gaps(policy)
-        + name_gaps(policy, disk)
-        + closed_gaps(policy, disk)
-        + crowds.gaps(many)
-        + grant_gaps(asked, disk)
-    )
-    gaps += limits.limit_gaps(policy, host) + network_gaps(policy, host) + asking_gaps(policy, host)
-    gaps += abstract_gaps(policy, host)
-    layered = caches.layered(command.shelf, host, disk, whole)
-    gaps += caches.gaps(command.shelf, host, disk, layered)
-    gaps += _anywhere(command)
-    sentences = in_force(policy, host) + limits.limits_in_force(policy, host)
+    gaps += policy_gaps(asked, policy, host, disk, found, many)
+    gaps += caches.gaps(command.shelf, host, disk, layered) + anywhere_gaps(command.screen)
     return Walls(
         tuple(head),
         tuple(tail),
         tuple(gaps),
-        sentences,
-        has_warden(host),
-        limits.controllers(policy, host),
-        caches.variables(command.shelf, disk, layered, "/tmp" if has_view(host) else command.temporary),
-        tuple(place.path for _, place in layered),
+        in_force(policy, host) + limits.limits_in_force(policy, host),
+        has_warden=has_warden(host),
+        controllers=limits.controllers(policy, host),
+        variables=caches.variables(command.shelf, disk, layered, "/tmp" if has_view(host) else command.temporary),
+        layered=tuple(place.path for _, place in layered),
         observe=observe,
         asks=is_asking(policy, host),
         shows_asked=_shown(policy, host, disk) is not policy and not is_root_hidden(found),
     )
 
 
+def _unasked(policy: Policy, host: Host, disk: Disk, found: list[Region]) -> list[Region]:
+    """The regions as they would be if nothing were asked about."""
+    if not (has_view(host) and is_asking(policy, host)):
+        return found
+    return regions(as_viewed(policy, disk), disk, PRIVATE)
+
+
+def terminal(screen: Screen) -> list[Step]:
+    """A terminal of the command's own, where it was started at one."""
+    if not screen.mask:
+        return []
+    which = ", ".join(str(fd) for fd in range(3) if screen.mask >> fd & 1)
+    return [Step(StepKind.TERMINAL, f"a terminal of its own on {which}; the person's stays outside", (screen.mask,))]
+
+
+def policy_gaps(
+    asked: Policy, policy: Policy, host: Host, disk: Disk, found: list[Region], many: crowds.Homed
+) -> list[Gap]:
+    """What of a policy is not given here, or not held; `asked` is the policy with its swayed grants."""
+    able = has_broker(policy, host)
+    held = able and bool(patterns.lower(policy, disk)[0])
+    return [
+        *(Gap(ask.key, ask.why, ask.need, ask.origin) for ask in policy.asks),
+        *folding_gaps(found, disk, many),
+        *glob_gaps(policy, disk, held, able),
+        *worktree_gaps(policy),
+        *name_gaps(policy, disk),
+        *closed_gaps(policy, disk),
+        *crowds.gaps(many),
+        *grant_gaps(asked, disk),
+        *limits.limit_gaps(policy, host),
+        *network_gaps(policy, host),
+        *asking_gaps(policy, host),
+        *abstract_gaps(policy, host),
+    ]
+
+
 def _outer_gaps(found: list[Region], disk: Disk) -> list[Gap]:
     from . import inside
 
     return inside.outer_gaps(found, disk)
-
-
-def _anywhere(command: Command) -> list[Gap]:
-    """What no machine gives."""
-    why = "names are protected at the top of the workspace; deeper ones are looked for after the run, for a short time"
-    what = "hooks and configuration of repositories inside the workspace unwritable"
-    gaps = [Gap(what, why, Need.WANTED, BUILT_IN)]
-    if not command.screen.is_interactive:
-        why = "the command holds it, and may change what is its own user's"
-        gaps.append(Gap("the mode of a terminal on 0 to 2 kept", why, Need.WANTED, BUILT_IN))
-    return gaps
 
 
 def warden_steps(

@@ -25,13 +25,11 @@ def with_view(
     found: list[Region],
     handled: int,
     many: crowds.Homed,
-    whole: list[Region],
+    layered: list[caches.Layered],
 ) -> Made:
-    """Namespaces, the mounts, and Landlock over what they leave writable. `whole` are the regions as they would be if
-    nothing were asked about."""
+    """Namespaces, the mounts, and Landlock over what they leave writable."""
     private_network = not policy.network.open
     changed = changes(found)
-    layered = caches.layered(command.shelf, host, disk, whole)
     pins = [*crowds.pins(many), *(place.asked for place in view.sockets(found))]
     mounts, gaps = view.lower(changed, disk, limits.tmpfs_size(policy, host), pins)
     mounts += crowds.mounts(many)
@@ -44,35 +42,20 @@ def with_view(
     # A user namespace is given its ids by a file of /proc. Not to root: it could write the kernel's settings there.
     read_only = not policy.nested or host.uid == 0
     opened = [door.step() for door in doors(policy, host)]
+    warden = Step(StepKind.WARDEN, "a warden stays as pid 1 of its own pid namespace: when it ends, all ends", (1,))
     if host.namespaces:
-        head = own_view(host, mounts, private_network, opened)
+        head = [*own_view(host, mounts, private_network, opened), warden]
+        text = "a /proc that shows this run and nobody else" + ", read-only" * read_only
+        head += [Step(StepKind.PROC, text, (int(read_only),))] * host.fresh_proc
     else:
         from . import bubblewrap
 
-        head = bubblewrap.lower(host, mounts, private_network, opened, read_only, gaps)
+        head = [*bubblewrap.lower(host, mounts, private_network, opened, read_only, gaps), warden]
+        head += bubblewrap.verify(host, mounts, disk, read_only)
     grants = [step for region, _ in changed for step in granted(region, handled)] + caches.grants(layered, handled)
     if is_root_hidden(found):
         grants += hidden_root(disk, handled, gaps)
-    gaps += link_gaps(policy, disk, kept=table.held_links(policy, disk, changed) if has_broker(policy, host) else ())
-    why = "a mount goes with the file it covers, and what stands there then is not covered"
-    gaps.append(
-        Gap("what somebody outside replaced during the run kept hidden or unwritable", why, Need.WANTED, BUILT_IN)
-    )
-    gaps += _loose(changed, host)
-    if not has_broker(policy, host):
-        why = "nobody here judges connect() to a path; /run, /tmp and homes are hidden"
-        gaps.append(Gap("unix sockets of the host in visible directories unreachable", why, Need.WANTED, BUILT_IN))
-    if wants_datagrams(policy):
-        why = "the path is in the sending call, which nobody judges; /run, /tmp and homes are hidden"
-        gaps.append(Gap("datagrams to unix sockets of the host in visible directories", why, Need.WANTED, BUILT_IN))
-    head.append(Step(StepKind.WARDEN, "a warden stays as pid 1 of its own pid namespace: when it ends, all ends", (1,)))
-    if not host.namespaces:
-        from . import bubblewrap
-
-        head += bubblewrap.verify(host, mounts, disk, read_only)
-    elif host.fresh_proc:
-        text = "a /proc that shows this run and nobody else" + ", read-only" * read_only
-        head.append(Step(StepKind.PROC, text, (int(read_only),)))
+    gaps += _unheld(policy, host, disk, changed)
     head += _locked(policy, host, command, gaps)
     if not host.fresh_proc:
         why = "their names show in /proc; signals, memory and files do not"
@@ -92,19 +75,31 @@ def _locked(policy: Policy, host: Host, command: Command, gaps: list[Gap]) -> li
     return []
 
 
-def _loose(changed: list[tuple[Region, Region | None]], host: Host) -> list[Gap]:
-    """What read-only mounts do not hold."""
-    gaps = []
+def _unheld(policy: Policy, host: Host, disk: Disk, changed: table.Changed) -> list[Gap]:
+    """What a view does not hold."""
+    judged = has_broker(policy, host)
+    gaps = link_gaps(policy, disk, kept=table.held_links(policy, disk, changed) if judged else ())
+
+    def gap(what: str, why: str, way_out: str = "") -> None:
+        gaps.append(Gap(what, why, Need.WANTED, BUILT_IN, way_out))
+
+    why = "a mount goes with the file it covers, and what stands there then is not covered"
+    gap("what somebody outside replaced during the run kept hidden or unwritable", why)
     around = (State.WRITE, State.PRIVATE)
     inside = [one for one, above in changed if one.state is State.READ and above is not None and above.state in around]
     if any(one.place.kind is not Kind.MISSING for one in inside):
-        what = "named pipes in read-only places inside writable or private ones unwritable"
         why = "a read-only mount does not hold a pipe, and Landlock's leave for what is around it holds for it too"
-        gaps.append(Gap(what, why, Need.WANTED, BUILT_IN))
+        gap("named pipes in read-only places inside writable or private ones unwritable", why)
     if host.uid == 0:
-        what = "what the kernel tells root alone, in /proc and /sys, kept from the command"
         why = "uid 0 may read it: counters, addresses, memory of devices; it is read-only"
-        gaps.append(Gap(what, why, Need.WANTED, BUILT_IN, "a workspace that belongs to a plain user"))
+        what = "what the kernel tells root alone, in /proc and /sys, kept from the command"
+        gap(what, why, "a workspace that belongs to a plain user")
+    if not judged:
+        why = "nobody here judges connect() to a path; /run, /tmp and homes are hidden"
+        gap("unix sockets of the host in visible directories unreachable", why)
+    if wants_datagrams(policy):
+        why = "the path is in the sending call, which nobody judges; /run, /tmp and homes are hidden"
+        gap("datagrams to unix sockets of the host in visible directories", why)
     return gaps
 
 

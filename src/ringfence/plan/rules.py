@@ -9,7 +9,6 @@ import msgspec
 from ..model import (
     BUILT_IN,
     GRANTED,
-    SESSION_PREFIX,
     Access,
     Disk,
     Enactor,
@@ -251,11 +250,6 @@ def with_repository(policy: Policy, own: str, common: str, beside: list[str] | N
     apart = [_of_repository(Access.WRITE, Verdict.DENY, f"{common}/{name}") for name in _APART]
     added = tuple(msgspec.structs.replace(rule, glob=True) for rule in apart)
     return msgspec.structs.replace(found, rules=found.rules + added)
-
-
-def is_session(own: str) -> bool:
-    """Whether the git directory of a worktree is that of a session."""
-    return own.rpartition("/")[2].startswith(SESSION_PREFIX)
 
 
 def with_session(policy: Policy, own: str, common: str, project: str) -> Policy:

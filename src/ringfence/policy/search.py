@@ -4,7 +4,7 @@ A pattern stands for every path it matches, as if each had been written out; so 
 own, beside the pattern's, which goes on speaking for names that come later.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import msgspec
 
@@ -18,18 +18,20 @@ Others = tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...], Answer]
 
 
 class Search:
-    """All patterns of a policy, looked for in one walk."""
+    """All patterns of a policy, looked for in one walk; `resolve` gives the path that the kernel has for another, as
+    patterns begin with such a one already."""
 
-    def __init__(self, policy: Policy) -> None:
+    def __init__(self, policy: Policy, resolve: Callable[[str], str]) -> None:
         self.patterns = tuple(dict.fromkeys(rule.path for rule in policy.rules if rule.glob))
         self._parts = tuple(compile_parts(pattern) for pattern in self.patterns)
         self._known: dict[tuple[State, str], Answer] = {}
         self._others: dict[State, Others] = {}
         self._policy = policy
+        self._resolve = resolve
 
     def starts(self) -> list[tuple[str, State]]:
         """Where to look, the places that the command may write first: each with what can match below it."""
-        writable = [rule.path for rule in self._policy.rules if _opens(rule)]
+        writable = [self._resolve(rule.path) for rule in self._policy.rules if _opens(rule)]
         fixed = [_literal(parts) for parts in self._parts]
         pairs = zip(self.patterns, fixed, strict=True)
         wanted = [self._is_wanted(pattern, place, writable) for pattern, place in pairs]
