@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 import msgspec
 
 from ..model import BUILT_IN, Access, Disk, Kind, Mount, Need, Origin, Policy, Rule, Verdict
+from .regions import is_below
 
 # Whose processes, terminals and devices these show does not depend on where they are mounted.
 MACHINE = frozenset(("proc", "devpts", "devtmpfs"))
@@ -47,6 +48,10 @@ class Table:
 
     def elsewhere(self, path: str) -> list[str]:
         """The other paths at which what stands here, or a part of it, shows."""
+        return [other for other, _ in self.ways(path)]
+
+    def ways(self, path: str) -> list[tuple[str, str]]:
+        """Those paths, each with the path here of what shows there."""
         here = self.holder(path)
         if here is None:
             return []
@@ -54,7 +59,8 @@ class Table:
         found = []
         for mount, other in (*self._whole(here.device, within), *self._parts(here.device, within)):
             if mount is not here and other != path and self.holder(other) is mount:
-                found.append(other)
+                is_part = is_below(mount.root, within)
+                found.append((other, path.rstrip("/") + below(mount.root, within) if is_part else path))
         return found
 
     def _whole(self, device: str, within: str) -> Iterator[tuple[Mount, str]]:
