@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 import msgspec
 
 from ..model import BUILT_IN, Access, Disk, Kind, Mount, Need, Origin, Policy, Rule, Verdict
-from .regions import is_below
+from .regions import is_any_above, is_below
 
 # Whose processes, terminals and devices these show does not depend on where they are mounted.
 MACHINE = frozenset(("proc", "devpts", "devtmpfs"))
@@ -90,17 +90,22 @@ def shown_twice(paths: Iterable[str], mounts: tuple[Mount, ...]) -> set[str]:
     return {path for path in paths if table.elsewhere(path)}
 
 
-def with_aliases(policy: Policy, canonical: dict[str, str], mounts: tuple[Mount, ...]) -> Policy:
-    """The policy with every denial of something that is there repeated wherever it shows again."""
+def with_aliases(policy: Policy, disk: Disk, mounts: tuple[Mount, ...]) -> Policy:
+    """The policy with every denial repeated wherever what it is about shows again; of what is not there only where it
+    could be made by that path."""
     devices = [mount.device for mount in mounts]
     if len(set(devices)) == len(devices):
         return policy
-    table = Table(mounts)
+    table, canonical = Table(mounts), {asked: place.path for asked, place in disk.places.items()}
+    written = [*_granted(policy, canonical), *mounted(policy, canonical, mounts)]
+    shown = {other for path in written for other in table.elsewhere(path)}
     added: list[Rule] = []
     for rule in policy.rules:
-        if rule.verdict is Verdict.ALLOW or rule.path not in canonical:
+        place = disk.places.get(rule.path)
+        if rule.verdict is Verdict.ALLOW or place is None:
             continue
-        added += [msgspec.structs.replace(rule, path=other) for other in table.elsewhere(canonical[rule.path])]
+        if place.kind is not Kind.MISSING or is_any_above(place.path, shown):
+            added += [msgspec.structs.replace(rule, path=other) for other in table.elsewhere(place.path)]
     return msgspec.structs.replace(policy, rules=policy.rules + tuple(added)) if added else policy
 
 
