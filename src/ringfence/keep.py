@@ -147,7 +147,7 @@ class Prepared:
             disk = enforce.survey([self.temporary], self.held, disk, request.ids)
         present = {asked: place.path for asked, place in disk.places.items() if place.kind is not Kind.MISSING}
         surveyed = plan.with_git_file(few, disk)
-        few = plan.with_aliases(surveyed, present, mounts)
+        few = plan.with_aliases(surveyed, disk, mounts)
         if plan.has_view(self.host):
             points = plan.mounted(few, present, mounts)
             disk = enforce.survey(points, self.held, disk, request.ids)

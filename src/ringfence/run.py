@@ -333,16 +333,13 @@ def launch(job: Job) -> Living:
         made.runs += 1
         if made.required:
             check(made)
-        streams, pumped = _shown(made, job)
+        streams, pumped = _opened_and_pumped(made, job)
         if job.explain is Explain.OUTPUT:
             from .enforce.logged import listen
 
             log = listen(made.host.landlock_abi)
         own = Own(made, job.argv, job.environ, streams, (log.step,) if log else (), job.program)
-        # No standby: for a terminal, which must be known when the walls are built; for input that we read, which would
-        # be lost if the standby were gone; for a caller's first two runs, as most have no more; and for a file on 0 to
-        # 2, which is opened by a call that a standby's filter has closed.
-        alone = job.is_at_terminal or 0 in pumped or made.runs < 3 or bool(streams or log) or not made.can_stand_by
+        alone = log is not None or _is_alone(made, job, streams, pumped)
         inherited = () if alone else enforce.inheritance()
         whole, data = made.outline(), b"" if alone else own.for_standby()
         standby = None if alone or len(data) > enforce.Standby.LONGEST else made.take_standby(inherited)
@@ -373,6 +370,13 @@ def launch(job: Job) -> Living:
             log.close()
         release(made)
         raise
+
+
+def _is_alone(made: Prepared, job: Job, streams: tuple[Stream, ...], pumped: tuple[int, ...]) -> bool:
+    """Whether no standby serves it: at a terminal, which must be known when the walls are built; where we read its
+    input, which would be lost if the standby were gone; and for a caller's first two runs, as most have no more. Nor
+    where a file on 0 to 2 is opened again, by a call that a standby's filter has closed."""
+    return job.is_at_terminal or 0 in pumped or made.runs < 3 or bool(streams) or not made.can_stand_by
 
 
 def _begun(job: Job, start: Callable[[], enforce.Launch]) -> enforce.Launch:
@@ -410,8 +414,8 @@ def _launch_with_others(
         return living
 
 
-def _shown(made: Prepared, job: Job) -> tuple[tuple[Stream, ...], tuple[int, ...]]:
-    """The files that the view shows; those that it does not are fed through a pipe instead."""
+def _opened_and_pumped(made: Prepared, job: Job) -> tuple[tuple[Stream, ...], tuple[int, ...]]:
+    """The files on 0 to 2 that the view shows, to be opened again in it; and what goes through a pipe instead."""
     if not job.streams and made.output is None:
         return (), job.pumped
     streams = tuple(stream for stream in job.streams if _shows(made, stream))

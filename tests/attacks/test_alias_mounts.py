@@ -69,6 +69,42 @@ def test_what_may_be_written_is_not_written_by_another_way_past_the_patterns(fie
 
 
 @pytest.mark.needs_root
+def test_a_pattern_denies_also_by_the_path_that_is_granted(field: Field) -> None:
+    """What there is and what comes later; in the workspace, which is granted, shows a directory from outside."""
+    ground = field.ground()
+    alias = ground.file("ws/alias/x").parent
+    real = ground.file("outside/real/d/old.lock").parent.parent
+    ground.file("outside/real/d/free")
+    ground.own()
+    attack = f"cd {alias}/d; for name in old.lock new.lock free; do echo evil > $name; done; echo was here"
+    script = f"mount --bind {real} {alias} && cd {ground.workspace} && {{run}} sh -c '{attack}'"
+
+    said = in_own_mounts(field, script, "--allow-read", str(ground.base), "--deny-write", f"{real}/**/*.lock")
+
+    assert "was here" in said
+    assert {path.name: path.read_text() for path in (real / "d").iterdir()} == {
+        "old.lock": "as it was\n",
+        "free": "evil\n",
+    }, said
+
+
+@pytest.mark.needs_root
+def test_what_is_not_there_is_not_made_by_the_path_that_is_granted(field: Field) -> None:
+    """The directory may be written, but only as it shows in the workspace."""
+    ground = field.ground()
+    alias = ground.file("ws/alias/x").parent
+    real = ground.file("outside/real/d/free").parent.parent
+    ground.own()
+    attack = f"cd {alias}/d; echo evil > late; echo evil > free; echo was here"
+    script = f"mount --bind {real} {alias} && cd {ground.workspace} && {{run}} sh -c '{attack}'"
+
+    said = in_own_mounts(field, script, "--allow-read", str(ground.base), "--deny-write", f"{real}/d/late")
+
+    assert "was here" in said
+    assert {path.name: path.read_text() for path in (real / "d").iterdir()} == {"free": "evil\n"}, said
+
+
+@pytest.mark.needs_root
 def test_a_socket_that_is_mounted_in_the_workspace_is_the_hosts(field: Field) -> None:
     """As a container is given the socket of a daemon. One that the policy names is reached there."""
     ground = field.ground()

@@ -10,6 +10,7 @@ from ringfence.plan.rules import swayed
 
 ROOT = Mount("/", "8:1", "/")
 PROC = Mount("/proc", "0:5", "/")
+HERE = Origin("p", 1)
 
 
 @pytest.mark.parametrize(
@@ -33,13 +34,33 @@ def test_a_path_is_found_wherever_its_file_system_shows_it(
     assert Table((ROOT, PROC, *others)).elsewhere(path) == found
 
 
+def standing(*there: str, missing: str = "") -> Disk:
+    places = {path: Place(path, path, Kind.DIRECTORY) for path in there}
+    return Disk(places | ({missing: Place(missing, missing, Kind.MISSING)} if missing else {}))
+
+
+@pytest.mark.parametrize(
+    ("alias", "added"),
+    [("/ws/al", ["/ws/al/d/late"]), ("/elsewhere", [])],
+)
+def test_a_denial_of_what_is_not_there_is_repeated_where_it_could_be_made(alias: str, added: list[str]) -> None:
+    deny = Rule(Access.WRITE, Verdict.DENY, "/real/d/late", HERE)
+    allow = Rule(Access.WRITE, Verdict.ALLOW, "/ws", BUILT_IN)
+
+    policy = with_aliases(
+        Policy("/ws", (allow, deny)), standing("/ws", missing="/real/d/late"), (ROOT, Mount(alias, "8:1", "/real"))
+    )
+
+    assert [rule.path for rule in policy.rules[2:]] == added
+
+
 def test_denials_are_repeated_there_and_grants_are_not() -> None:
     deny = Rule(Access.WRITE, Verdict.DENY, "/ws/.git", BUILT_IN)
     allow = Rule(Access.WRITE, Verdict.ALLOW, "/ws", BUILT_IN)
     again = Rule(Access.WRITE, Verdict.DENY, "/ws/al", BUILT_IN)
     mounts = (ROOT, Mount("/ws/al", "8:1", "/ws/.git"), Mount("/x", "8:1", "/ws"))
 
-    policy = with_aliases(Policy("/ws", (allow, deny)), {"/ws": "/ws", "/ws/.git": "/ws/.git"}, mounts)
+    policy = with_aliases(Policy("/ws", (allow, deny)), standing("/ws", "/ws/.git"), mounts)
 
     assert policy.rules == (allow, deny, again, Rule(Access.WRITE, Verdict.DENY, "/x/.git", BUILT_IN))
 

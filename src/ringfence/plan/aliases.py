@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 import msgspec
 
 from ..model import BUILT_IN, Access, Disk, Kind, Mount, Need, Origin, Policy, Rule, Verdict
+from .regions import is_any_above, is_below
 
 # Whose processes, terminals and devices these show does not depend on where they are mounted.
 MACHINE = frozenset(("proc", "devpts", "devtmpfs"))
@@ -47,6 +48,10 @@ class Table:
 
     def elsewhere(self, path: str) -> list[str]:
         """The other paths at which what stands here, or a part of it, shows."""
+        return [other for other, _ in self.ways(path)]
+
+    def ways(self, path: str) -> list[tuple[str, str]]:
+        """Those paths, each with the path here of what shows there."""
         here = self.holder(path)
         if here is None:
             return []
@@ -54,7 +59,8 @@ class Table:
         found = []
         for mount, other in (*self._whole(here.device, within), *self._parts(here.device, within)):
             if mount is not here and other != path and self.holder(other) is mount:
-                found.append(other)
+                is_part = is_below(mount.root, within)
+                found.append((other, path.rstrip("/") + below(mount.root, within) if is_part else path))
         return found
 
     def _whole(self, device: str, within: str) -> Iterator[tuple[Mount, str]]:
@@ -84,17 +90,22 @@ def shown_twice(paths: Iterable[str], mounts: tuple[Mount, ...]) -> set[str]:
     return {path for path in paths if table.elsewhere(path)}
 
 
-def with_aliases(policy: Policy, canonical: dict[str, str], mounts: tuple[Mount, ...]) -> Policy:
-    """The policy with every denial of something that is there repeated wherever it shows again."""
+def with_aliases(policy: Policy, disk: Disk, mounts: tuple[Mount, ...]) -> Policy:
+    """The policy with every denial repeated wherever what it is about shows again; of what is not there only where it
+    could be made by that path."""
     devices = [mount.device for mount in mounts]
     if len(set(devices)) == len(devices):
         return policy
-    table = Table(mounts)
+    table, canonical = Table(mounts), {asked: place.path for asked, place in disk.places.items()}
+    written = [*_granted(policy, canonical), *mounted(policy, canonical, mounts)]
+    shown = {other for path in written for other in table.elsewhere(path)}
     added: list[Rule] = []
     for rule in policy.rules:
-        if rule.verdict is Verdict.ALLOW or rule.path not in canonical:
+        place = disk.places.get(rule.path)
+        if rule.verdict is Verdict.ALLOW or place is None:
             continue
-        added += [msgspec.structs.replace(rule, path=other) for other in table.elsewhere(canonical[rule.path])]
+        if place.kind is not Kind.MISSING or is_any_above(place.path, shown):
+            added += [msgspec.structs.replace(rule, path=other) for other in table.elsewhere(place.path)]
     return msgspec.structs.replace(policy, rules=policy.rules + tuple(added)) if added else policy
 
 
