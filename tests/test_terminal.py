@@ -172,6 +172,13 @@ def test_bash_has_its_jobs_and_every_key_its_meaning(desk: Desk) -> None:
     assert person.code() == 128 + signal.SIGQUIT
 
 
+def test_the_terminal_of_the_session_is_found_with_every_stream_elsewhere(desk: Desk) -> None:
+    person = desk.person("sh", "-c", "exec 9>&1 </dev/null >/dev/null 2>&1; exec 3<>/dev/tty; echo se''en >&3")
+    person.sees("seen")
+
+    assert person.code() == 0
+
+
 @pytest.mark.parametrize(("key", "number"), [("\x03", signal.SIGINT), ("\x1c", signal.SIGQUIT)])
 def test_a_key_ends_a_command_that_is_no_shell(desk: Desk, key: str, number: int) -> None:
     person = desk.person("sh", "-c", "echo ready; exec sleep 77")

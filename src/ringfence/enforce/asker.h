@@ -113,18 +113,23 @@ struct status {
 	char text[PAGE];
 };
 
-static long read_status(const struct asked *asked, struct status *status)
+static long read_own(const struct asked *asked, const char *name, struct status *status)
 {
 	char path[48];
 	long fd;
 
-	proc_path(path, asked->thread, "/status");
+	proc_path(path, asked->thread, name);
 	fd = CALL(openat, AT_FDCWD, P(path), O_RDONLY | O_CLOEXEC, 0, 0);
 	if (fd < 0)
 		return fd;
 	status->size = CALL(read, fd, P(status->text), sizeof(status->text), 0, 0);
 	close_fd(fd);
 	return still_waits(asked) ? 0 : -ESRCH_;
+}
+
+static long read_status(const struct asked *asked, struct status *status)
+{
+	return read_own(asked, "/status", status);
 }
 
 /* A number in it, after a label at the beginning of a line. The highest bit of 64 is left out: negative is an error. */

@@ -26,6 +26,11 @@ static struct {
 } prepared;
 static int is_resumed; /* the plan is the one that a standby was given */
 
+/* The pipes that the command was given on 0 to 2 for reading alone: for the warden, who has the same memory until the exec. */
+static struct {
+	uint64_t device, inodes[3];
+} inputs;
+
 /* Where a nursery's children say that a command begins: memory of whoever started it, who looks there when a run has ended
  * otherwise than well. A record would wake it, for nothing, and on the processor that the command could have. */
 enum { BEGUN = 1024 };
@@ -139,6 +144,7 @@ static long check_stream(long fd, int reopened)
 	struct facts facts;
 	long answer, flags = CALL(fcntl, fd, F_GETFL, 0, 0, 0);
 
+	inputs.inodes[fd] = 0;
 	if (flags == -E_BADF) {
 		/* A closed descriptor would be taken by the first file the command opens. */
 		answer = CALL(openat, AT_FDCWD, P("/dev/null"), O_RDWR, 0, 0);
@@ -151,8 +157,13 @@ static long check_stream(long fd, int reopened)
 		return answer;
 	if (flags & O_PATH)
 		return -E_FTYPE;
+	if ((facts.mode & TYPE_MASK) == FIFO && is_nameless(fd)) {
+		inputs.device = device_number(facts.dev_major, facts.dev_minor);
+		inputs.inodes[fd] = flags & O_ACCMODE ? 0 : facts.inode;
+		return 0;
+	}
 	if ((facts.mode & TYPE_MASK) == FIFO)
-		return is_resumed && !is_nameless(fd) ? -E_FTYPE : 0;
+		return is_resumed ? -E_FTYPE : 0;
 	if ((facts.mode & TYPE_MASK) == SOCKET_)
 		return check_socket(fd);
 	if ((facts.mode & TYPE_MASK) == CHARACTER)

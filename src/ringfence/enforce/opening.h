@@ -143,21 +143,61 @@ static long take_descriptor(struct asked *asked, uint64_t number)
 	return fd < 0 || still_waits(asked) ? fd : -ESRCH_;
 }
 
-/* /dev/tty is the terminal of whoever opens it, and that is not ours: give it the one it holds. */
+/* The terminal of its session, among those of the run: 0 is none. */
+static long name_terminal(const struct asked *asked, char *into)
+{
+	struct status stat;
+	uint64_t number = 0;
+	long at, spaces = 0;
+
+	if (read_own(asked, "/stat", &stat))
+		return 0;
+	for (at = stat.size; at > 0 && stat.text[at - 1] != ')'; at--)
+		; /* the name before it may hold anything */
+	for (; at < stat.size && spaces < 5; at++)
+		spaces += stat.text[at] == ' ';
+	for (; at < stat.size && digit_of(stat.text[at]) <= 9; at++)
+		number = number * 10 + (unsigned)digit_of(stat.text[at]);
+	put_number(put_text(into, "/dev/pts/"), (number & 0xff) | (number >> 12 & 0xfff00));
+	return (number >> 8 & 0xfff) == 136;
+}
+
+/* /dev/tty is the terminal of whoever opens it, and that is not ours: give it the one it holds, or that of its session. */
 static long open_terminal(struct asked *asked, uint64_t flags)
 {
 	char path[40];
+	uint64_t number = 0;
+	long fd;
 
-	for (uint64_t number = 0; number <= 2; number++) {
-		long fd = take_descriptor(asked, number);
-
+	for (; number <= 2; number++) {
+		fd = take_descriptor(asked, number);
 		if (fd < 0 || !is_terminal(fd))
 			continue;
 		own_path(path, fd);
-		fd = CALL(openat, AT_FDCWD, P(path), (flags & ~(uint64_t)O_NOFOLLOW) | O_NOCTTY | O_CLOEXEC, 0, 0);
-		return fd < 0 ? fd : answer_with(asked, fd, flags);
+		break;
 	}
-	return -ENXIO_;
+	if (number > 2 && !name_terminal(asked, path))
+		return -ENXIO_;
+	fd = CALL(openat, AT_FDCWD, P(path), (flags & ~(uint64_t)O_NOFOLLOW) | O_NOCTTY | O_CLOEXEC, 0, 0);
+	return fd < 0 ? fd : answer_with(asked, fd, flags);
+}
+
+static uint32_t access_of(uint64_t flags)
+{
+	uint32_t reads = (flags & O_ACCMODE) != O_WRONLY ? READS : 0;
+
+	return reads | ((flags & O_ACCMODE) != O_RDONLY || flags & O_TRUNC ? WRITES : 0U);
+}
+
+/* Whether a pipe was given to the command for reading alone. By its link in /proc it could be written to, and who reads on
+ * after the run, outside, would take that for his input. */
+static int is_input(const struct facts *facts)
+{
+	int found = 0;
+
+	for (int fd = 0; fd <= 2; fd++)
+		found |= inputs.inodes[fd] == facts->inode && inputs.device == device_of(facts);
+	return found;
 }
 
 /* Something that is there already: of each type as an open would, but for the waiting. */
@@ -171,6 +211,8 @@ static long open_existing(struct asked *asked, long directory, const char *name,
 	flags &= ~(uint64_t)O_CREAT;
 	if (type == SOCKET_)
 		return -ENXIO_;
+	if (type == FIFO && access_of(flags) & WRITES && is_input(facts))
+		return -EACCES_;
 	if (type == CHARACTER && facts->rdev_major == 5 && facts->rdev_minor == 0)
 		return open_terminal(asked, flags);
 	if (type == FIFO && !(flags & O_NONBLOCK) && (flags & O_ACCMODE) != O_RDWR)
@@ -179,13 +221,6 @@ static long open_existing(struct asked *asked, long directory, const char *name,
 	if (fd >= 0 && !(flags & O_NONBLOCK))
 		CALL(fcntl, fd, F_SETFL, flags, 0, 0);
 	return fd < 0 ? fd : answer_with(asked, fd, flags);
-}
-
-static uint32_t access_of(uint64_t flags)
-{
-	uint32_t reads = (flags & O_ACCMODE) != O_WRONLY ? READS : 0;
-
-	return reads | ((flags & O_ACCMODE) != O_RDONLY || flags & O_TRUNC ? WRITES : 0U);
 }
 
 /* What a link in its own part of /proc leads to. It is held before it is looked at, and opened by what is held: the one

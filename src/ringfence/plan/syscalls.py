@@ -205,8 +205,18 @@ LIFTED = frozenset(
 _NAMED = "a name that the policy denies could appear: the warden makes it, or refuses"
 _CREATES = 0o100  # O_CREAT, alike on both architectures
 
-# What makes, moves or removes names, when there is a table of names that must not appear. Plain opens are not among
-# them: those only reach what exists, and mounts hold that.
+_GIVEN = "a pipe that was given as input has no mount that keeps it from being opened for writing"
+_USED = "what is denied by a pattern could have come meanwhile: the warden does it, or refuses"
+_PATH, _TEMPORARY, _WRITING = 0o10000000, 0o20000000, 0o3  # O_PATH, __O_TMPFILE; for writing
+_WRITES = _CREATES | 0o1000 | _WRITING  # O_TRUNC too
+_OPENS = (("open", 1), ("openat", 2))  # and which argument has the flags
+_LATER = (
+    *(row(name, Answer.ALLOW, "it opens nothing yet", AnyBit(at, _PATH, "it is O_PATH")) for name, at in _OPENS),
+    *(row(name, Answer.ALLOW, "no name yet", AnyBit(at, _TEMPORARY, "it is O_TMPFILE")) for name, at in _OPENS),
+)
+
+# What makes, moves or removes names, when there is a table of names that must not appear. Opens that only read are not
+# among them: those reach what exists, and mounts hold that.
 WATCHED = (
     # As of a kernel with Landlock switched off. The warden makes names outside any domain made here, so one would not
     # hold, and whoever made it would believe that it does.
@@ -223,8 +233,9 @@ WATCHED = (
     ),
     # ENOSYS, as before 5.6: its flags lie in memory. Callers fall back to openat.
     row("openat2", Answer.ENOSYS, "its flags lie in memory, so a creation could hide there"),
-    row("open", Answer.NOTIFY, _NAMED, AnyBit(1, _CREATES, "it may create")),
-    row("openat", Answer.NOTIFY, _NAMED, AnyBit(2, _CREATES, "it may create")),
+    *_LATER,
+    *(row(name, Answer.NOTIFY, _NAMED, AnyBit(at, _CREATES, "it may create")) for name, at in _OPENS),
+    *(row(name, Answer.NOTIFY, _GIVEN, AnyBit(at, _WRITING, "it may write")) for name, at in _OPENS),
     row(
         "creat mkdir mkdirat mknod mknodat symlink symlinkat link linkat rename renameat renameat2 rmdir",
         Answer.NOTIFY,
@@ -276,17 +287,13 @@ HANDED = (
 
 _OF_A_FILE = (0x401C5820, 0x40087602, 0x40086604, 0x40806685, 0x800C6613, 0x6609, 0x40047211, 0x4004F50D)
 _OF_BTRFS = (0x4008941A, 0xC0C89425, 0xC0C09425, 0x50009402, 0x40309410)
-_USED = "what is denied by a pattern could have come meanwhile: the warden does it, or refuses"
 _READ = "attributes of what a pattern denies would be read by its name"
 _TAKEN = "room that is taken without a write, which is all that counts"
-_PATH, _TEMPORARY, _WRITES = 0o10000000, 0o20000000, 0o1103  # O_PATH, __O_TMPFILE; O_CREAT, O_TRUNC and for writing
-_OPENS = (("open", 1), ("openat", 2))  # and which argument has the flags
 
 # What uses names, where something is denied by patterns that may come later; before WATCHED, for these answer first.
 JUDGED = {
     Judged.WRITES: (
-        *(row(name, Answer.ALLOW, "it opens nothing yet", AnyBit(at, _PATH, "it is O_PATH")) for name, at in _OPENS),
-        *(row(name, Answer.ALLOW, "no name yet", AnyBit(at, _TEMPORARY, "it is O_TMPFILE")) for name, at in _OPENS),
+        *_LATER,
         *(row(name, Answer.NOTIFY, _USED, AnyBit(at, _WRITES, "it may write")) for name, at in _OPENS),
         row(
             "unlink unlinkat truncate chmod fchmod fchmodat chown lchown fchown fchownat utime utimes futimesat"
