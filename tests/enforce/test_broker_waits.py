@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 from tests.enforce.conftest import Walls, bare, step
 from tests.enforce.test_broker import AS_PLAIN, NOBODY
-from tests.enforce.test_broker_fuzzed import Watched
+from tests.enforce.test_broker_fuzzed import Watched, asking
 
 import ringfence
-from ringfence.enforce import wire
+from ringfence.enforce import pauses, wire
 from ringfence.enforce.enactor import Opened
 from ringfence.model import StepKind
 
@@ -147,6 +147,17 @@ while len(late) < 6: time.sleep(0.01)
 print(late, flush=True)
 os._exit(0)
 """
+# What is opened by its name is what is read there: a file or a directory, and of no process.
+NAMED = """
+import errno, os
+def attempt(path, flags):
+    try:
+        os.close(os.open(path, flags))
+    except OSError as error:
+        return errno.errorcode[error.errno]
+for flags in (os.O_RDONLY, os.O_WRONLY, os.O_RDONLY | os.O_CREAT):
+    print(*(attempt(name + ".never", flags) for name in NAMES))
+"""
 DENIED = """
 import os
 refused = 0
@@ -237,6 +248,43 @@ def test_no_more_wait_for_somebody_outside_than_there_are_places(
 
     assert (ran.out, ran.records[-1]) == (f"{[errno] * 6}\n".encode(), (wire.ENDED, 0, 1, 0))
     assert len(asked) == 1024
+
+
+def test_a_name_that_was_granted_is_a_file_or_a_directory_and_is_read(native: Opened, tmp_path: Path) -> None:
+    names = ("README", ".", "link", "/proc/1/environ", "/proc/1/status", "/dev/null", "pipe")
+    site = Watched(tmp_path / "site", True)
+    (site.path / "README").touch()
+    (site.path / "link").symlink_to("README")
+    os.mkfifo(site.path / "pipe")
+    listeners: list[threading.Thread] = []
+
+    def hear(tag: int, fd: int) -> None:
+        def listen() -> None:
+            with socket.socket(fileno=fd) as end:
+                while data := end.recv(1 << 16):
+                    asked = pauses.decode(data)
+                    number = int(Path(os.fsdecode(asked.path)).stem or 0)
+                    given = os.fsencode(os.path.normpath(site.path / names[number]))
+                    end.send(pauses.VERDICT.pack(asked.id, 0, pauses.IS_NAMED) + given)
+
+        if tag == wire.OBSERVED:
+            os.close(fd)
+            return
+        listeners.append(threading.Thread(target=listen))
+        listeners[-1].start()
+
+    numbers = [str(number) for number in range(len(names))]
+    for number in numbers:
+        (site.path / f"{number}.never").touch()
+    (site.path / "named.py").write_text(NAMED.replace("NAMES", repr(numbers)))
+    steps = asking(site.plan(Walls(view=True), "exec python3 -S named.py").steps)
+    ran = bare(native, wire.encode(steps), handed=hear)
+    for thread in listeners:
+        thread.join()
+    site.close()
+
+    refused = " ".join(["EACCES"] * len(names))
+    assert ran.out.decode() == f"None None ELOOP EACCES EACCES EACCES EACCES\n{refused}\n{refused}\n"
 
 
 def test_sockets_stand_where_the_caller_meant(workspace: Path) -> None:

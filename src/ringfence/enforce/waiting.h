@@ -170,7 +170,7 @@ static void forget(struct waiting *wait)
 /* What was granted to be read, in our own view: a file or a directory, where no link is on the way. */
 static long open_granted(const struct asked *asked, const char *path, uint64_t flags)
 {
-	const uint64_t more = flags & O_PATH ? O_CLOEXEC : O_NONBLOCK | O_NOCTTY | O_CLOEXEC;
+	const uint64_t more = O_NONBLOCK | O_NOCTTY | O_CLOEXEC;
 	struct open_how how = {.flags = (flags & 0x7fffffff) | more, .resolve = RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS};
 	struct facts facts;
 	long fd, answer;
@@ -183,7 +183,7 @@ static long open_granted(const struct asked *asked, const char *path, uint64_t f
 		return answer;
 	if (is_in_proc(fd, &facts) || ((facts.mode & TYPE_MASK) != REGULAR_ && (facts.mode & TYPE_MASK) != DIRECTORY_))
 		return -EACCES_;
-	if (!(flags & (O_NONBLOCK | O_PATH)))
+	if (!(flags & O_NONBLOCK))
 		CALL(fcntl, fd, F_SETFL, flags, 0, 0);
 	return answer_at_once(asked, fd, flags);
 }
