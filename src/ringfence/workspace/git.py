@@ -62,6 +62,12 @@ DURABLE = {
     "GIT_CONFIG_KEY_1": "core.fsyncMethod",
     "GIT_CONFIG_VALUE_1": "batch",
 }
+# The same where files are added. A large one would be a pack, which git (2.53 too) loses where others wait for the disk.
+DURABLE_LOOSE = DURABLE | {
+    "GIT_CONFIG_COUNT": "3",
+    "GIT_CONFIG_KEY_2": "core.bigFileThreshold",
+    "GIT_CONFIG_VALUE_2": "1024g",
+}
 
 Settings = list[tuple[str, str]]
 
