@@ -441,6 +441,14 @@ def test_only_a_commit_says_what_came_before_it(repo: Path, by: str) -> None:
     assert fooled.returncode == 0, "a person's git believes it, so the test can fail"
 
 
+def test_what_git_could_not_do_is_said_in_its_last_words_alone(repo: Path) -> None:
+    """Not in its advice about the file of grafts, which we name ourselves."""
+    with opened(str(repo)) as found, pytest.raises(SessionError) as caught:
+        found.ledger.git.call("log", "HEAD", "--bad")
+
+    assert caught.value.what == "fatal: unrecognized argument: --bad"
+
+
 def forge_graph(repo: Path, child: str, parent: str) -> None:
     """A graph of commits in which one has another for its parent."""
     names = "\n".join((child, parent))

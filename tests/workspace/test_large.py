@@ -68,3 +68,14 @@ def test_the_whole_life_by_python(large: Path) -> None:
     assert is_sound(large)
     assert not os.path.exists(place)
     assert git(large, "diff", "--name-status", "main", "ringfence/big").split() == ["M", "d7/f777", "A", "loose"]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_a_file_that_git_takes_for_a_large_one_is_saved_with_the_others(repo: Path) -> None:
+    """Of more than 512 MiB git makes a pack of its own, unless it is told otherwise."""
+    with Session(str(repo), name="big", as_root=AS_ROOT) as one:
+        assert one.run(["sh", "-c", "echo a > before; truncate -s 513M large; echo z > zz"]).ok
+        assert b"zz" in one.diff()
+    assert git(repo, "cat-file", "-s", "ringfence/big:large").strip() == str(513 << 20)
+    assert is_sound(repo)

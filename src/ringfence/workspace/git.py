@@ -53,6 +53,8 @@ FIXED = """
     gpgSign = false
 [index]
     skipHash = false
+[advice]
+    graftFileDeprecated = false
 """
 # On the disk before anything is removed.
 DURABLE = {
@@ -61,6 +63,12 @@ DURABLE = {
     "GIT_CONFIG_VALUE_0": "all",
     "GIT_CONFIG_KEY_1": "core.fsyncMethod",
     "GIT_CONFIG_VALUE_1": "batch",
+}
+# The same where files are added: a large one would be a pack, and git (2.53 too) loses that beside those that wait.
+DURABLE_LOOSE = DURABLE | {
+    "GIT_CONFIG_COUNT": "3",
+    "GIT_CONFIG_KEY_2": "core.bigFileThreshold",
+    "GIT_CONFIG_VALUE_2": "1024g",
 }
 
 Settings = list[tuple[str, str]]

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from ..model import SessionError, WorkspaceError
 from ..model.session import Fault, Session
 from . import paths
-from .git import DURABLE
+from .git import DURABLE, DURABLE_LOOSE
 from .ledger import Ledger
 
 MESSAGE = "WIP: saved by ringfence at the end of session {name}\n"
@@ -50,7 +50,7 @@ def _is_ignored(ledger: Ledger, session: Session, path: str) -> bool:
 
 
 def tree_of_files(
-    ledger: Ledger, session: Session, head: str, with_ignored: bool, environ: Mapping[str, str] = DURABLE
+    ledger: Ledger, session: Session, head: str, with_ignored: bool, environ: Mapping[str, str] = DURABLE_LOOSE
 ) -> str:
     """The files of a worktree as a tree, in an index of our own. `environ` says where git puts the objects."""
 
