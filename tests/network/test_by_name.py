@@ -567,6 +567,34 @@ print(sets[0].poll(0.1), sets[1].poll(0.1))
     ]  # fmt: skip
 
 
+def test_who_waits_for_a_host_that_does_not_answer_takes_its_signals(world: World) -> None:
+    """As of Ctrl-C, and of wget's --timeout: the kernel itself would give up after two minutes."""
+    with listener() as full, contextlib.ExitStack() as clients:
+        full.listen(0)
+        port = full.getsockname()[1]
+        for _ in range(4):
+            client = clients.enter_context(socket.socket())
+            client.setblocking(False)
+            client.connect_ex(("127.0.0.1", port))
+        said = world.python(
+            f"""
+import signal
+def ring(*_):
+    raise KeyboardInterrupt
+signal.signal(signal.SIGALRM, ring)
+signal.setitimer(signal.ITIMER_REAL, 1)
+try:
+    socket.create_connection(("good.test", {port}))
+except KeyboardInterrupt:
+    print("woken")
+""",
+            f"good.test:{port}",
+            f"127.0.0.1:{port}",
+        )
+
+    assert said == "woken\n"
+
+
 ANOTHER_NETWORK = """
 sock = socket.socket()
 sock.connect(("good.test", PORT))

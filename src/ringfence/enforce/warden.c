@@ -459,8 +459,9 @@ static long watch(void)
 	watched[LISTENER].fd = (int)warden.hand;
 	for (;;) {
 		const int waits = broker.count || dial.waiting;
-		const int asks = questions.channel >= 0 && (questions.count || dial.asked);
-		int64_t tick[2] = {0, waits ? 5000000 : 10000000}; /* the kernel writes what is left of it */
+		const int asks = questions.count || dial.asked;
+		/* The kernel writes what is left of it. Most connections stand before anybody looks whether they are waited for. */
+		int64_t tick[2] = {0, waits ? 5000000 : questions.channel >= 0 ? 10000000 : 250000000};
 		long found;
 
 		if (dial.gate < 0)
