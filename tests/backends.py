@@ -8,7 +8,7 @@ import msgspec
 
 from ringfence import enforce, keep
 from ringfence.enforce import bubblewrap, enactor
-from ringfence.model import Host
+from ringfence.model import Enactor, Host
 
 # The command line, on the backend that its first word names. In a user namespace of the test's own nobody is root, to
 # whom bubblewrap has to belong, so it is not looked for.
@@ -35,7 +35,7 @@ def with_bubblewrap(host: Host, ids: tuple[int, int] | None) -> Host:
 
 
 @contextlib.contextmanager
-def on(backend: str, ids: tuple[int, int] | None = None, **facts: bool) -> Iterator[None]:
+def on(backend: str, ids: tuple[int, int] | None = None, **facts: bool | Enactor) -> Iterator[None]:
     """Every plan for this user is made for this backend, with nothing prepared before or after; `facts` of the machine
     are as they are given."""
     host = enforce.probe(ids)

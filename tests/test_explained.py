@@ -159,6 +159,7 @@ ROWS = (
     Row("file in the host's /tmp", "cat {tmp}", "read", "{tmp}"),
     Row("program in the home", "tool", "run", "{home}/bin/tool"),
     Row("/etc/shadow", "cat /etc/shadow", "read", "/etc/shadow", ours=False, root="ours"),
+    Row("descriptor of the caller's", "cat /dev/fd/63", "read", "/dev/fd/63", grant=False),
     # Files that it keeps from being written.
     Row("touch outside", "touch {out}/new", "write", "{out}/new"),
     Row("mkdir outside", "mkdir {out}/made", "write", "{out}/made"),
@@ -334,6 +335,7 @@ def _granted(grant: str, flags: dict[str, tuple[str, ...]]) -> dict[str, tuple[s
 
 # Not watched is who only looks (stat); git makes a lock beside the file; and what the table has made is there already.
 UNSEEN = (
+    "descriptor of the caller's",
     "script with a closed interpreter",
     "ssh directory",
     "file in the home",

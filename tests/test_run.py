@@ -782,6 +782,18 @@ def test_what_a_program_gives_by_mistake_is_told_before_anything_is_begun(argv: 
         assert error.value.hint
 
 
+@pytest.mark.parametrize("more", [{}, {"workspace": "."}, {"cwd": "x"}], ids=str)
+def test_a_current_directory_that_is_gone_is_an_error_of_ours(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, more: Any
+) -> None:
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+
+    with pytest.raises(ringfence.WorkspaceError, match="the current directory: is gone"):
+        ringfence.run(["true"], **more)
+
+
 @pytest.mark.needs_root
 @pytest.mark.needs_userns
 @pytest.mark.parametrize("workspace", ["view"], indirect=True)

@@ -197,6 +197,9 @@ class _Asked:
             return self.bind(int(clue.target)) or self.anywhere(clue)
         if clue.access == "connect" and not clue.target.startswith("/"):
             return self.connect(clue)
+        if _is_descriptor(clue.target):
+            reason = "only descriptors 0 to 2 reach the command; a shell inside makes its own: bash -c '…'"
+            return Denial("read", clue.target, reason, origin=BUILT_IN)
         path = os.path.join(self.request.cwd, expanded(self.request, clue.target))
         is_name = "/" not in clue.target and not os.path.lexists(path)
         if is_name and (clue.access == "run" or (clue.access == "use" and clue.error == errno.EACCES)):
@@ -424,6 +427,12 @@ def why(request: Request, access: str, path: str) -> tuple[Decision, str]:
     real = enforce.canonical(os.path.join(request.cwd, expanded(request, path)))
     wanted = Access.READ if access == "run" else Access(access)  # what may be read may be executed
     return policy.decide(prepare(request).judged(), wanted, real), real
+
+
+def _is_descriptor(target: str) -> bool:
+    """Whether it is a name for a descriptor beyond the standard streams, as bash makes for `<(…)`."""
+    place, _, number = target.rpartition("/")
+    return place in ("/dev/fd", "/proc/self/fd") and number.isdecimal() and int(number) > 2
 
 
 def _first_missing(path: str) -> str:

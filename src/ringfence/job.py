@@ -10,7 +10,7 @@ import msgspec
 
 from . import enforce, policy
 from .keep import FRESH_SECONDS, KEPT, AtHand, Request, environment, give_up_overlays
-from .model import Asking, Ending, Explain, PlanError, Refused, Screen, Stream, UsageError
+from .model import Asking, Ending, Explain, PlanError, Refused, Screen, Stream, UsageError, WorkspaceError
 from .where import NOWHERE, find_workspace
 
 AnyPath = str | os.PathLike[str]
@@ -44,7 +44,7 @@ def look(
     if not workspace or (cwd or workspace) != workspace:
         return _find_request(workspace, cwd, flags, as_root, screen), None
     # The same as a moment ago, if the same directory stands at the same name: links on the way lead nowhere else.
-    here = "" if workspace[0] == "/" else os.getcwd()
+    here = "" if workspace[0] == "/" else _here()
     asked = (workspace, here, flags, as_root, screen, own.get("HOME"), os.geteuid())
     kept = _requests.get(asked)
     try:
@@ -78,7 +78,11 @@ def _text(path: AnyPath | None, name: str) -> str | None:
 def _find_request(
     workspace: str | None, cwd: str | None, flags: policy.Flags | None, as_root: bool, screen: Screen
 ) -> Request:
-    here = enforce.canonical(cwd or workspace or ".")
+    try:
+        here = enforce.canonical(cwd or workspace or ".")
+    except FileNotFoundError:  # a path need not be there, but what it is relative to
+        _here()
+        raise
     root = here if workspace and workspace == (cwd or workspace) else ""
     root = root or (enforce.canonical(workspace) if workspace else find_workspace(here))
     if not os.path.isdir(root):
@@ -88,6 +92,13 @@ def _find_request(
         _check_start(here)
     ids, home = _owner(root, as_root)
     return Request(root, here, flags or policy.Flags(cwd=here), home, ids, screen=screen)
+
+
+def _here() -> str:
+    try:
+        return os.getcwd()
+    except FileNotFoundError:
+        raise WorkspaceError("the current directory", "is gone", "cd to one that is there") from None
 
 
 def _check_start(here: str) -> None:

@@ -1,6 +1,7 @@
 """A child that several threads wait for."""
 
 import os
+import signal
 import threading
 import time
 
@@ -42,3 +43,13 @@ def test_what_could_not_be_started_closes_nobody_elses_descriptors() -> None:
     streams.close()
 
     assert set(os.listdir("/proc/self/fd")) == before
+
+
+def test_a_signal_for_a_group_that_is_not_led_yet_reaches_its_leader_to_be() -> None:
+    """An enactor makes its session after it is started; whoever ends it before that must not fail."""
+    child = process.Process("/bin/sleep", ["sleep", "60"], (), process.Streams())
+
+    child.send(signal.SIGTERM, group=True)
+    child.wait()
+
+    assert child.returncode == -signal.SIGTERM

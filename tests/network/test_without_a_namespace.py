@@ -9,7 +9,7 @@ from tests.backends import on
 from tests.network.conftest import Echo, Web
 
 import ringfence
-from ringfence.model import Enforcement
+from ringfence.model import Enactor, Enforcement
 from ringfence.policy import Flags
 
 pytestmark = [pytest.mark.needs_landlock(6)]
@@ -39,14 +39,14 @@ if proxy:
 """
 
 
-@pytest.fixture
-def workspace() -> Iterator[Path]:
+@pytest.fixture(params=[Enactor.NATIVE, Enactor.PYTHON], ids=str)
+def workspace(request: pytest.FixtureRequest) -> Iterator[Path]:
     path = Path("/var/tmp") / f"rf-{os.urandom(6).hex()}"
     path.mkdir()
     ids = (PLAIN, PLAIN) if os.geteuid() == 0 else None
     if ids:
         os.chown(path, *ids)
-    with on("landlock", ids, detached_mounts=False, fresh_proc=False):
+    with on("landlock", ids, detached_mounts=False, fresh_proc=False, enactor=request.param):
         yield path
     path.rmdir()
 

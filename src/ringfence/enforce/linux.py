@@ -375,6 +375,8 @@ class Launch:
 
     def opened(self, count: int) -> tuple[int, ...]:
         """The sockets that were opened inside, of which the plan has so many; none when it did not come so far."""
+        if not count:  # without a warden the channel is a pipe, and nothing is opened
+            return ()
         from .opened import sockets_of
 
         fds, told = sockets_of(self._status, count)

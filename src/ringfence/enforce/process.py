@@ -173,7 +173,10 @@ class Process:
         """A signal to it, or to the group it leads; nothing when it has ended."""
         with sending:
             if not self.poll():  # not reaped yet, nor meanwhile, so the number is still its own
-                (os.killpg if group else os.kill)(self.pid, number)
+                try:
+                    (os.killpg if group else os.kill)(self.pid, number)
+                except ProcessLookupError:  # it has not come so far as to lead one
+                    os.kill(self.pid, number)
 
     def close(self) -> None:
         """Close our ends of its streams."""
