@@ -582,7 +582,13 @@ def test_cursors_names_for_what_edits_are_known(bounds: Bounds, tool: str) -> No
 
 @pytest.mark.parametrize(
     "line",
-    ["ls " + "*NO_COLOR=1[[" * 7000, "ls " + "./*/../../x " * 8000, "touch " + "a " * 45_000, "a=1 " * 22_000 + "ls"],
+    [
+        "ls " + "*NO_COLOR=1[[" * 7000,
+        "ls " + "./*/../../x " * 8000,
+        "touch " + "a " * 45_000,
+        "a=1 " * 22_000 + "ls",
+        "".join(f"ln -s a b{index} & " for index in range(300)),
+    ],
 )
 def test_a_long_line_is_judged_long_before_a_hook_must_end(bounds: Bounds, line: str) -> None:
     """The first took half a minute: what is made of a pattern to match it grows with its square."""

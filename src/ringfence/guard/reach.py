@@ -47,6 +47,7 @@ _BASHS_OWN = lazy(
     r"(?:E?UID|PPID|S?RANDOM|SECONDS|LINENO|HISTCMD|EPOCH\w+|GROUPS|FUNCNAME|DIRSTACK|MAPFILE|COPROC\w*|OPT\w+|COMP_\w+|BASH\w*|SHELLOPTS|_"
     r"|PIPESTATUS|REPLY|PWD|OLDPWD|SHLVL|HOSTNAME|HOSTTYPE|MACHTYPE|OSTYPE|COLUMNS|LINES)\Z"
 )
+_PLAIN_TARGET = lazy(r"[\w./:,@%+=-]*\Z")
 _ELEMENT = lazy(r"\[([^\]]*)\]\+?=")
 _SETTLES = ("places", "variables", "numbers", "functions", "exported", "positional", "odd_words")
 _COMPARES = frozenset(("-eq", "-ne", "-lt", "-le", "-gt", "-ge"))
@@ -368,6 +369,8 @@ class Walk(Values):
             self.reads(field, shell)
             self.opens(field, shell)
             return
+        if duplicates and not _PLAIN_TARGET.match(field.text):
+            self.doubt(f"what {redirect.operator + redirect.target.raw!r} writes bash expands twice, quoted or not")
         if redirect.target.raw.startswith("!"):
             self.doubt(f"{redirect.operator + redirect.target.raw!r} writes another file in zsh")
         self.writes(field, shell)

@@ -377,6 +377,8 @@ class Reader(Tokens):
                     raise Unreadable("an array does not end")
                 elements.append(self.word())
                 self.newlines()
+            if self.at < len(self.text) and not self.at_break():
+                raise Unreadable("an array and a word touch")
             return Assignment(name, None, bool(more), tuple(elements))
         value = self.word() if self.at < len(self.text) and not self.at_break() else Word("", ())
         if subscript:

@@ -19,6 +19,7 @@ _WILD = frozenset("*?[")
 _CHANGES_MODE = "it changes the mode of"
 LONGEST = 2000  # characters of a word in which somebody looks for more than its beginning
 MOST_PATHS = 128
+MOST_LINKS = 40  # as many as the kernel follows
 _HOME = lazy(r'"?\$(?:HOME\b|\{HOME\})"?')
 _DEFAULT = lazy(r"\$\{\w+:?[-=+]([^{}]*)\}")  # what a variable is, if nobody has set it
 _ANOTHERS = lazy(r"~[A-Za-z_]")  # somebody's home, and not the user's own
@@ -237,14 +238,12 @@ class Touches:
         return self.bounds.resolve(self.through_links(place))
 
     def through_links(self, path: str) -> str:
-        for _ in range(len(self.links)):
+        for _ in range(min(len(self.links), MOST_LINKS)):
             plain = posixpath.normpath(path)
-            for link, target in self.links.items():
-                if plain == link or plain.startswith(link + "/"):
-                    path = target + plain[len(link) :]
-                    break
-            else:
+            link = next((above for above in reversed(_upwards(plain)) if above in self.links), "")
+            if not link:
                 return path
+            path = self.links[link] + plain[len(link) :]
         return path
 
     def surely_stands(self, real: str) -> bool:

@@ -192,11 +192,14 @@ class Words:
         inner: list[Piece] = []
         while self.at < len(self.text) and self.text[self.at] != "}":
             char = self.text[self.at]
-            if quoted and char in "\"'":
+            # Between double quotes a quotation in here is none behind some operators, and one behind others.
+            if quoted and (char in "\"'" or self.text.startswith(("$'", '$"'), self.at)):
                 raise Unreadable("a quotation is nested in an expansion")
-            if self.process_begins() if not quoted else char == "`":
+            if self.process_begins() or (quoted and char == "`"):
                 raise Unreadable("a command is nested in an expansion")
-            if char in _BREAKS or char in "?*+@!":
+            if quoted and char == "$":
+                self.dollar(inner, quoted=True)
+            elif char in _BREAKS or char in "?*+@!":
                 inner.append(Literal(char, False))
                 self.at += 1
             elif brace := _IN_BRACES.match(self.text, self.at):
@@ -265,8 +268,12 @@ class Words:
             char = self.text[self.at]
             if char in "'\"\\":
                 raise Unreadable("arithmetic holds a quotation")
+            if char == "#" and not self.text[self.at - 1].isalnum():
+                raise Unreadable("arithmetic holds a comment")
             if char == "$":
                 self.dollar(inner, quoted=True)
+                if isinstance(inner[-1], Variable) and any(char in inner[-1].rest for char in "()\n"):
+                    raise Unreadable("'((' may end inside an expansion")
                 continue
             if char == "`":
                 begin = self.at
