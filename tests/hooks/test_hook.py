@@ -112,6 +112,20 @@ def test_claude_asks_a_person_where_something_is_not_known(root: Path) -> None:
 
 
 @pytest.mark.needs_userns
+def test_code_in_the_line_runs_unasked_and_the_sandbox_holds_it(root: Path) -> None:
+    outside = root.parent / "outside"
+    line = "python3 - <<'E'\nimport pathlib\nopen('made', 'w')\n(pathlib.Path.cwd().parent / 'outside').touch()\nE"
+    _, answer, _ = hook("claude", payload("claude", root, command=line))
+    specific = answer["hookSpecificOutput"]
+    assert isinstance(specific, dict)
+    subprocess.run(["sh", "-c", str(moved(answer)["command"])], capture_output=True, cwd=root, timeout=60)
+    held = (root / "made").exists(), outside.exists()
+    subprocess.run(["sh", "-c", line], check=True, cwd=root, timeout=60)
+
+    assert (specific["permissionDecision"], held, outside.exists()) == ("allow", (True, False), True)
+
+
+@pytest.mark.needs_userns
 def test_a_script_of_the_project_runs_unasked_and_the_sandbox_holds_it(root: Path) -> None:
     outside = root.parent / "outside"
     (root / "x.sh").write_text(f"echo x > made; echo x > {outside}\n")
