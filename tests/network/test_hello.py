@@ -62,7 +62,7 @@ def test_a_hello_without_extensions_has_no_name() -> None:
         record(hello(PLAIN + b"\0\x12\0\0" + NAME[:2] + b"\0\x0d" + NAME[4:])),
         record(hello(PLAIN + b"\0\x12\0\0" + NAME.replace(b"\x09", b"\x0a"))),
         record(hello(PLAIN + b"\0\x12\0\0" + NAME.replace(b"\x09", b"\x08"))),
-        record(hello(PLAIN + b"\0\x12\0\0" + NAME.replace(b"\0\0\x09", b"\0\1\x09"))),
+        record(hello(PLAIN + b"\0\x12\0\0" + NAME.replace(b"\x0c\0", b"\x0c\1"))),
         record(hello(PLAIN + b"\0")),
         record(hello(b"\x20" + PLAIN[1:])),
         record(hello(b"")),
