@@ -44,3 +44,15 @@ def test_hidden_sockets_are_out_of_reach(field: Field) -> None:
 def test_an_open_network_is_no_leave_for_sockets_of_services(field: Field) -> None:
     """Without a view nobody judges what a unix socket reaches, so none is made."""
     field.repels(PROGRAM, prepare, denied=lambda _ground: {"network": Reach.OPEN})  # type: ignore[dict-item]
+
+
+def test_a_socket_that_may_be_read_is_not_reached(field: Field) -> None:
+    """In a closed place it is a mount of its own then, as one is that may be reached; but read-only."""
+
+    def readable(ground: Ground) -> list[str]:
+        path = str(ground.home / ".config/service.sock")
+        ground.listener(socket.AF_UNIX, path)
+        return [path]
+
+    program = "\n".join(line for line in PROGRAM.splitlines() if "EXTRA[1]" not in line and "EXTRA[2]" not in line)
+    field.repels(program, readable, denied=lambda ground: {"allow_read": (str(ground.home / ".config/service.sock"),)})
