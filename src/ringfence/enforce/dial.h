@@ -215,7 +215,7 @@ static long connect_again(long fd, const union place *place)
 		return answer;
 	if (!place->family)
 		return -E_INVAL;
-	return state == ESTABLISHED ? -EISCONN_ : state == SYN_SENT ? -EALREADY_ : is_loopback(place) ? -E_INVAL : 0;
+	return state == ESTABLISHED ? -EISCONN_ : state == SYN_SENT ? -EALREADY_ : 0;
 }
 
 static long do_connect(struct asked *asked, uint64_t number, uint64_t address, uint64_t size)
