@@ -215,6 +215,9 @@ FOUND = {
     "denied below what nobody can look into": World(CLOSED, (("denyRead", "ws/.e/a"),), ()),
     "found by a pattern there": World(CLOSED, (("denyWrite", "ws/*/a"),), ()),
     "a link that leads to itself": World(CIRCLE, (("denyRead", "out/A/A"),), ()),
+    "a link that leads above itself": World(
+        (Node("ws/a", "directory"), Node("ws/a/a", "link", "ws/a/a/..")), (("denyRead", "ws/a/*"),), ()
+    ),
     "a pattern that begins with a link to a directory": World(LINKED, (("denyWrite", "ws/a/*"),), ()),
     "a pattern that begins with a link to a file": World(
         (Node("ws/A", "file"), LINKED[1]), (("denyWrite", "ws/a/*"),), ()

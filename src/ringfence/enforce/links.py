@@ -8,7 +8,10 @@ _LOOKS = 100  # at what somebody changes meanwhile
 
 
 def real_path(path: str) -> str:
-    """As realpath(), which fails when a link is gone between its two looks at it; then it is looked at again."""
+    """As realpath(), which fails when a link is gone between its two looks at it; then it is looked at again. And which
+    reads what comes behind a loop as text: by `loop/..` it would be at what is above."""
+    if _has_too_many(path):
+        return followed(path)[1]
     for _ in range(_LOOKS):
         try:
             return os.path.realpath(path)
@@ -18,11 +21,21 @@ def real_path(path: str) -> str:
     return os.path.realpath(path)
 
 
+def _has_too_many(path: str) -> bool:
+    """Whether more links are on a path than the kernel follows."""
+    try:
+        os.stat(path)
+    except OSError as error:
+        return error.errno == errno.ELOOP
+    return False
+
+
 def followed(path: str) -> tuple[tuple[str, ...], str]:
-    """Where the symbolic links on a path stand, each followed as it comes; and where that leads."""
+    """Where the symbolic links on a path stand, each followed as it comes; and where that leads: of more than the
+    kernel follows, to the last that it does."""
     found: list[str] = []
     here, rest = "/", [name for name in path.split("/") if name]
-    while rest and len(found) < 40:  # as many as the kernel follows
+    while rest:
         name = rest.pop(0)
         if name == "..":
             here = os.path.dirname(here)
@@ -30,12 +43,14 @@ def followed(path: str) -> tuple[tuple[str, ...], str]:
         there = os.path.join(here, name)
         target = _target(there)
         if target:
+            if len(found) == 40:  # as many as the kernel follows
+                return tuple(dict.fromkeys(found)), found[-1]
             found.append(there)
             here = "/" if target.startswith("/") else here
             rest = [part for part in target.split("/") if part not in ("", ".")] + rest
         else:
             here = there
-    return tuple(found), os.path.join(here, *rest)
+    return tuple(found), here
 
 
 def _target(path: str) -> str:
