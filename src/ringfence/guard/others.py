@@ -344,8 +344,8 @@ def module(walk: Walk, call: Call, name: str, words: list[Field]) -> None:
         walk.notes.append(f"{name} runs what the project tells it to")
     elif name == "http.server" and all(one.known and _SERVES.match(one.text) for one in words):
         walk.reads(Field("."), call.shell)
-    elif walk.bounds.held and name not in _PLAIN_MODULES:
-        runs_own(walk, call, words)  # the project's, or Python's
+    elif walk.shows_all and name not in _PLAIN_MODULES:
+        runs_own(walk, call, [Field(name), *words])  # the project's, or Python's
     elif name not in _PLAIN_MODULES or words:
         walk.doubt(f"what the module {name} does is not known")
 
