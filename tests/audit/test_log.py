@@ -207,6 +207,22 @@ def test_a_writer_that_is_killed_as_the_log_begins_leaves_a_whole_one(place: Pat
     assert words(place) == ["(the log begins)", "(the head of the log was missing or damaged)", "a"]
 
 
+def test_a_log_that_begins_where_there_is_no_room_for_its_head_is_a_whole_one(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> int:
+        raise OSError(errno.ENOSPC, "full")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("ringfence.audit.log.os.pwrite", full)
+        for name in "abc":
+            with pytest.raises(OSError, match="full"):
+                written(place, name)
+    written(place, "d").close()
+    assert verify(str(place)).ok
+    assert words(place)[-1] == "d"
+
+
 def test_a_command_does_not_speak_for_the_writer(place: Path) -> None:
     what = '","kind":"log","what":"the head of the log was missing or damaged","'
     written(place, "a", "b", what, what[3:-3]).close()

@@ -33,6 +33,7 @@ HIDDEN = [
     ["curl", "--proxy-user", f"name:{SECRET}", "https://example.org"],
     ["curl", "-H", f"Cookie: a=b; session={SECRET}"],
     ["curl", f"--cookie=session={SECRET}"],
+    ["sh", "-c", f"curl --cookie 'a=b; session={SECRET}' https://example.org"],
     ["sh", "-c", f"curl -H 'Set-Cookie: session={SECRET}' -v"],
     ["sh", "-c", f"sshpass -p {SECRET} ssh host"],
     ["echo", f"-----BEGIN OPENSSH PRIVATE KEY-----\n{SECRET}\n-----END OPENSSH PRIVATE KEY-----"],
@@ -80,11 +81,18 @@ def test_a_token_of_a_known_form_is_taken_out_wherever_it_stands(token: str) -> 
         ["git", "config", "set", "user.name", "me"],
         ["bake", "a", "cookie", "--cookies", "all"],
         ["psql", "-U", "name", "db"],
+        ["sh", "-c", "grep -rn 'Set-Cookie: ' src | sort; git push"],
     ],
     ids=lambda words: " ".join(words)[:40],
 )
 def test_plain_words_stay(words: list[str]) -> None:
     assert list(redacted(words)) == words
+
+
+@pytest.mark.parametrize("begin", ["echo cookie:", "curl --cookie"])
+@pytest.mark.parametrize("then", ["; evil -x", " | evil"])
+def test_a_cookie_hides_nothing_that_a_line_runs_behind_it(begin: str, then: str) -> None:
+    assert redacted(["sh", "-c", f"{begin} a=b; c=d{then}"])[2] == f"{begin} [redacted]{then}"
 
 
 def test_the_value_of_a_secret_variable_is_taken_out_wherever_it_stands() -> None:

@@ -291,7 +291,9 @@ class Log:
         return os.fstat(self._file).st_size
 
     def _start(self) -> Position:
-        """There is no head: a new log, or one that lost it."""
+        """There is no head: a new log, or one that lost it. It gets its room first: each try would add a line else."""
+        if os.pwrite(self._head, b" " * _HEAD_BYTES, 0) != _HEAD_BYTES:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), f"{self.directory}/{HEAD}")
         files = [name for name in os.listdir(self._at) if name.endswith(".jsonl") and name[:-6].isdigit()]
         self._turn_to(max((int(name[:-6]) for name in files), default=1))
         if not files:

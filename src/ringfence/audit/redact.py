@@ -30,7 +30,11 @@ _RULES = tuple(
         (rf"""(?i)({_NAME}[\w-]{{0,40}}["']?\s?[=:]\s?["']?)(?:(?:bearer|basic|token)\s+)?[^\s"'&;,]+""", rf"\1{GONE}"),
         (rf"""(?i)((?<![\w-])(?:--[\w-]{{0,40}}|-){_NAME}[\w-]{{0,40}}\s+)(?!-)[^\s"']+""", rf"\1{GONE}"),
         (r"(?i)\b(bearer|basic)\s+[\w.~+/=-]{8,}", rf"\1 {GONE}"),
-        (r"""(?i)(\bcookie:\s?|--cookie[\s=]\s?["']?)[^"'\r\n]+""", rf"\1{GONE}"),
+        # No further than cookies go: what else a line runs is to be read.
+        (
+            r"""(?i)(\bcookie:\s?|--cookie[\s=]\s?["']?)[^\s"';&|]+(?:;\s?[^\s"';&|=]{1,80}=[^\s"';&|]*)*""",
+            rf"\1{GONE}",
+        ),
         (r"(?<=://)([^\s/@:]{0,80}):[^\s/@]+@", rf"\1:{GONE}@"),
         (r"(?<=://)[\w-]{16,}@", f"{GONE}@"),
         (r"((?:^|\s)(?:-u|--user|-U|--proxy-user)[\s=]+[^\s:'\"]{1,80}:)[^\s'\"]+", rf"\1{GONE}"),

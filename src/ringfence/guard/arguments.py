@@ -348,7 +348,7 @@ def called(walk: Walk, fields: list[Field], shell: Shell) -> str:
     name = _unversioned(name)
     if name not in ROWS and walk.bounds.held and [one.text for one in fields[1:] if one.known] == ["--version"]:
         return ""  # whatever it is, the sandbox holds it, and it was told nothing else
-    if name in HELD and walk.bounds.held:
+    if name in HELD and walk.shows_all:
         runs_own(walk, Call(name, row("ninja"), [], [], shell, None), fields)
         return ""
     if name not in ROWS:

@@ -47,7 +47,7 @@ _MANY = frozenset(
 )
 
 
-_OF_HERE = lazy(r"(?:https?://)?(?:localhost|127\.0\.0\.1|\[::1\])(?:[:/?]|\Z)")  # which the run has of its own
+_OF_HERE = lazy(r"(?:https?://)?(?:localhost|127\.0\.0\.1|\[::1\])(?::\d+)?(?:[/?]|\Z)")  # which the run has of its own
 
 
 def brings(walk: Walk, addresses: list[Field]) -> None:

@@ -344,8 +344,8 @@ def module(walk: Walk, call: Call, name: str, words: list[Field]) -> None:
         walk.notes.append(f"{name} runs what the project tells it to")
     elif name == "http.server" and all(one.known and _SERVES.match(one.text) for one in words):
         walk.reads(Field("."), call.shell)
-    elif walk.bounds.held and name not in _PLAIN_MODULES:
-        runs_own(walk, call, words)  # the project's, or Python's
+    elif walk.shows_all and name not in _PLAIN_MODULES:
+        runs_own(walk, call, [Field(name), *words])  # the project's, or Python's
     elif name not in _PLAIN_MODULES or words:
         walk.doubt(f"what the module {name} does is not known")
 
@@ -358,7 +358,7 @@ _CHECKS = {"node": "--check", "ruby": "-c", "php": "-l"}
 # Of these, words that only show something, and those that do what the project says.
 _SHOWS = {
     "gh": lazy(
-        r"(?:pr|issue|run|repo|release|workflow) (?:view|list|status|diff|checks)\b|auth status\Z"
+        r"(?s)(?:pr|issue|run|repo|release|workflow) (?:view|list|status|diff|checks)\b|auth status\Z"
         r"|api (?!graphql\b|-|\w+:/)(?!.* -(?!-paginate(?: |\Z)|-jq |q ))"
     ),
     **dict.fromkeys(
@@ -369,8 +369,9 @@ _SHOWS = {
         ),
     ),
     "kubectl": lazy(
-        r"(?:(?:get|describe) (?!.*\bsecrets?\b)|logs |top |explain |version\Z|config current-context\Z)"
-        r"(?!.* (?:-[fks]|--(?:filename|kustomize|kubeconfig|as|token|server|raw|template)\b|(?:-o|--output).*file))"
+        r"(?is)(?:(?:get|describe) (?!.*\bsecrets?\b)|logs |top |explain |version\Z|config current-context\Z)"
+        r"(?!.* (?:-[fks]|--(?:filename|kustomize|kubeconfig|kuberc|as|token|server|raw|template|cache-dir|profile)\b"
+        r"|(?:-o|--output).*file))"
     ),
     "openssl": lazy(r"rand -(?:hex|base64) \d+\Z"),
     "rustup": lazy(r"show\Z|(?:toolchain|target|component) list\b"),
