@@ -556,7 +556,7 @@ def test_a_repository_elsewhere_is_believed_when_it_names_the_workspace(workspac
 def test_a_directory_that_was_made_to_look_like_a_repository_is_not_believed(
     workspace: Path, git: str, below: str
 ) -> None:
-    """A command that could write there once, or in a wider workspace, would have it for ever, with what else is there."""
+    """A command that could write there once, or in a wider workspace, had it for ever, with all that is in it."""
     where, own = workspace / below, workspace / git
     where.mkdir(parents=True, exist_ok=True)
     own.mkdir(parents=True, exist_ok=True)
