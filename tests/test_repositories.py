@@ -536,7 +536,7 @@ def test_a_worktree_of_a_submodule_stays_as_it_is(workspace: Path, where: str) -
 
 
 def test_a_repository_elsewhere_is_believed_when_it_names_the_workspace(workspace: Path) -> None:
-    git = workspace.parent / "git"
+    git = workspace.parent / "a.git"
     subprocess.run([*GIT, "init", "-q", "--separate-git-dir", str(git)], cwd=workspace, check=True)
     assert enforce.submodule(str(workspace)) == ""
     subprocess.run(["git", "config", "core.worktree", str(workspace)], cwd=workspace, check=True)
@@ -548,6 +548,27 @@ def test_a_repository_elsewhere_is_believed_when_it_names_the_workspace(workspac
     if plan.has_view(enforce.probe()):
         assert (git / "config").read_text() == before
         assert not any(os.path.lexists(git / name) for name in ("hooks/post-commit", "commondir"))
+
+
+@pytest.mark.parametrize(
+    ("git", "below"), [("data", "sub"), ("top", "top/sub"), ("a.git", "a.git/sub"), ("a.git/data", "sub")]
+)
+def test_a_directory_that_was_made_to_look_like_a_repository_is_not_believed(
+    workspace: Path, git: str, below: str
+) -> None:
+    """A command that could write there once, or in a wider workspace, had it for ever, with all that is in it."""
+    where, own = workspace / below, workspace / git
+    where.mkdir(parents=True, exist_ok=True)
+    own.mkdir(parents=True, exist_ok=True)
+    for name in ("objects", "refs"):
+        (own / name).mkdir()
+    (own / "HEAD").write_text("ref: refs/heads/main\n")
+    (own / "config").write_text(f"[core]\n\tworktree = {where}\n")
+    (where / ".git").write_text(f"gitdir: {own}\n")
+
+    assert enforce.submodule(str(where)) == ""
+    run(where, f"echo evil > {own}/kept")
+    assert not os.path.lexists(own / "kept")
 
 
 def test_a_submodule_that_only_says_so_itself_is_not_believed(tmp_path: Path) -> None:

@@ -41,7 +41,7 @@ def opened(path, flags, mode, at):
         elif stat.S_ISREG(os.fstat(fd).st_mode) and not path.startswith("/proc/"):
             return os.read(fd, 9).decode()
         return [stat.S_IFMT(os.fstat(fd).st_mode), bool(os.get_inheritable(fd)),
-                os.O_NONBLOCK & __import__("fcntl").fcntl(fd, 3)]
+                __import__("fcntl").fcntl(fd, 3)]
     finally:
         os.close(fd)
 

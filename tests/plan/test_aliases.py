@@ -40,16 +40,17 @@ def standing(*there: str, missing: str = "") -> Disk:
 
 
 @pytest.mark.parametrize(
-    ("alias", "added"),
-    [("/ws/al", ["/ws/al/d/late"]), ("/elsewhere", [])],
+    ("aliases", "added"),
+    [(("/ws/al",), ["/ws/al/d/late"]), (("/elsewhere",), []), (("/ws/al", "/elsewhere"), ["/ws/al/d/late"])],
 )
-def test_a_denial_of_what_is_not_there_is_repeated_where_it_could_be_made(alias: str, added: list[str]) -> None:
+def test_a_denial_of_what_is_not_there_is_repeated_where_it_could_be_made(
+    aliases: tuple[str, ...], added: list[str]
+) -> None:
     deny = Rule(Access.WRITE, Verdict.DENY, "/real/d/late", HERE)
     allow = Rule(Access.WRITE, Verdict.ALLOW, "/ws", BUILT_IN)
 
-    policy = with_aliases(
-        Policy("/ws", (allow, deny)), standing("/ws", missing="/real/d/late"), (ROOT, Mount(alias, "8:1", "/real"))
-    )
+    mounts = (ROOT, *(Mount(alias, "8:1", "/real") for alias in aliases))
+    policy = with_aliases(Policy("/ws", (allow, deny)), standing("/ws", missing="/real/d/late"), mounts)
 
     assert [rule.path for rule in policy.rules[2:]] == added
 

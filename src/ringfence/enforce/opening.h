@@ -291,6 +291,7 @@ static long follow_in_proc(struct asked *asked, long link, struct spot *spot, ui
 /* Open what is at a spot, or follow it if it is a link. 0 is to look again: to follow, or to make what is not there. */
 static long open_or_follow(struct asked *asked, struct spot *spot, uint64_t flags)
 {
+	char number[24];
 	struct facts facts;
 	long link = CALL(openat, spot->directory, P(spot->name), O_PATH | O_NOFOLLOW | O_CLOEXEC, 0, 0);
 	long answer = link < 0 ? link : facts_of(link, &facts);
@@ -310,8 +311,11 @@ static long open_or_follow(struct asked *asked, struct spot *spot, uint64_t flag
 	}
 	if (!answer)
 		answer = judge_spot(asked, spot, access_of(flags));
+	/* By what is held: that follows no link, and the flag that says so would stay with what is opened. */
+	put_number(number, (uint64_t)link);
 	if (!answer)
-		answer = open_existing(asked, spot->directory, spot->name, &facts, flags | O_NOFOLLOW);
+		answer = flags & O_NOFOLLOW ? open_existing(asked, spot->directory, spot->name, &facts, flags)
+					    : open_existing(asked, OWN_AT, number, &facts, flags);
 	return answer == -E_NOENT ? gone : answer; /* gone meanwhile */
 }
 

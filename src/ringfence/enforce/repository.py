@@ -27,6 +27,7 @@ MOST_INCLUDED = 64
 _SHARED = frozenset(
     "objects refs reftable logs worktrees lost-found packed-refs packed-refs.lock packed-refs.new rr-cache".split()
 )
+_CALLED = re.compile(r"\.git(?:/worktrees/[^/]+)?/modules/|\.git$")
 _ABSENT = (FileNotFoundError, NotADirectoryError)
 # The settings whose value git runs, by section and key: what a subsection is called does not matter. Not aliases, which
 # run a program of the workspace for whoever asks for it, as make does.
@@ -113,10 +114,12 @@ def submodule(workspace: str) -> str:
     """The git directory of a submodule, in the repository of the project around it, or one that was put elsewhere; ""
     where there is none.
 
-    Its configuration, which no command may write, names the workspace as its work tree.
+    Its configuration, which no command may write, names the workspace as its work tree. Elsewhere a command may have
+    written one: what is not called like a git directory, or holds the workspace, is not believed.
     """
     own = _pointed_at(workspace)
-    if not own or (own + "/").startswith(workspace.rstrip("/") + "/"):
+    is_called = _CALLED.search(own) is not None
+    if not is_called or f"{own}/".startswith(f"{workspace}/") or f"{workspace}/".startswith(f"{own}/"):
         return ""
     tree = _work_tree(f"{own}/config")
     if not tree or real_path(os.path.join(own, tree)) != workspace or os.path.lexists(f"{own}/commondir"):

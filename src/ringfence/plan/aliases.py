@@ -97,15 +97,17 @@ def with_aliases(policy: Policy, disk: Disk, mounts: tuple[Mount, ...]) -> Polic
     if len(set(devices)) == len(devices):
         return policy
     table, canonical = Table(mounts), {asked: place.path for asked, place in disk.places.items()}
-    written = [*_granted(policy, canonical), *mounted(policy, canonical, mounts)]
+    written = {*_granted(policy, canonical), *mounted(policy, canonical, mounts)}
     shown = {other for path in written for other in table.elsewhere(path)}
     added: list[Rule] = []
     for rule in policy.rules:
         place = disk.places.get(rule.path)
         if rule.verdict is Verdict.ALLOW or place is None:
             continue
-        if place.kind is not Kind.MISSING or is_any_above(place.path, shown):
-            added += [msgspec.structs.replace(rule, path=other) for other in table.elsewhere(place.path)]
+        is_missing = place.kind is Kind.MISSING
+        others = table.elsewhere(place.path) if not is_missing or is_any_above(place.path, shown) else ()
+        made = (other for other in others if not is_missing or is_any_above(other, written))
+        added += [msgspec.structs.replace(rule, path=other) for other in made]
     return msgspec.structs.replace(policy, rules=policy.rules + tuple(added)) if added else policy
 
 
