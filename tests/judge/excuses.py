@@ -191,14 +191,20 @@ def kept_link(oracle: "Oracle", question: Question, answer: Answer) -> bool:
 
 @excuse(OVER_HELD)
 def border(oracle: "Oracle", question: Question, answer: Answer) -> bool:
-    """Between mounts, at one, and on the way to a denied name nothing is moved."""
+    """Between mounts, and at one, nothing is moved."""
     if not oracle.viewed or answer not in BORDER:
         return False
     found = places(oracle, question)
     across = len({oracle.mount_of(os.path.dirname(place)) for place in found}) > 1
-    # A way to a denied name is made, not moved there; an exchange moves both.
+    return across or any(place in oracle.mounts for place in found)
+
+
+@excuse(OVER_HELD)
+def way_moved(oracle: "Oracle", question: Question, answer: Answer) -> bool:
+    """`On the way to a denied name nothing can be moved` in docs/policy.md: it is made. An exchange moves both."""
+    found = places(oracle, question)
     moved = found if question.access in ("exchange", "remake") else found[1:]
-    return across or any(place in oracle.mounts for place in found) or any(map(oracle.named_below, moved))
+    return answer in (BORDER if oracle.viewed else ("EXDEV",)) and any(map(oracle.named_below, moved))
 
 
 @excuse(OVER_HELD)

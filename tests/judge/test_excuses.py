@@ -10,6 +10,7 @@ from ringfence.enforce import walker
 
 WHO = "owner" if ROOT else "self"
 LINKED = (Node("ws/A", "directory"), Node("ws/.e/a", "link", "ws/A"))
+NOWHERE = (Node("ws/.e", "link", "out/a/a"),)
 FILE, DIRECTORY = Node("ws/a", "file"), Node("ws/A", "directory")
 
 # The excuse, where it is needed, a world, and the access that it is needed for.
@@ -33,6 +34,7 @@ SHOWN = {
     "unix_socket": ("landlock", World((FILE,), (), ()), "bind"),
     "kept_link": ("view", World(LINKED, (("denyRead", "ws/.e/a/a"),), (("ws/.e/a", "ws/.e/A"),)), "rename"),
     "border": ("view", World((FILE, Node("out/a", "file")), (("allowWrite", "out"),), (("ws/a", "out/A"),)), "rename"),
+    "way_moved": ("landlock", World(NOWHERE, (("allowWrite", "out"),), (), odd=".mcp.json"), "carry"),
     "child_by_child": ("landlock", World((Node("ws/A/a", "file"),), (("denyRead", "ws/A"),), ()), "list"),
 }  # fmt: skip
 
