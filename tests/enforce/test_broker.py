@@ -195,7 +195,8 @@ def grow(root: Path) -> None:
 
 def seen(root: Path) -> dict[str, tuple[str, ...]]:
     found: dict[str, tuple[str, ...]] = {}
-    for path in sorted(root.rglob("*")):
+    walked = os.walk(root)  # rglob() fails on a link to a name that is too long
+    for path in sorted(Path(above, one) for above, dirs, files in walked for one in (*dirs, *files)):
         if not os.access(path.parent, os.X_OK):  # somebody has closed it, and we are nobody else
             found[str(path.relative_to(root))] = ("closed",)
             continue
