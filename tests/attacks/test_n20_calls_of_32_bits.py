@@ -20,8 +20,8 @@ attempt("getpid", entered)
 """
 SIGSYS = 128 + 31
 
-# The other entrance, and on aarch64 the only one: a program of 32 bits. It asks for its number, which is 20 on both, and ends;
-# by the numbers of aarch64 that would be epoll_create1 and io_destroy. Not every processor, and not every kernel, runs one.
+# The other entrance, and on aarch64 the only one: a program of 32 bits. It asks for its number, which is 20 on both,
+# and ends; by the numbers of aarch64 that would be epoll_create1 and io_destroy. Not every processor runs one.
 EXECUTED = """
 import platform, struct
 MACHINE, FLAGS, CODE = {
@@ -31,7 +31,7 @@ MACHINE, FLAGS, CODE = {
 def executed():
     code = bytes.fromhex(CODE)
     size = 84 + len(code)
-    head = struct.pack("<16sHHIIIIIHHHHHH", b"\\x7fELF\\1\\1\\1", 2, MACHINE, 1, 0x10054, 52, 0, FLAGS, 52, 32, 1, 0, 0, 0)
+    head = struct.pack("<16sHH5I6H", b"\\x7fELF\\1\\1\\1", 2, MACHINE, 1, 0x10054, 52, 0, FLAGS, 52, 32, 1, 0, 0, 0)
     with open("program", "wb") as file:
         file.write(head + struct.pack("<8I", 1, 0, 0x10000, 0x10000, size, size, 5, 0x10000) + code)
     os.chmod("program", 0o755)
