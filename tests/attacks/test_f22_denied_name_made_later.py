@@ -58,3 +58,22 @@ def test_a_denied_name_is_made_in_no_way(field: Field) -> None:
         denied=lambda ground: {"deny_write": tuple(str(ground.workspace / name) for name in NAMES)},
         unknown=("whiteout",),
     )
+
+
+DEPTH = 300
+FAR_DOWN = f"""
+def made():
+    for number in range({DEPTH}):
+        os.mkdir(str(number % 10))
+        os.chdir(str(number % 10))
+    write("inner")
+attempt("made", made)
+"""
+
+
+def test_a_denied_name_hundreds_of_directories_deep_is_not_made(field: Field) -> None:
+    """The warden looks up to where the policy begins. It called itself for each directory, and from some 115 on ran
+    over its own memory. A project's policy, which anybody may write, may name what it likes."""
+    way = [str(number % 10) for number in range(DEPTH)]
+
+    field.repels(FAR_DOWN, denied=lambda ground: {"deny_write": (str(ground.workspace.joinpath(*way, "inner")),)})

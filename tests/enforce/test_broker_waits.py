@@ -131,7 +131,7 @@ for what, count in ((lambda: os.open("pipe", os.O_WRONLY | os.O_CREAT), 64), (co
 CROWD = """
 import os, resource, socket, threading, time
 resource.setrlimit(resource.RLIMIT_NOFILE, (resource.getrlimit(resource.RLIMIT_NOFILE)[1],) * 2)
-threading.stack_size(1 << 16)
+threading.stack_size(1 << 17)  # aarch64 takes no less
 late = []
 def attempt():
     while True:

@@ -324,6 +324,9 @@ static uint32_t subject(const struct seccomp_data *data)
 	case __NR_rename:
 	case __NR_link: return MAKES;
 #endif
+#ifdef __NR_renameat
+	case __NR_renameat: return MAKES;
+#endif
 	case __NR_openat: return access_of(data->args[2]);
 	case __NR_unlinkat: return REMOVES;
 	case __NR_mkdirat:

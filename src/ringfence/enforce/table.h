@@ -156,36 +156,48 @@ static long stands_at(const struct row *row, const struct facts *facts)
 	return there.inode == facts->inode && device_of(&there) == device_of(facts);
 }
 
+/* Whether what is held stands at a name in the directory above it, which `*above` becomes. */
+static long stands_above(long held, const struct facts *facts, const char *name, long *above)
+{
+	struct facts there;
+	long fd, answer;
+
+	*above = CALL(openat, held, P(".."), O_PATH | O_CLOEXEC, 0, 0);
+	if (*above < 0)
+		return *above;
+	fd = CALL(openat, *above, P(name), O_PATH | O_NOFOLLOW | O_CLOEXEC, 0, 0);
+	if (fd < 0)
+		return fd == -E_NOENT ? 0 : fd;
+	answer = facts_of(fd, &there);
+	close_fd(fd);
+	return answer ? answer : there.inode == facts->inode && device_of(&there) == device_of(facts);
+}
+
 /* Whether a directory is the one that a row means: one of the plan's, or what stands now at its name, or at the name that
- * the table waits for, whoever made it. Looked for from below: its parent must be the row's parent, and know it by the row's name.
- * An error is no "no": who may not be looked up could stand there all the same. */
+ * the table waits for, whoever made it. Looked for from below: it must have the row's name in its parent, and that must be the
+ * row's parent. An error is no "no": who may not be looked up could stand there all the same. In a loop, for a policy may
+ * name what lies a thousand directories deep, and our stack has an end. */
 static long is_meant(long directory, const struct facts *facts, uint32_t number)
 {
+	struct facts here = *facts;
 	const struct row *row = &table.rows[number];
-	struct facts above, there;
-	long answer, up, fd;
+	long held = directory, above, answer = 1;
 
-	if (is_bound(facts, number))
-		return 1;
-	if (row->verdict != WATCH)
-		return row->name ? 0 : stands_at(row, facts);
-	up = CALL(openat, directory, P(".."), O_PATH | O_CLOEXEC, 0, 0);
-	answer = up < 0 ? up : facts_of(up, &above);
-	if (!answer)
-		answer = is_meant(up, &above, row->parent);
-	if (answer > 0) {
-		fd = CALL(openat, up, P(row->name), O_PATH | O_NOFOLLOW | O_CLOEXEC, 0, 0);
-		answer = fd < 0 ? fd : facts_of(fd, &there);
-		if (!answer)
-			answer = there.inode == facts->inode && device_of(&there) == device_of(facts);
-		if (fd >= 0)
-			close_fd(fd);
-		if (answer == -E_NOENT)
-			answer = 0;
+	while (answer > 0 && row->verdict == WATCH && !is_bound(&here, number)) {
+		answer = stands_above(held, &here, row->name, &above);
+		if (held != directory)
+			close_fd(held);
+		held = above;
+		if (answer > 0 && facts_of(held, &here))
+			answer = -E_STALE;
+		number = row->parent;
+		row = &table.rows[number];
 	}
-	if (up >= 0)
-		close_fd(up);
-	return answer;
+	if (held != directory && held >= 0)
+		close_fd(held);
+	if (answer <= 0 || is_bound(&here, number))
+		return answer;
+	return row->name ? 0 : stands_at(row, &here);
 }
 
 /* Whether any row has this name, wherever. */
