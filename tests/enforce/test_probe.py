@@ -5,6 +5,7 @@ import ctypes
 import errno
 import json
 import os
+import platform
 import resource
 import shutil
 import subprocess
@@ -14,8 +15,9 @@ from pathlib import Path
 import pytest
 from tests.enforce.conftest import NO_NEW_PRIVS, STREAMS, Site, Walls, execute, launched, plan_of, step
 
+import ringfence
 from ringfence import enforce
-from ringfence.enforce import enactor
+from ringfence.enforce import enact, enactor
 from ringfence.enforce.enactor import Opened
 from ringfence.model import Enactor, Exited, Host, LaunchError, StepKind
 
@@ -61,6 +63,25 @@ def test_probe_finds_what_the_kernel_has() -> None:
         gid=os.getegid(),
     )
     assert host.namespaces == (not host.namespaces_why)
+
+
+def test_on_a_machine_whose_calls_are_not_known_nothing_runs_and_it_is_said(
+    python: Opened, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """As in a container for 32-bit ARM on an Apple machine; and any kernel may say that it is another (setarch)."""
+    said = os.uname_result(("Linux", *os.uname()[1:4], "armv8l"))
+    monkeypatch.setattr(os, "uname", lambda: said)
+    found = [enactor._answer(None, *enactor._start_probe(one, None)) for one in (enactor.open_enactor(), python)]
+    monkeypatch.setattr(enforce, "probe", lambda *_: found[0])
+    monkeypatch.setattr(platform, "machine", lambda: "armv8l")
+
+    with pytest.raises(ringfence.Unenforceable, match="armv8l"):
+        ringfence.run(["true"], workspace=str(tmp_path), as_root=True, capture=True)
+    with pytest.raises(OSError, match="seccomp") as unknown:
+        enact.call("seccomp")
+
+    assert [one.seccomp for one in found] == [False, False]
+    assert unknown.value.errno == errno.ENOSYS
 
 
 @pytest.mark.needs_userns

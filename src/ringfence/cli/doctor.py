@@ -55,7 +55,11 @@ def findings(host: Host, seen: clues.Clues = clues.Clues()) -> list[tuple[bool, 
             if host.landlock_abi
             else "`lsm=landlock,…` on the kernel's command line, where the kernel has it (5.13 or newer)",
         ),
-        (host.seccomp, "seccomp filters with notification", "a kernel with CONFIG_SECCOMP_FILTER, 5.0 or newer"),
+        (
+            host.seccomp,
+            "seccomp filters with notification",
+            "a kernel with CONFIG_SECCOMP_FILTER, 5.0 or newer, on x86_64 or aarch64",
+        ),
     ]
     return [*rows, *views(host, seen, native)]
 

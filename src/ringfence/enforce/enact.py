@@ -175,7 +175,9 @@ _libc.prctl.argtypes = [ctypes.c_int, *[ctypes.c_ulong] * 4]
 
 def call(name: str, *arguments: object) -> int:
     """A system call by name; raises OSError."""
-    number = NEW[name] if name in NEW else OLD[platform.machine()][name]
+    number = (NEW | OLD.get(platform.machine(), {})).get(name)
+    if number is None:
+        raise OSError(errno.ENOSYS, name)
     answer: int = _libc.syscall(
         ctypes.c_long(number), *(ctypes.c_long(a) if isinstance(a, int) else a for a in arguments)
     )

@@ -27,6 +27,7 @@ PROGRAM = os.path.join(os.path.dirname(os.path.abspath(__file__)), "enact")
 FALLBACK = os.path.join(os.path.dirname(os.path.abspath(__file__)), "enact.py")
 FREE_LAYERS = 16
 PROBE = struct.Struct("<I13i")
+FILTERED = ("x86_64", "aarch64")  # whose system calls the planner knows; a kernel may say that it is another
 SHORT = (errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE)  # of something, now: this says nothing of the machine
 _MORE = "end some processes or close some files, or allow more of them (ulimit -u, ulimit -n)"
 _PROBE_NAMES = (
@@ -242,7 +243,7 @@ def _answer(ids: tuple[int, int] | None, process: Process, read: int, enactor: O
         machine.machine,
         landlock_abi=max(abi, 0) if layers else 0,
         layers=layers,
-        seccomp=seccomp == 0,
+        seccomp=seccomp == 0 and machine.machine in FILTERED,
         namespaces=not failed,
         namespaces_why=failed[0] if failed and enactor.kind is Enactor.NATIVE else "",  # the other cannot try
         detached_mounts=detached == 0,

@@ -352,7 +352,8 @@ def border(host: Host, nesting: bool) -> list[Step]:
 def seccomp(policy: Policy, host: Host, gaps: list[Gap], watched: bool, judged: Judged) -> list[Step]:
     """The table of closed system calls."""
     if not host.seccomp:
-        gaps.append(Gap("dangerous system calls closed", "no seccomp filters here", Need.REQUIRED, BUILT_IN))
+        why = f"no seccomp filters here, or none that are known for {host.arch}"
+        gaps.append(Gap("dangerous system calls closed", why, Need.REQUIRED, BUILT_IN))
         return []
     if not (watched or Judged.WRITES in judged or host.is_inside):
         what = (
