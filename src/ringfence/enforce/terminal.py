@@ -141,8 +141,8 @@ class Terminal:
         self.suspend()
 
     def _on_continue(self, *_: object) -> None:
-        """What we have set is left as it is, unless somebody has set it meanwhile: to set it loses what was typed. We may
-        be told late, when `suspend` has looked already."""
+        """What we have set is left as it is, unless somebody has set it meanwhile: to set it loses what was typed. We
+        may be told late, when `suspend` has looked already."""
         if self._saved is not None and termios.tcgetattr(self._outer) != raw(self._saved):
             self._saved = None
         elif not self._is_in_front():
