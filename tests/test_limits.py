@@ -169,7 +169,8 @@ for way in ways:
 def _nobody_looks(workspace: Path, seconds: float) -> ringfence.Outcome:
     """A run whose caller has no descriptor left for so long."""
     before = resource.getrlimit(resource.RLIMIT_NOFILE)
-    script = f"import time; print('begun', flush=True); time.sleep({seconds}); print('over', flush=True); time.sleep(1.5)"
+    says = "print({!r}, flush=True); time.sleep({})"
+    script = f"import time; {says.format('begun', seconds)}; {says.format('over', 1.5)}"
     eaten: list[int] = []
 
     def said(_stream: str, data: bytes) -> None:
