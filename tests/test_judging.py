@@ -4,12 +4,18 @@ import errno
 import itertools
 import os
 import random
+import subprocess
+import tempfile
 from pathlib import Path
 
 import pytest
 
+from ringfence.guard import ToolCall, judge
 from ringfence.judging import bounds_of, follow, follower, leaks
 from ringfence.model import Access, Decision, Origin, Policy, PolicyError, Rule, Verdict
+
+
+PLAIN = 65534 if os.geteuid() == 0 else os.geteuid()
 
 
 def allowed(_access: Access, _path: str) -> Decision:
@@ -24,10 +30,16 @@ def test_a_directory_that_nobody_can_look_into_is_taken_to_lead_out(tmp_path: Pa
     assert not leaks(str(tmp_path), allowed)
 
 
-@pytest.mark.parametrize(("number", "leads"), [(errno.EINVAL, "/a/b"), (errno.EACCES, "/a/b"), (errno.EIO, "/..")])
+@pytest.mark.parametrize(
+    ("number", "who", "leads"),
+    [(errno.EINVAL, 0, "/a/b"), (errno.EACCES, 1, "/a/b"), (errno.EACCES, 0, "/.."), (errno.EIO, 0, "/..")],
+)
 def test_a_name_of_which_nobody_can_say_whether_it_is_a_link_leads_nowhere_allowed(
-    monkeypatch: pytest.MonkeyPatch, number: int, leads: str
+    monkeypatch: pytest.MonkeyPatch, number: int, who: int, leads: str
 ) -> None:
+    """What is closed to us in another's directory is so to the command, too; in our own it can open it again."""
+    monkeypatch.setattr(os, "geteuid", lambda: who)  # the directory is root's
+
     def broken(path: str) -> str:
         raise OSError(number, os.strerror(number), path)
 
@@ -65,6 +77,29 @@ def test_many_paths_are_followed_as_one_is(odd: Path, fails: bool, monkeypatch: 
     look = follower({})
 
     assert {path: look(path) for path in paths} == {path: follow(path) for path in paths}
+
+
+@pytest.mark.parametrize("line", ["chmod 700 d; echo x >> d/l", "chmod 700 d; echo x >> d/*"])
+@pytest.mark.parametrize("mode", [0o000, 0o444, 0o700])
+def test_what_a_line_opens_first_leads_where_it_leads(mode: int, line: str) -> None:
+    """An earlier command closed the directory with its link: nobody saw where that leads, and it was taken for none."""
+    with tempfile.TemporaryDirectory(dir="/var/tmp", prefix="rf-") as place:
+        os.makedirs(f"{place}/ws/d")
+        os.symlink(f"{place}/outside", f"{place}/ws/d/l")
+        os.chmod(f"{place}/ws/d", mode)
+        for path in (place, f"{place}/ws", f"{place}/ws/d"):
+            os.chown(path, PLAIN, -1)
+        before = os.geteuid()
+        os.seteuid(PLAIN)  # root may look everywhere
+        try:
+            found = judge(ToolCall("bash", {"command": line}), bounds_of(f"{place}/ws"))
+            subprocess.run(["bash", "-c", line], cwd=f"{place}/ws", user=PLAIN if before == 0 else None, check=True)
+        finally:
+            os.seteuid(before)
+            os.chmod(f"{place}/ws/d", 0o700)
+        assert os.path.exists(f"{place}/outside")
+
+    assert found.verdict is not Verdict.ALLOW
 
 
 @pytest.mark.parametrize("granted", ["ws/data", "ws/data/*", "outer/data"])

@@ -1,6 +1,8 @@
 """Limits: a tree that crosses one is ended in time, the caller lives, and the reason is named. Each way of holding."""
 
+import contextlib
 import os
+import resource
 import socket
 import subprocess
 import sys
@@ -164,6 +166,41 @@ for way in ways:
 
 
 @pytest.mark.parametrize(("limits", "said"), [({}, b"True\n"), ({"disk": "1G"}, b"False\n")])
+def _nobody_looks(workspace: Path, seconds: float) -> ringfence.Outcome:
+    """A run whose caller has no descriptor left for so long."""
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    says = "print({!r}, flush=True); time.sleep({})"
+    script = f"import time; {says.format('begun', seconds)}; {says.format('over', 1.5)}"
+    eaten: list[int] = []
+
+    def said(_stream: str, data: bytes) -> None:
+        if b"begun" in data:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (max(map(int, os.listdir("/proc/self/fd"))) + 1, before[1]))
+            with contextlib.suppress(OSError):
+                while True:
+                    eaten.append(os.open("/dev/null", os.O_RDONLY))
+        if b"over" in data:
+            close()
+
+    def close() -> None:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+        while eaten:
+            os.close(eaten.pop())
+
+    try:
+        return run(workspace, script, {"disk": 40 << 20}, capture=False, on_output=said)
+    finally:
+        close()
+
+
+def test_a_limit_that_nobody_can_look_at_ends_the_tree_and_one_for_a_moment_does_not(workspace: Path) -> None:
+    """It was as if nothing were used: `--disk` held nothing, and nobody said so."""
+    assert _nobody_looks(workspace, 60).ending == ringfence.Broken(
+        "nobody can look at its limits: Too many open files"
+    )
+    assert _nobody_looks(workspace, 0.3).ending == ringfence.Exited(0)
+
+
 def test_no_room_is_taken_that_is_not_counted(workspace: Path, limits: dict[str, float | str], said: bytes) -> None:
     assert run(workspace, KEEPS_SIZE, limits).stdout == 4 * said
 

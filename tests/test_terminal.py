@@ -214,6 +214,22 @@ def test_the_key_that_suspends_suspends_ringfence_too_and_fg_goes_on(desk: Desk)
     person.type("exit\n")
 
 
+def test_keys_that_were_typed_while_it_was_stopped_are_the_command_s(desk: Desk) -> None:
+    """Nobody else has had the terminal meanwhile, so there is nothing to set anew; and what is set anew loses them."""
+    person = desk.person("sh", "-c", "echo rea''dy; read x; echo got-$x")
+    person.sees("ready")
+    person.sees_that(lambda: person.has_left(0))
+    ringfence = person.process.pid
+    os.kill(ringfence, signal.SIGSTOP)
+    person.sees_that(lambda: Path(f"/proc/{ringfence}/stat").read_text().rpartition(")")[2].split()[0] == "T")
+
+    person.type("word\n")
+    os.kill(ringfence, signal.SIGCONT)
+
+    person.sees("got-word")
+    assert person.code() == 0
+
+
 def test_in_the_background_it_takes_no_keys_and_in_the_foreground_it_does(desk: Desk) -> None:
     person = desk.at(["bash", "--norc", "--noprofile", "-i"])
     person.sees("outer")

@@ -32,13 +32,12 @@ from .where import OWN, chosen_root
 
 MOST_NAMES = 256
 MOST_ENTRIES = 2000
-PLAIN, MISSING, UNKNOWN = "\0", "\0missing", "\0unknown"  # no link leads to such a name
+PLAIN, MISSING, CLOSED, UNKNOWN = "\0", "\0missing", "\0closed", "\0unknown"  # no link leads to such a name
 MOST_LINKS = 40  # as many as the kernel follows
 LONGEST_PATTERN = 1000  # characters; what is made of a longer one to match it takes too long
 SEARCHED = 2.0  # seconds; an agent waits
 LONGEST = 12_000  # characters of a path; the kernel takes 4096 at a time, from wherever one stands
-# What a name says that is no link, is not there, or is behind what lets nobody through, the command no more than us.
-NO_LINK = (errno.EINVAL, errno.ENOTDIR, errno.EACCES, errno.ENAMETOOLONG)
+NO_LINK = (errno.EINVAL, errno.ENOTDIR, errno.ENAMETOOLONG)  # what a name says that is no link, or cannot be there
 
 
 def bounds_of(root: str, found: Policy | None = None, start: str = "", home: str = "", held: bool = False) -> Bounds:
@@ -150,11 +149,11 @@ def plain_policy(root: str) -> Policy:
 
 def follow(path: str, seen: dict[str, str] | None = None, links: list[str] | None = None) -> str:
     """An absolute path with its links followed as far as it exists. Below /proc nothing is: there the links are ours,
-    and not those of the process that will use them. `seen` remembers what each name is, for many paths at once; `links`
-    is given the links that were met."""
+    and not those of the process that will use them. `seen` remembers what each name is, for a policy's many paths at
+    once, which hold for a name as it is written where nobody can look; `links` is given the links that were met."""
     if len(path) > LONGEST:
         return "/.."  # as below; the kernel takes none of this length either
-    seen = {} if seen is None else seen
+    is_rule, seen = seen is not None, {} if seen is None else seen
     here, count = "", 0
     rest = path.split("/")[::-1]
     while rest:
@@ -172,9 +171,9 @@ def follow(path: str, seen: dict[str, str] | None = None, links: list[str] | Non
         if there not in seen:
             seen[there] = MISSING if seen.get(here) == MISSING else link(there)
         target = seen[there]
-        if target == UNKNOWN:
+        if target == UNKNOWN or (target == CLOSED and not is_rule):
             return "/.."
-        if target in (PLAIN, MISSING):
+        if target in (PLAIN, MISSING, CLOSED):
             here = there
             continue
         count += 1
@@ -225,7 +224,18 @@ def link(path: str) -> str:
     except OSError as error:
         if error.errno == errno.ENOENT:
             return MISSING
+        if error.errno == errno.EACCES:
+            return CLOSED if _can_open(os.path.dirname(path)) else PLAIN
         return PLAIN if error.errno in NO_LINK else UNKNOWN
+
+
+def _can_open(directory: str) -> bool:
+    """Whether who may not look into a directory can change that, and the command with him: it is his own. Behind
+    another's nobody comes through, the command no more than we."""
+    try:
+        return os.stat(directory).st_uid == os.geteuid()
+    except OSError:  # it is behind another's that is closed, and of that one we were asked before
+        return False
 
 
 def names(pattern: str, directory: str, root: str) -> list[str] | None:

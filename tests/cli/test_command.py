@@ -394,6 +394,20 @@ def test_output_that_cannot_be_kept_is_said(place: Place) -> None:
     assert b"cannot be passed on" in done.stderr
 
 
+def test_output_that_a_failing_disk_does_not_take_is_said(place: Place) -> None:
+    """EIO, as from a disk: of what a process has at no address nothing can be written either."""
+    with subprocess.Popen(["sleep", "100"]) as nobody:
+        with open(f"/proc/{nobody.pid}/mem", "wb", buffering=0) as failing:
+            words = [*RINGFENCE, "run", *AS_ROOT, "--", "echo", "lost"]
+            done = subprocess.run(
+                words, cwd=place.workspace, env=place.environ, stdout=failing, stderr=subprocess.PIPE, timeout=60
+            )
+        nobody.kill()
+
+    assert done.returncode == 125
+    assert b"cannot be passed on: Input/output error" in done.stderr
+
+
 def test_two_runs_into_one_file_keep_their_order(place: Place) -> None:
     run = " ".join([*RINGFENCE, "run", *AS_ROOT, "--"])
     line = f"({run} echo a; echo b; {run} sh -c 'echo c; echo d >&2; echo e') > out 2>&1"

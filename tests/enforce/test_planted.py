@@ -3,6 +3,7 @@
 import asyncio
 import os
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -796,6 +797,40 @@ def test_nothing_outside_is_renamed_through_a_link(workspace: Path, tmp_path: Pa
 
     assert quarantine((f"{workspace}/link/.git",)) == ()
     assert (tmp_path / "victim" / ".git").exists()
+
+
+def _scanned(workspace: Path, since: int) -> list[str]:
+    """What somebody finds whom the modes of directories hold, as they hold every plain user."""
+    program = "import sys; from ringfence.enforce.planted import scan; print(*scan(sys.argv[1], int(sys.argv[2]), 5))"
+    held = ["setpriv", "--bounding-set=-dac_override,-dac_read_search"] * (os.geteuid() == 0)
+    words = [*held, sys.executable, "-c", program, str(workspace), str(since)]
+    return subprocess.run(words, capture_output=True, text=True, check=True, timeout=60).stdout.split()
+
+
+@pytest.mark.parametrize("mode", [0o000, 0o444])
+@pytest.mark.parametrize("closed", ["a", "a/b", "a/b/.git", "a/b/.git/objects", ".git/worktrees"])
+def test_nothing_hides_in_a_directory_that_was_closed(tmp_path: Path, closed: str, mode: int) -> None:
+    """The next run would open it, by which nothing in it gets newer: so it is told of the first time. With mode 0444 a
+    directory can be listed, and nothing in it be looked at."""
+    since = time.time_ns() - 50_000_000
+    time.sleep(0.1)
+    (tmp_path / "a").mkdir()
+    for where in (tmp_path, tmp_path / "a/b"):
+        git(tmp_path, "init", "-q", str(where))
+    (tmp_path / ".git/worktrees/new").mkdir(parents=True)
+    (tmp_path / ".git/worktrees/new/commondir").write_text("/elsewhere\n")
+    (tmp_path / "a/b/.git/objects/pack").rmdir()
+    (tmp_path / "a/b/.git/objects/pack").symlink_to("/elsewhere")
+    if not closed.endswith("objects"):
+        git(tmp_path / "a/b", "config", "core.fsmonitor", "./evil")
+    (tmp_path / closed).chmod(mode)
+
+    try:
+        found = _scanned(tmp_path, since)
+    finally:
+        (tmp_path / closed).chmod(0o755)
+
+    assert f"{tmp_path}/{closed}" in found
 
 
 def test_what_cannot_be_read_is_told_to_be_left(tmp_path: Path) -> None:

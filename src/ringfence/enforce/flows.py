@@ -173,7 +173,8 @@ class Copy:
         except (BrokenPipeError, ConnectionResetError):  # the other side is gone: nobody is left to tell
             self.close()
         except OSError as error:  # a full disk: the command was told that its output was taken
-            if error.errno != errno.EIO:  # a terminal whose last holder is gone
+            # A terminal whose last holder is gone says EIO, too; of a file it is a disk that fails.
+            if error.errno != errno.EIO or stat.S_ISREG(os.fstat(self._sink).st_mode):
                 self._failed.append(error)
             self.close()
 

@@ -29,6 +29,7 @@ from .repository import (
     is_new,
     is_there,
     linked_worktree,
+    opened,
     submodule,
     whole,
 )
@@ -217,7 +218,7 @@ def _links(
 
 
 def _read_git(path: str) -> Listing:
-    with os.scandir(path) as listing:
+    with opened(path) as listing:
         entries = list(listing)
     below = tuple(entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
     links = tuple(entry.name for entry in entries if entry.is_symlink())
@@ -281,7 +282,7 @@ def _directory(path: str) -> int:
 
 def _read(path: str) -> Listing:
     names, below, links = set(), [], []
-    with os.scandir(path) as listing:
+    with opened(path) as listing:
         for entry in listing:
             names.add(entry.name)
             if entry.name == ".git":

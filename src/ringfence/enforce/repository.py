@@ -8,12 +8,16 @@ import errno
 import os
 import re
 import stat
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from ..model import SESSION_PREFIX, PlanError
 from .links import real_path
+
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
 
 NOWHERE = "/nonexistent"
 _MOST = 1 << 16
@@ -379,10 +383,16 @@ def _piece(text: str, is_quoted: bool) -> tuple[str, bool, bool]:
 def directories(path: str) -> list[str]:
     """The directories in a directory, none where there is none."""
     try:
-        with os.scandir(path) as entries:
-            return [entry.path for entry in entries if entry.is_dir(follow_symlinks=False)]
+        with opened(path) as entries:
+            return [f"{path}/{entry.name}" for entry in entries if entry.is_dir(follow_symlinks=False)]
     except _ABSENT:
         return []
+
+
+def opened(path: str) -> "AbstractContextManager[Iterator[os.DirEntry[str]]]":
+    """What is in a directory. One whose names can be listed but not looked at (mode 0444) is closed, too: `.` is such a
+    name."""
+    return os.scandir(f"{path}/.")
 
 
 def is_there(path: str) -> bool:

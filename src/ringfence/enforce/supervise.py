@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 INTERVAL = 0.1  # how often the limits are looked at that nothing else holds
 HURRY = 0.5  # the same, once the time is up
+MOST_BLIND = 10  # looks, one after the other, that could not be taken
 
 
 def flows_of(launch: "Launch", sink: Sink | None, data: bytes, finish: bool, budget: Budget) -> list[Flow]:
@@ -53,6 +54,7 @@ class Supervisor:
         self._until = None if timeout is None else time.monotonic() + timeout
         self._watch = watch if watch is not None and watch.is_needed else None
         self._look_at = None if self._watch is None else time.monotonic()
+        self._blind = 0  # how often it could not be looked
         self._kill_at: float | None = None
         self._drain_until: float | None = None
         self._has_ended = False
@@ -163,7 +165,7 @@ class Supervisor:
                     flow.close()
         if self._watch is not None and self._look_at is not None and now >= self._look_at:
             self._look_at = now + INTERVAL
-            found = self._watch.sample()
+            found = self._sampled(self._watch)
             if found is not None:
                 self.cross(found)
         if self._until is not None and now >= self._until:
@@ -172,6 +174,16 @@ class Supervisor:
             self.end(HURRY)
         if self._kill_at is not None and now >= self._kill_at:
             self.kill()
+
+    def _sampled(self, watch: "Watch") -> Ending | None:
+        """The limit that is crossed now; or that nobody has seen for a second whether one is."""
+        try:
+            found = watch.sample()
+        except OSError as error:
+            self._blind += 1
+            return Broken(f"nobody can look at its limits: {error.strerror}") if self._blind >= MOST_BLIND else None
+        self._blind = 0
+        return found
 
     def end(self, grace: float = GRACE) -> None:
         """SIGTERM, and SIGKILL for what is left after a moment."""

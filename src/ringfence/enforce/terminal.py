@@ -60,16 +60,19 @@ class Terminal:
         """Take the keyboard when it is ours to take, which it is not in the background."""
         if not self._is_interactive:
             return
-        try:
-            is_ours = os.tcgetpgrp(self._outer) == os.getpgrp()
-        except OSError:  # of another session: whoever handed it to us is at it
-            is_ours = True
+        is_ours = self._is_in_front()
         if self._keys is not None:
             self._keys.is_paused = not is_ours
         if is_ours and self._saved is None:
             self._saved = termios.tcgetattr(self._outer)
             self._set(raw(self._saved))
             self._on_resize()
+
+    def _is_in_front(self) -> bool:
+        try:
+            return os.tcgetpgrp(self._outer) == os.getpgrp()
+        except OSError:  # of another session: whoever handed it to us is at it
+            return True
 
     @property
     def is_waiting(self) -> bool:
@@ -138,7 +141,12 @@ class Terminal:
         self.suspend()
 
     def _on_continue(self, *_: object) -> None:
-        self.restore()
+        """What we have set is left as it is, unless somebody has set it meanwhile: to set it loses what was typed. We
+        may be told late, when `suspend` has looked already."""
+        if self._saved is not None and termios.tcgetattr(self._outer) != raw(self._saved):
+            self._saved = None
+        elif not self._is_in_front():
+            self.restore()
         self.look()
 
     def close(self) -> None:

@@ -1,5 +1,7 @@
 """Looking at a run's processes from outside, for the limits that nothing in the kernel holds for a whole run."""
 
+import errno
+import math
 import os
 import signal
 
@@ -22,7 +24,7 @@ class Watch:
         self._keepers = keepers  # the outer process and the warden are no part of the run
         # Those who serve runs beside this one, and what those used who have ended: replaced as one, for they are told
         # of by another thread.
-        self._beside: tuple[tuple[int, ...], float, int] = (), 0.0, 0
+        self._beside: tuple[tuple[int, ...], float, float] = (), 0.0, 0.0
 
     def count_with(self, pid: int) -> None:
         """Another process counts from now on, with all below it."""
@@ -31,21 +33,23 @@ class Watch:
 
     def reap(self, pid: int) -> None:
         """Wait for one of those, a child of ours: what it used stays counted. What it wrote only whoever has waited for
-        it is told, among its own."""
-        before = _written(os.getpid())
+        it is told, among its own; and what cannot be known is too much."""
+        before = _written_by_us()
         try:
             used = os.wait4(pid, 0)[2]
         finally:
             pids, cpu, written = self._beside
             self._beside = tuple(one for one in pids if one != pid), cpu, written
-        self._beside = self._beside[0], cpu + used.ru_utime + used.ru_stime, written + _written(os.getpid()) - before
+        more = _written_by_us() - before
+        written += more if math.isfinite(more) else math.inf
+        self._beside = self._beside[0], cpu + used.ru_utime + used.ru_stime, written
 
     @property
     def is_needed(self) -> bool:
         return any(name in self._amounts for name in WATCHED)
 
     def sample(self) -> Exceeded | None:
-        """The first limit that is crossed now."""
+        """The first limit that is crossed now. Raises OSError where nobody can look: we have no descriptor left."""
         if self._group is not None and (limit := self._group.crossed()):
             return self._exceeded(limit)
         pids, *used = self._beside
@@ -112,17 +116,24 @@ def descendants(pid: int) -> list[int]:
         try:
             for task in os.listdir(f"/proc/{found[at]}/task"):
                 found += map(int, _read(f"/proc/{found[at]}/task/{task}/children").split())
-        except OSError:
-            pass  # gone meanwhile
+        except OSError as error:
+            _check_gone(error)
         at += 1
     return found
+
+
+def _check_gone(error: OSError) -> None:
+    """It has ended meanwhile, or is not for us to look at; but if we cannot look at all, nothing would be too much."""
+    if error.errno in (errno.EMFILE, errno.ENFILE, errno.ENOMEM):
+        raise error
 
 
 def _read(path: str) -> str:
     try:
         with open(path, "rb", 0) as file:  # whole: the kernel gives a page at a time, and some are longer
             return file.read().decode("ascii", "replace")
-    except OSError:
+    except OSError as error:
+        _check_gone(error)
         return ""
 
 
@@ -152,6 +163,13 @@ def _share(pid: int) -> int:
 def _resident(pid: int) -> int:
     fields = _read(f"/proc/{pid}/statm").split()
     return int(fields[1]) * _PAGE if fields else 0
+
+
+def _written_by_us() -> float:
+    try:
+        return _written(os.getpid())
+    except OSError:
+        return math.inf
 
 
 def _written(pid: int) -> int:

@@ -102,7 +102,8 @@ def limit_gaps(policy: Policy, host: Host) -> list[Gap]:
             rows.append((limit, "processor time of all processes counted", why, _WAY_OUT))
         if limit.name == "disk":
             why = "writes are counted every 0.1 s, those of orphans only while they live; names, links and attributes"
-            why += " do not count everywhere"
+            why += " do not count everywhere, nor what processes write that hide from their user (not dumpable) where"
+            why += " he is not root"
             rows.append((limit, "disk space held by the kernel", why, "a quota of the file system"))
     gaps = [Gap(what, why, Need.WANTED, limit.origin, way_out) for limit, what, why, way_out in rows]
     return gaps + _crash_gaps(host)
