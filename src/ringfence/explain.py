@@ -355,7 +355,7 @@ class _Asked:
         if host in LOOPBACK and not modes.listens(number):
             return Cause("connect", clue.target, f"nobody listens at port {number} of the host") if clue.error else None
         is_refused = decision.verdict is not Verdict.ALLOW
-        if is_refused and decision.grant and not set(".:") & set(host) and host not in LOOPBACK:  # of no domain
+        if is_refused and decision.host is None and not set(".:") & set(host) and host not in LOOPBACK:  # of no domain
             decision = msgspec.structs.replace(decision, grant=OPEN)
         if not network.open and not plan.has_own_network(self.made.host) and (decision.grant or not is_refused):
             reason = f"{decision.reason}, but no host can be opened here by name"
