@@ -44,13 +44,18 @@ class World:
             path.write_text(text)
         self.tmp.write_text("of the host\n")
         (self.home / "bin/tool").chmod(0o755)
+        (self.home / "env/bin/python").symlink_to(PYTHON)
+        (self.home / "env/bin/hello").write_text(f"#!{self.home}/env/bin/python\nimport hello\n")
+        (self.home / "env/bin/hello").chmod(0o755)
+        (self.home / "bin/snake").symlink_to(PYTHON)
+        (self.home / "linked").symlink_to("/usr/share/perl5")
         (self.ws / "orphan").chmod(0o755)
         (self.ws / "locked").chmod(0)
         self.base.chmod(0o755)
         self.tmp.parent.chmod(0o755)
         if ROOT:
             for path in (self.base, *self.base.rglob("*"), self.tmp.parent, self.tmp):
-                os.chown(path, walls.uid, walls.uid)
+                os.chown(path, walls.uid, walls.uid, follow_symlinks=False)
         (self.out / "closed").chmod(0o700 if ROOT else 0)
         if ROOT:
             os.chown(self.out / "closed", 0, 0)
@@ -113,6 +118,9 @@ FILES = {
     "home/.cache/foo/x": "x\n",
     "home/notes.txt": "x\n",
     "home/bin/tool": "#!/bin/sh\nexit 0\n",
+    "home/env/pyvenv.cfg": "home = /usr/bin\n",
+    "home/env/bin/hello": "",
+    f"home/env/lib/{os.path.basename(os.path.realpath(PYTHON))}/site-packages/hello.py": "",
     "out/file": "x\n",
     "out/dir/inner": "x\n",
     "out/dir/old": "x\n",
@@ -158,6 +166,12 @@ ROWS = (
     Row("shell reads", ". {home}/.config/foo/settings", "read", "{home}/.config/foo/settings"),
     Row("file in the host's /tmp", "cat {tmp}", "read", "{tmp}"),
     Row("program in the home", "tool", "run", "{home}/bin/tool"),
+    Row("program of an environment in the home", "{home}/env/bin/hello", "read", "{home}/env/bin/hello"),
+    Row("program that is a link in the home", "snake -c 1", "read", "{home}/bin/snake", only="view"),
+    Row("its interpreter", "{home}/env/bin/python -c 'import hello'", "read", "{home}/env/bin/python", only="view"),
+    Row("script with an interpreter of it", "printf '#!{home}/env/bin/python\nimport hello' > s5; chmod +x s5; ./s5",
+        "read", "{home}/env/bin/python", only="view"),
+    Row("link in the home", "ls {home}/linked/", "read", "{home}/linked", only="view"),
     Row("/etc/shadow", "cat /etc/shadow", "read", "/etc/shadow", ours=False, root="ours"),
     Row("descriptor of the caller's", "cat /dev/fd/63", "read", "/dev/fd/63", grant=False),
     # Files that it keeps from being written.
@@ -333,7 +347,7 @@ def _granted(grant: str, flags: dict[str, tuple[str, ...]]) -> dict[str, tuple[s
     return found
 
 
-# Not watched is who only looks (stat); git makes a lock beside the file; and what the table has made is there already.
+# Not watched is who only looks (stat) or executes; git makes a lock beside the file; what the table has made is there.
 UNSEEN = (
     "descriptor of the caller's",
     "script with a closed interpreter",
@@ -349,6 +363,7 @@ UNSEEN = (
     "rename a directory outside",
     "by the linker",
     "a new key",
+    "program of an environment in the home",
 )
 SEEN = [
     row

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 import msgspec
 
 from . import enforce, plan, policy
-from .enforce import modes
+from .enforce import links, modes
 from .keep import Prepared, Request, prepare
 from .model import Access, Cause, Decision, Denial, Exited, Observed, Outcome, Refused, UsageError, Verdict
 from .policy.clues import ANYWHERE, MOST_TEXT, Clue, clues, urls_of, wants_root
@@ -207,7 +207,8 @@ class _Asked:
         real = enforce.canonical(path)
         if modes.is_socket(real) or clue.access == "connect":
             return self.socket(real)
-        return self.path(real, clue)
+        found = self.path(real, clue)
+        return self.whole(found or (self.link(path) if clue.error == errno.ENOENT else None), path)
 
     def decide(self, access: Access, path: str) -> Decision:
         return policy.decide(self.judged, access, path)
@@ -317,13 +318,27 @@ class _Asked:
         reason = f"{path} is the host's, and the command has a {place} of its own"
         return Denial("read", path, reason, f"--allow-read {policy.quoted(path)}", origin=BUILT_IN)
 
+    def link(self, path: str) -> Found:
+        found = unseen(self.made, path)
+        return denial_of(found[0], "read", found[1]) if found else None
+
+    def whole(self, found: Found, path: str) -> Found:
+        """A program of a virtual environment needs the rest of it."""
+        place = os.path.dirname(os.path.dirname(path))
+        if isinstance(found, Denial) and found.access in ("read", "run") and os.path.isfile(f"{place}/pyvenv.cfg"):
+            grant = self.decide(Access.READ, place).grant
+            return msgspec.structs.replace(found, grant=grant or found.grant)
+        return found
+
     def program(self, name: str) -> Found:
         """A program that was not found on the path it has."""
         for directory in self.environ.get("PATH", os.defpath).split(os.pathsep):
             path = enforce.canonical(os.path.join(self.request.cwd, directory, name))
             if os.path.isfile(path) and not modes.refusal(self.who, path, os.X_OK):
                 reading = self.decide(Access.READ, path)
-                return denial_of(reading, "run", path) if reading.verdict is not Verdict.ALLOW else None
+                closed = denial_of(reading, "run", path) if reading.verdict is not Verdict.ALLOW else None
+                named = os.path.join(self.request.cwd, directory, name)
+                return self.whole(closed or self.link(named) or self.interpreter(path), named)
         line = f"; a line for the shell is run by: sh -c {policy.quoted(name)}" if " " in name else ""
         return Cause("run", name, f"no directory of PATH has such a program{line}")
 
@@ -355,7 +370,7 @@ class _Asked:
         if host in LOOPBACK and not modes.listens(number):
             return Cause("connect", clue.target, f"nobody listens at port {number} of the host") if clue.error else None
         is_refused = decision.verdict is not Verdict.ALLOW
-        if is_refused and decision.grant and not set(".:") & set(host) and host not in LOOPBACK:  # of no domain
+        if is_refused and decision.host is None and not set(".:") & set(host) and host not in LOOPBACK:  # of no domain
             decision = msgspec.structs.replace(decision, grant=OPEN)
         if not network.open and not plan.has_own_network(self.made.host) and (decision.grant or not is_refused):
             reason = f"{decision.reason}, but no host can be opened here by name"
@@ -426,7 +441,22 @@ def why(request: Request, access: str, path: str) -> tuple[Decision, str]:
     """The judge's answer for one path, and the path it was asked about."""
     real = enforce.canonical(os.path.join(request.cwd, expanded(request, path)))
     wanted = Access.READ if access == "run" else Access(access)  # what may be read may be executed
-    return policy.decide(prepare(request).judged(), wanted, real), real
+    made = prepare(request)
+    decision = policy.decide(made.judged(), wanted, real)
+    hidden = unseen(made, os.path.join(request.cwd, expanded(request, path)))
+    return hidden if hidden and decision.verdict is Verdict.ALLOW else (decision, real)
+
+
+def unseen(made: Prepared, path: str) -> tuple[Decision, str] | None:
+    """The first link on the way that the command cannot see, and why: a view does not have it."""
+    if not plan.has_view(made.host):
+        return None
+    shown = {link for place in made.disk.places.values() for link in place.links}
+    for link in links.followed(path)[0]:
+        reading = policy.decide(made.judged(), Access.READ, link)
+        if reading.verdict is not Verdict.ALLOW and link not in shown:
+            return reading, link
+    return None
 
 
 def _is_descriptor(target: str) -> bool:

@@ -142,8 +142,8 @@ def with_parent(network: Network, environ: Mapping[str, str]) -> Network:
     https = first("https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY", "SOCKS_PROXY")
     if not http and not https:
         return network
-    entries = (environ.get("no_proxy") or environ.get("NO_PROXY") or "").lower().split(",")
-    passed = tuple(form for entry in entries if entry.strip() for form in _forms(entry.strip()))
+    entries = (environ.get("no_proxy") or environ.get("NO_PROXY") or "").lower().replace(",", " ").split()
+    passed = tuple(form for entry in entries for form in _forms(entry))
     return msgspec.structs.replace(network, parent=ParentProxy(http, https, passed))
 
 

@@ -150,7 +150,7 @@ class Prepared:
         few = plan.with_aliases(surveyed, disk, mounts)
         if plan.has_view(self.host):
             points = plan.mounted(few, present, mounts)
-            disk = enforce.survey(points, self.held, disk, request.ids)
+            disk = enforce.survey([*points, os.path.join("/", request.home)], self.held, disk, request.ids)
             few = plan.without_machine(few, mounts)
             few = plan.without_sockets(few, points, disk, f"{self.temporary}/{enforce.DOOR}")
         else:

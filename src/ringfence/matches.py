@@ -17,9 +17,11 @@ def with_matches(found: Policy, held: list[int], ids: tuple[int, int] | None) ->
     """The policy with what its patterns match; and of the disk where those begin that come by a link, and where nobody
     has looked. A beginning is looked at once: whoever could turn a link there would have it seen by one look alone."""
     begins: dict[str, Place] = {}
+    texts: dict[str, str] = {}
     for path in {parted(rule.path)[0]: None for rule in found.rules if rule.glob}:
         own: list[int] = []
-        begins[path] = enforce.survey([path], own, ids=ids)[path]
+        surveyed = enforce.survey([path], own, ids=ids)
+        begins[path], texts = surveyed[path], texts | surveyed.texts
         if begins[path].path == path:
             enforce.let_go(own)  # there may be thousands
         else:
@@ -34,7 +36,7 @@ def with_matches(found: Policy, held: list[int], ids: tuple[int, int] | None) ->
             by_pattern.setdefault(search.patterns[number], []).append(path)
     unsearched = (*seen.closed, *([seen.unseen] if seen.unseen else []))
     linked = {path: place for path, place in begins.items() if place.path != path}
-    return matched(found, by_pattern), Disk(linked, unsearched=unsearched)
+    return matched(found, by_pattern), Disk(linked, unsearched=unsearched, texts=texts)
 
 
 def with_other_ways(found: Policy, mounts: tuple[Mount, ...]) -> Policy:

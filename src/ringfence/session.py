@@ -66,7 +66,7 @@ class Session:
         with_ignored: bool = False,
         wait: float = ledgers.WAIT,
     ) -> None:
-        self._where = os.path.abspath(os.path.expanduser(where))
+        self._where = os.path.abspath(paths.absolute(os.path.expanduser(where)))
         self._name = name
         self._revision = revision
         self._wanted = (*(Dependency(path, False) for path in link), *(Dependency(path, True) for path in copy))

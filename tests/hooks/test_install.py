@@ -65,7 +65,7 @@ def test_install_status_uninstall(agent: str, tmp_path: Path) -> None:
         "was not installed",
     ]
     assert bytes_of_first == bytes_of_second
-    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("agent", IN_JSON)
@@ -82,6 +82,20 @@ def test_foreign_hooks_and_comments_stay_and_the_bytes_come_back(agent: str, tmp
     assert all(word in during for word in ("// mine", "/* keep */", "// another's", "/opt/other check", "ringfence"))
     assert (file.read_bytes(), file.stat().st_mode & 0o777) == (before, 0o640)
     assert [path.name for path in file.parent.iterdir()] == [file.name]
+
+
+def test_a_directory_that_holds_something_else_stays_and_so_does_a_link(tmp_path: Path) -> None:
+    other = tmp_path / ".config/opencode/other"
+    (tmp_path / "dotfiles").mkdir()
+    (tmp_path / ".pi").symlink_to("dotfiles")
+    other.parent.mkdir(parents=True)
+    other.write_text("mine")
+    for agent in ("opencode", "pi"):
+        run(tmp_path, "install", agent)
+        run(tmp_path, "uninstall", agent)
+
+    kept = sorted(str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*"))
+    assert kept == [".config", ".config/opencode", ".config/opencode/other", ".pi", "dotfiles"]
 
 
 def test_what_was_changed_after_the_install_stays(tmp_path: Path) -> None:

@@ -143,8 +143,8 @@ def no_private_directory(oracle: "Oracle", question: Question, answer: Answer) -
 
 @excuse(OVER_HELD)
 def link_not_shown(oracle: "Oracle", question: Question, _answer: Answer) -> bool:
-    """`What is granted by a link is its target, not the link` in docs/policy.md: what covers a directory does not have
-    the link in it, and where the link stands nothing is granted."""
+    """`A grant is for the target, not for the link` in docs/policy.md: what covers a directory has no link in it that a
+    pattern matches, and where a link stands nothing is granted."""
     above = [os.path.dirname(place) for place in places(oracle, question) if os.path.islink(place)]
     return not all(map(oracle.shows, above)) or (question.access in METADATA and not all(map(oracle.writes, above)))
 

@@ -19,7 +19,7 @@ from ringfence.keep import Prepared
 from ringfence.model import BUILT_IN, Access, Decision, Step, StepKind, Verdict
 from ringfence.plan import allowlist, bubblewrap, crowds, table, view
 from ringfence.plan.regions import changes, is_below
-from ringfence.plan.rules import PRIVATE
+from ringfence.plan.rules import PRIVATE, links_to
 from ringfence.policy.glob import compile_parts, deepest_match, expand
 
 
@@ -76,6 +76,13 @@ class Oracle:
         }
         # A link that goes and may not come back led somewhere when it was tried.
         self.links = {path: os.readlink(path) for path in self.there if os.path.islink(path)}
+        # The links on the way to what a rule names.
+        rules = [rule for rule in made.laid.rules if rule.through or not rule.glob]
+        self.ways = [
+            (link, os.path.realpath(rule.through if rule.glob else rule.path))
+            for rule in rules
+            for link in links_to(rule, made.disk)
+        ]
         uncreated = [what.removeprefix("not to be created: ") for what in self.gaps if what.startswith("not to be cr")]
         through = [what.removesuffix(" kept through its link") for what in self.gaps if what.endswith("its link")]
         self.loose = {link for path in through for link in followed(path)[0]}
@@ -216,7 +223,13 @@ class Oracle:
     def shown(self, path: str) -> set[str]:
         """The names in a hidden directory on the way to something that may be read all the same, and is there."""
         below = [place for place in self.there if is_below(place, path) and self.may(Access.READ, place)]
+        below += [link for link, place in self.ways if is_below(link, path) and self.leads(place)]
         return {os.path.relpath(place, path).split("/")[0] for place in below}
+
+    def leads(self, path: str) -> bool:
+        """Whether a path may be read, or something that is there in it."""
+        below = (place for place in self.there if is_below(place, path))
+        return any(os.path.lexists(place) and self.may(Access.READ, place) for place in (path, *below))
 
     # The verdict on an answer.
 

@@ -198,6 +198,8 @@ def test_what_a_parent_proxy_is_told_is_what_its_url_spells(scheme: str, answer:
     [
         ("corp.test", "corp.test", True),
         ("git.corp.test", "other.test, Corp.test", True),  # as curl, wget, Python and Go read it
+        ("git.corp.test", "other.test corp.test", True),  # as curl and wget do
+        ("other.test", "other.test corp.test", True),
         ("git.corp.test", "*.corp.test", True),
         ("git.corp.test", ".corp.test", True),
         ("evilcorp.test", "corp.test,.corp.test", False),

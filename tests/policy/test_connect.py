@@ -121,6 +121,16 @@ def test_a_closed_network_allows_nothing() -> None:
     )
 
 
+@pytest.mark.parametrize("ask", [Verdict.DENY, Verdict.ASK])
+def test_a_host_that_no_policy_can_hold_has_no_grant_and_is_not_asked_about(ask: Verdict) -> None:
+    """`--allow-host intranet:80` was offered, and refused as soon as somebody followed it."""
+    reason = "no rule lets anyone reach intranet:80, nor could one: it needs a dot, or everything would match"
+    denied = Decision(DENY, reason)
+
+    assert decide_host(Network(), "intranet", 80) == denied
+    assert decide_connect(Policy("/work", (), escape=ask), "intranet", 80) == denied
+
+
 @pytest.mark.parametrize(
     ("host", "port", "expected"),
     [

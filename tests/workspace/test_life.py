@@ -5,9 +5,9 @@ import threading
 from pathlib import Path
 
 import pytest
-from tests.workspace.conftest import files, git, in_commit, is_sound, session
+from tests.workspace.conftest import AS_ROOT, files, git, in_commit, is_sound, session
 
-from ringfence import Exited, SessionError, keep
+from ringfence import Exited, SessionError, WorkspaceError, keep
 from ringfence.model.session import Fault, State
 from ringfence.session import Session, merge, opened
 from ringfence.workspace import life
@@ -60,6 +60,24 @@ def test_the_whole_life_by_python(repo: Path, tmp_path: Path) -> None:
         "Some Body <some@body.example> WIP: saved by ringfence at the end of session feature-x"
     )
     assert is_sound(repo)
+
+
+def test_a_current_directory_that_is_gone_stops_nobody_who_does_not_need_it(
+    repo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was a FileNotFoundError, also for a project that was named from the root on."""
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    for where in (".", "project"):
+        with pytest.raises(WorkspaceError, match="the current directory: is gone"):
+            Session(where)
+    with Session(str(repo), name="here", as_root=AS_ROOT) as session:
+        assert session.run(["sh", "-c", "echo x > x && git add x && git commit -qm x"]).ok
+        assert b"+x" in session.diff()
+        assert session.merge().into == session.record.base
+        assert session.resume().name == "here"
+    assert (repo / "x").read_text() == "x\n"
 
 
 def test_a_session_without_new_work_gets_no_commit(repo: Path) -> None:

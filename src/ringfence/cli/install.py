@@ -1,5 +1,6 @@
 """`ringfence install`, `uninstall`, `status`: our hook in an agent's settings, and the proof that its deny denies."""
 
+import contextlib
 import os
 import subprocess
 import tempfile
@@ -121,15 +122,25 @@ def uninstall(agent: str, values: Values) -> dict[str, object]:
     for as_root in (False, True):
         if now == wanted(agent, file, before or "", as_root):
             if before is None:
-                os.unlink(file)
+                remove(file, agent, values)
             else:
                 write(file, before)
             break
     else:
-        write(file, without_hook(now, agent)) if SITES[agent].path else os.unlink(file)
+        write(file, without_hook(now, agent)) if SITES[agent].path else remove(file, agent, values)
     if os.path.exists(kept):
         os.unlink(kept)
     return row(agent, "uninstalled", file, True)
+
+
+def remove(file: str, agent: str, values: Values) -> None:
+    """Our file, and the directories on its way that are empty then: `write` makes those that are not there."""
+    os.unlink(file)
+    site = SITES[agent].user if one(values, "--project") is None else SITES[agent].project
+    with contextlib.suppress(OSError):  # the first that has something else in it, or is a link, stays with all above
+        for _ in range(site.count("/")):
+            file = os.path.dirname(file)
+            os.rmdir(file)
 
 
 def is_there(agent: str, text: str) -> bool:

@@ -15,7 +15,7 @@ import msgspec
 from ..model import Disk, Kind, Mount, Place, PlanError
 from .folding import folds
 from .holding import hold
-from .links import followed, real_path
+from .links import followed, real_path, target
 
 _ABSENT = (PermissionError, NotADirectoryError, FileNotFoundError)
 
@@ -325,7 +325,7 @@ def survey(
     asked = [(path, *path.rpartition("/")) for path in paths if path not in known.places]
     if not asked:
         return known
-    places = dict(known.places)
+    places, texts = dict(known.places), dict(known.texts)
     listings: dict[str, Listing] = {}
     modes: dict[str, str] = {}
     wanted: dict[str, int] = {}
@@ -344,9 +344,10 @@ def survey(
             absent = listing.glance(path)
         is_plain = listing is not None and listing.is_plain
         places[path] = found = absent or look(path, held, ids, modes, is_plain)
+        texts |= {link: text for link in found.links if (text := target(link))}
         if found.closed and found.closed not in places:
             places[found.closed] = look(found.closed, held, ids, modes)
-    return Disk(places, known.children, known.unsearched)
+    return Disk(places, known.children, known.unsearched, texts=texts)
 
 
 def list_children(disk: Disk, paths: list[str], ids: tuple[int, int] | None = None) -> Disk:
@@ -358,7 +359,7 @@ def list_children(disk: Disk, paths: list[str], ids: tuple[int, int] | None = No
         listed[path], has_more = children(path, ids, left)
         left -= len(listed[path])
         cut += [path] if has_more else []
-    return Disk(disk.places, listed, disk.unsearched, tuple(cut))
+    return Disk(disk.places, listed, disk.unsearched, tuple(cut), texts=disk.texts)
 
 
 def _plain(text: str) -> str:

@@ -41,19 +41,19 @@ def followed(path: str) -> tuple[tuple[str, ...], str]:
             here = os.path.dirname(here)
             continue
         there = os.path.join(here, name)
-        target = _target(there)
-        if target:
+        text = target(there)
+        if text:
             if len(found) == 40:  # as many as the kernel follows
                 return tuple(dict.fromkeys(found)), found[-1]
             found.append(there)
-            here = "/" if target.startswith("/") else here
-            rest = [part for part in target.split("/") if part not in ("", ".")] + rest
+            here = "/" if text.startswith("/") else here
+            rest = [part for part in text.split("/") if part not in ("", ".")] + rest
         else:
             here = there
     return tuple(found), here
 
 
-def _target(path: str) -> str:
+def target(path: str) -> str:
     """What a link says; nothing where there is none, or none any more."""
     if not os.path.islink(path):
         return ""

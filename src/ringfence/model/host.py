@@ -130,6 +130,7 @@ class Disk(msgspec.Struct, frozen=True):
     cut: tuple[str, ...] = ()  # directories that hold more than was listed
     # Directories that do not tell upper case from lower; and whether a mount on one spelling of a name lies on all.
     folding: dict[str, bool] = {}
+    texts: dict[str, str] = {}  # what the symbolic links on the way to the places say
 
     def __getitem__(self, asked: str) -> Place:
         return self.places[asked]

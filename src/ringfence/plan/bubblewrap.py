@@ -5,6 +5,8 @@ told, as `view` has it, and makes what a mount stands on by itself; what is to b
 finds paths by name, so our enactor, which it runs as pid 1 of the view, verifies every mount before it goes on.
 """
 
+from collections.abc import Sequence
+
 from ..model import BUILT_IN, Disk, Gap, Host, Need, PlanError, Step, StepKind
 from . import landlock, view
 
@@ -82,7 +84,17 @@ def render(step: Step) -> Step:
     if target == view.DEV.encode():
         return ask(step.text, "--dev", target)
     limited = ("--size", str(size)) if size else ()
-    return ask(step.text, *limited, "--perms", f"{mode:04o}", "--tmpfs", target)
+    return ask(step.text, *limited, "--perms", f"{mode:04o}", "--tmpfs", target, *symlinks(target, step.strings[1:]))
+
+
+def symlinks(target: bytes, entries: Sequence[bytes]) -> list[str | bytes]:
+    """The links that a file system holds at its start; bubblewrap makes the rest of its entries by itself."""
+    found: list[str | bytes] = []
+    left = iter(entries)
+    for entry in left:
+        if entry.startswith(b"l"):
+            found += ["--symlink", next(left), target + b"/" + entry[1:]]
+    return found
 
 
 def verify(host: Host, mounts: list[Step], disk: Disk, read_only_proc: bool) -> list[Step]:

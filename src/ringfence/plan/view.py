@@ -77,8 +77,36 @@ def is_device(path: str) -> bool:
     return path == DEV or (is_below(path, DEV) and path != SHM and not is_below(path, SHM))
 
 
-def skeleton(above: Region, shown: list[Region]) -> list[str]:
-    """The entries that a covering file system needs, so that what is shown inside it has something to stand on."""
+Links = dict[str, str]  # what each says, by where it stands
+
+
+def links_inside(changed: list[tuple[Region, Region | None]], disk: Disk) -> dict[str, Links]:
+    """The symbolic links in each hidden region that are on the way to something shown: `~/.gitconfig` is often one, and
+    a home on a larger disk."""
+    known = {region.path: region.state is State.HIDDEN for region, _ in changed}
+
+    def shows(path: str) -> bool:
+        """Whether a path is shown, or something in it."""
+        return not hides(path) or any(is_below(other, path) for other, is_hidden in known.items() if not is_hidden)
+
+    def hides(path: str) -> str:
+        """The hidden region that a path lies in, or nothing."""
+        while path not in known and path != "/":
+            path = path.rpartition("/")[0] or "/"
+        return path if known.get(path) else ""
+
+    found: dict[str, Links] = {}
+    for place in disk.places.values():
+        if place.links and place.kind is not Kind.MISSING and shows(place.path):
+            for link in place.links:
+                if (home := hides(link)) and home != link and link in disk.texts:
+                    found.setdefault(home, {})[link] = disk.texts[link]
+    return found
+
+
+def skeleton(above: Region, shown: list[Region], links: Links) -> list[str]:
+    """The entries that a covering file system needs, so that what is shown inside it has something to stand on, and
+    the links that lead to what is shown."""
     entries: dict[str, None] = {}
     depth = len(parts(above.path))
     for region in shown:
@@ -86,13 +114,17 @@ def skeleton(above: Region, shown: list[Region]) -> list[str]:
             entries["d" + "/".join(parts(step)[depth:])] = None
         kind = "d" if region.place.kind is Kind.DIRECTORY else "f"
         entries[kind + "/".join(parts(region.path)[depth:])] = None
-    return list(entries)
+    for link in links:
+        for step in between(link, above.path):
+            entries["d" + "/".join(parts(step)[depth:])] = None
+    led = [("l" + "/".join(parts(link)[depth:]), text) for link, text in links.items()]
+    return [*entries, *(word for pair in led for word in pair)]
 
 
-def cover(region: Region, shown: list[Region], size: int) -> Step:
+def cover(region: Region, shown: list[Region], links: Links, size: int) -> Step:
     """Hide a region, or make it private and of a size, leaving a place for what is shown inside it all the same."""
     path, rule = region.path, region.rule
-    entries = skeleton(region, shown)
+    entries = skeleton(region, shown, links)
     if region.state is State.PRIVATE:
         text = f"{path} private" + (f", at most {size} bytes" if size else "")
         return mount(TMPFS, text, path, *entries, mode=0o1777, size=size, place=region.place)
@@ -100,7 +132,7 @@ def cover(region: Region, shown: list[Region], size: int) -> Step:
         return mount(MASK_FILE, f"{path} hidden ({rule.origin})", path, place=region.place)
     if not entries:
         return mount(MASK_DIRECTORY, f"{path} hidden ({rule.origin})", path, place=region.place)
-    text = f"{path} hidden ({rule.origin}) but for {len(shown)} inside"
+    text = f"{path} hidden ({rule.origin}) but for {len(shown) + len(links)} inside"
     return mount(TMPFS, text, path, *entries, flags=READ_ONLY, mode=0o755, place=region.place)
 
 
@@ -116,6 +148,7 @@ def lower(
         if above is not None and above.state in (State.HIDDEN, State.PRIVATE):
             shown.setdefault(above.path, []).append(region)
     made: dict[str, Step] = {}
+    links = links_inside(changed, disk)
     for region, above in present:
         gaps += unfit(region)
         if above is None or is_device(region.path):
@@ -123,7 +156,7 @@ def lower(
         for path in pins(region, above):
             made[path] = pin(disk[path])
         if region.state in (State.HIDDEN, State.PRIVATE):
-            made[region.path] = cover(region, shown.get(region.path, []), size)
+            made[region.path] = cover(region, shown.get(region.path, []), links.get(region.path, {}), size)
         else:
             text = f"{region.path} {region.state.value} ({region.rule.origin})"
             made[region.path] = bind(region.place, region.state is State.READ, text)

@@ -33,7 +33,7 @@ HTTPS = 443
 
 
 def decide_host(network: Network, host: str, port: int) -> Decision:
-    """May this host be reached at this port?"""
+    """May this host be reached at this port? A grant is one that a policy can hold."""
     try:
         name = canonical_host(host)
     except HostError as error:
@@ -51,7 +51,9 @@ def decide_host(network: Network, host: str, port: int) -> Decision:
     for rule in network.hosts:
         if rule.verdict is Verdict.ALLOW and matches(rule, name, port):
             return Decision(Verdict.ALLOW, f"{target} may be reached: {rule.origin} allows {_entry(rule)}", host=rule)
-    return Decision(Verdict.DENY, f"no rule lets anyone reach {target}", grant=_grant(target))
+    fault = entry_fault(target, False)
+    why = f", nor could one: {fault}" if fault else ""
+    return Decision(Verdict.DENY, f"no rule lets anyone reach {target}{why}", grant="" if fault else _grant(target))
 
 
 def decide_connect(policy: Policy, host: str, port: int) -> Decision:
@@ -64,14 +66,12 @@ def decide_connect(policy: Policy, host: str, port: int) -> Decision:
 
 def decide_target(policy: Policy, target: str, port: int = 0) -> Decision:
     """The same of a host as people write it: with its port, else with the one beside it, else with that of HTTPS. An
-    address is judged as a name and as the address that it leads to. A grant is one that a policy can hold."""
+    address is judged as a name and as the address that it leads to."""
     host, said = split_port(target)
     number = port_number(said) if said else port or HTTPS
     if not number or "/" in target:
         return Decision(Verdict.DENY, f"{named(target)} is not a host, or a host and its port")
     answer = decide_connect(policy, host, number)
-    if answer.grant and entry_fault(joined(canonical_host(host), number), False):
-        return msgspec.structs.replace(answer, grant="")
     if answer.verdict is not Verdict.ALLOW or policy.network.open:
         return answer
     name = canonical_host(host)

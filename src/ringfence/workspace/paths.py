@@ -22,6 +22,14 @@ CAREFUL = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC  # a FIFO o
 # ---- Where a path leads ----
 
 
+def absolute(path: str) -> str:
+    """A path from the root on. A relative one begins where we stand, and that may be gone."""
+    try:
+        return path if path.startswith("/") else os.path.join(os.getcwd(), path)
+    except FileNotFoundError:
+        raise WorkspaceError("the current directory", "is gone", "cd to one that is there") from None
+
+
 def canonical(path: str, cwd: str = "/") -> str:
     """Where a path leads: the deepest ancestor that exists resolved as the kernel does it, the missing rest as written.
 

@@ -35,7 +35,7 @@ class Repository(msgspec.Struct, frozen=True):
 
 def find(start: str) -> Repository:
     """The repository around a directory; a bare one only where the directory is its top."""
-    here = paths.canonical(start, os.getcwd())
+    here = paths.canonical(paths.absolute(start))
     if not here.isprintable():  # it is written into git's own files, a line each, and into our records
         raise SessionError(Fault.BASE_INVALID, repr(here), "has a name that is not plain text", "move the project")
     at = here
