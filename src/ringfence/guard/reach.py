@@ -427,14 +427,18 @@ _WALKS: dict[type, Callable[..., tuple[Shell, Shell]]] = {
 def reach(text: str, bounds: Bounds) -> Walk:
     """Everything a line does that can be known, and every doubt about the rest."""
     walk = Walk(bounds)
+    first = Shell(frozenset((bounds.start,)))
     try:
-        for end in walk.line(text, Shell(frozenset((bounds.start,)))):
+        for end in walk.line(text, first):
             walk.seen_places |= end.places
         done = 0
         while done < len(walk.traps):  # a trap may run at any moment, wherever the shell stands then
             places = frozenset(walk.seen_places) if len(walk.seen_places) <= MOST_PLACES else frozenset[str]()
             functions = {name: (*bodies, MISSING) for name, bodies in walk.functions.items()}
-            walk.line(walk.traps[done], Shell(places, functions=functions))
+            shell = Shell(places, dict.fromkeys(first.ever), functions=functions, ever=first.ever)
+            shell.numbers = frozenset(name for name, number in first.ever.items() if number)
+            shell.odd_words = "IFS was set" if "IFS" in first.ever else ""
+            walk.line(walk.traps[done], shell)
             done += 1
         for node, there, before in list(walk.later):
             if walk.spread() != before:
