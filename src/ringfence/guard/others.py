@@ -369,9 +369,9 @@ _SHOWS = {
         ),
     ),
     "kubectl": lazy(
-        r"(?is)(?:(?:get|describe) (?!.*\bsecrets?\b)|logs |top |explain |version\Z|config current-context\Z)"
-        r"(?!.* (?:-[fks]|--(?:filename|kustomize|kubeconfig|kuberc|as|token|server|raw|template|cache-dir|profile)\b"
-        r"|(?:-o|--output).*file))"
+        r"(?is)(?:(?:get|describe) (?!.*\bsecrets?\b)(?!-\w*[fk])|logs |top |explain |version\Z"
+        r"|config current-context\Z)(?!.* -\w*[fk]|(?:.* )?(?:-[fpAw]*s|--(?:filename|kustomize|kubeconfig|kuberc|as"
+        r"|token|server|raw|template|cache-dir|profile)\b|(?:-o|--output).*file))"
     ),
     "openssl": lazy(r"rand -(?:hex|base64) \d+\Z"),
     "rustup": lazy(r"show\Z|(?:toolchain|target|component) list\b"),
