@@ -144,7 +144,8 @@ def common(walk: Walk, call: Call, words: list[Field]) -> None:
     for index, word in enumerate(words):
         if not word.known:
             one = index in values and not word.many
-            if word.may_be_option and "--" not in [before.text for before in words[:index]] and not one:
+            held = walk.shows_all and not walk.strewn and not word.text.startswith("-")  # as a word of another tool
+            if word.may_be_option and "--" not in [before.text for before in words[:index]] and not one and not held:
                 walk.doubt(f"git {call.name} gets {word.shown!r}, which is not known and may be an option")
             continue
         if word.text == "--":
