@@ -37,7 +37,7 @@ from .syntax import (
     While,
     Word,
 )
-from .variables import Values, concern, handed_on, only_adds
+from .variables import ZSH_CALLS, Values, concern, handed_on, listed, only_adds
 from .words import Unreadable
 
 MOST_STEPS = 1500  # a line that takes more is a program, and is asked about
@@ -249,6 +249,8 @@ class Walk(Values):
         self.functions[node.name] = (*self.functions.get(node.name, ()), node.body)
         if node.name.startswith("command_not_found_handle"):  # and zsh has it with an r
             self.doubt("it says itself what runs in place of a program that is not there")
+        if ZSH_CALLS.match(node.name):
+            self.doubt(f"zsh calls {node.name} by itself")
         return shell, shell
 
     def coprocess(self, node: Coprocess, shell: Shell) -> tuple[Shell, Shell]:
@@ -319,8 +321,8 @@ class Walk(Values):
             return  # only for its time
         if name != "PATH" or assignment.more or not only_adds(self, assignment.value, shell):
             concern(self, name, value, shell)
-        if name == "path" and (assignment.value is None or assignment.more):
-            self.doubt("it sets path, by which zsh looks for programs")
+        if assignment.value is None or assignment.more:
+            listed(self, name)
         if not lasting:
             handed_on(self, name, value, shell)
         kept = lasting and self.holds(name)
