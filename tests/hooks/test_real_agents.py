@@ -117,7 +117,7 @@ class Ground:
 
     def _codex(self, url: str) -> list[str]:
         provider = f'[model_providers.mock]\nname = "mock"\nbase_url = "{url}/v1"\nwire_api = "responses"\n'
-        self.settings(".codex/config.toml", f'model = "mock"\nmodel_provider = "mock"\n{provider}')
+        self.settings(".codex/config.toml", f'model = "{self.model}"\nmodel_provider = "mock"\n{provider}')
         free = ["--dangerously-bypass-approvals-and-sandbox", "--dangerously-bypass-hook-trust"]
         return [f"{BIN}/codex", "exec", "--skip-git-repo-check", *free, "do it"]
 
@@ -211,6 +211,18 @@ def test_a_deny_denies_and_the_model_is_told_why_and_what_is_allowed_runs_inside
     patches = {"opencode": ("patches inside",), "copilot": ("patches inside",)}
 
     assert each(lambda ground: tried(ground.install())) == facts("is told", "has no network", **patches)
+
+
+def test_code_that_a_model_of_codex_writes_is_asked_about_in_each_call_it_makes() -> None:
+    def writes(ground: Ground) -> tuple[bool, bool, bool]:
+        ground.model = "gpt-5.6-sol"
+        patch = f"*** Begin Patch\n*** Add File: {ground.outside}-patch\n+x\n*** End Patch"
+        ground.ask(f"echo x > {ground.outside}", patch, "cat /proc/1/comm > seen")
+        on_host = (ground.work / "seen").read_text() == Path("/proc/1/comm").read_text()
+        return ground.outside.exists(), Path(f"{ground.outside}-patch").exists(), on_host
+
+    assert each(writes, ("codex",)) == {"codex": (True, True, True)}
+    assert each(lambda ground: writes(ground.install()), ("codex",)) == {"codex": (False, False, False)}
 
 
 def with_odd_hook(ground: Ground, does: tuple[str, ...], *others: tuple[str, str]) -> list[str]:

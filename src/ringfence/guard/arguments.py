@@ -375,7 +375,10 @@ def activates(walk: Walk, fields: list[Field], shell: Shell) -> str:
         allowed = [walk.bounds.decide(access, real).verdict is Verdict.ALLOW for access in (Access.READ, Access.WRITE)]
         return _OF_HOME[path] if allowed == [True, False] else ""
     known = _ACTIVATES.search(fields[0].text) is not None and is_own(walk, fields[0], shell)
-    if not known or walk.has_written(fields[0].text, shell):  # which would change how this line goes on
+    made, then = walk.environments  # by venv itself, and nothing was written since
+    places = walk.absolute(fields[0].text, shell, "") if known else []
+    fresh = then == walk.written_paths and {posixpath.normpath(f"{path}/../..") for path in places} <= made
+    if not known or (walk.has_written(fields[0].text, shell) and not fresh):  # it would change how this line goes on
         return ""
     runs_own(walk, Call("activate", row("ninja"), [], [], shell, None), fields)
     return "deactivate"

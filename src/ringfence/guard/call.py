@@ -19,7 +19,7 @@ from .programs import ROWS, row
 from .reach import Walk
 from .state import MISSING, Field, Shell, merged
 from .syntax import Sequence, Word
-from .variables import concern, emptied, handed_on
+from .variables import concern, emptied, handed_on, listed
 
 States = tuple[Shell, Shell]
 _NAME = lazy(r"[A-Za-z_][A-Za-z0-9_]*\Z")
@@ -346,14 +346,15 @@ def taking(values: str) -> Callable[[Walk, list[Field], Shell, Word | None], Non
                 walk.doubt(f"it puts something into {field.shown!r}, which is not known")
             elif field.text.startswith("-"):
                 skip = field.text[-1] in values
-                if "C" in field.text:
-                    walk.doubt("mapfile runs a text for what it reads")
+                if re.search("[AC]", field.text):
+                    walk.doubt("mapfile runs a text for what it reads, and read fills a list in zsh")
             if field.known and "[" in field.text:
                 walk.evaluated(field.text.partition("[")[2].removesuffix("]"), field.shown, shell)
             attached = re.match(r"-[ers]*a(.+)", field.text) if "a" in values else None  # read -aNAME
             name = (attached[1] if attached else field.text).split("[")[0]
             if field.known and _NAME.match(name):
                 concern(walk, name, None, shell)
+                listed(walk, name if "[" in field.text else "")
                 shell.assign(name, None)
                 walk.lists.add(name)
 

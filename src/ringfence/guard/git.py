@@ -4,7 +4,7 @@ import posixpath
 import re
 from collections.abc import Callable
 
-from .arguments import Call, apply_options, links_in, sorted_arguments
+from .arguments import Call, apply_options, links_in, sorted_arguments, worked_in
 from .bounds import runs_later
 from .patterns import lazy
 from .programs import marked
@@ -16,6 +16,7 @@ _GLOBAL = marked(
     "--bare --no-optional-locks --literal-pathspecs --no-replace-objects --version --help --html-path --man-path "
     "--attr-source=n"
 )
+_PLACED = ("--git-dir", "--work-tree")
 _SAFE_KEYS = lazy(
     r"(?:user\.(?:name|email)|color\.\w+|core\.(?:quotepath|abbrev|autocrlf|filemode|longpaths)|advice\.\w+|log\.\w+"
     r"|commit\.gpgsign|tag\.gpgsign|init\.defaultbranch|merge\.conflictstyle|pull\.(?:rebase|ff)|diff\.\w+tool\.none"
@@ -66,7 +67,12 @@ def git(walk: Walk, call: Call) -> None:
     found = sorted_arguments(walk, "git", _GLOBAL, call.operands, call.shell.copy(), call.stdin)
     if found is None:
         return
+    options, found.options = found.options, [one for one in found.options if one[0] not in _PLACED]
     apply_options(walk, found)
+    found.options, shell, trees = options, found.shell, found.shell.places
+    for value in found.values(*_PLACED):  # from where every -C together leads, whichever comes first
+        worked_in(walk, value, found)
+        trees, found.shell = trees | found.shell.places, shell
     if found.has("--bare") or any(
         posixpath.basename(value.text.rstrip("/")) != ".git" for value in found.values("--git-dir")
     ):
@@ -101,7 +107,7 @@ def git(walk: Walk, call: Call) -> None:
             walk.strewn = word.shown if far or _ADDRESS.match(word.text) or word.text[:3] == "../" else walk.strewn
     shows = name.text == "stash" and [word.text for word in words[:1]] in (["list"], ["show"], ["drop"], ["clear"])
     if name.text in (*_LINKS, "submodule", "sparse-checkout") and not shows:
-        walk.checked_out += [walk.stand(place) for place in found.shell.places]
+        walk.checked_out += [walk.stand(place) for place in trees]
 
 
 def named(walk: Walk, call: Call, words: list[Field]) -> None:
@@ -138,7 +144,8 @@ def common(walk: Walk, call: Call, words: list[Field]) -> None:
     for index, word in enumerate(words):
         if not word.known:
             one = index in values and not word.many
-            if word.may_be_option and "--" not in [before.text for before in words[:index]] and not one:
+            held = walk.shows_all and not walk.strewn and not word.text.startswith("-")  # as a word of another tool
+            if word.may_be_option and "--" not in [before.text for before in words[:index]] and not one and not held:
                 walk.doubt(f"git {call.name} gets {word.shown!r}, which is not known and may be an option")
             continue
         if word.text == "--":

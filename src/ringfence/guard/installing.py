@@ -48,7 +48,7 @@ SITES = {
 }
 
 _CLAUDE_TOOLS = (
-    "Bash|Read|Write|Edit|MultiEdit|NotebookEdit|Glob|Grep|Monitor|PowerShell"
+    "Bash|Read|Write|Edit|MultiEdit|NotebookEdit|Glob|Grep|LSP|Monitor|PowerShell"
     "|SendFile|SendUserFile|Artifact|ArtifactData|ArtifactCheck|EnterWorktree|Skill"
 )
 _CODEX_TOOLS = "Bash|apply_patch|view_image"
@@ -56,7 +56,7 @@ _GEMINI_TOOLS = "run_shell_command|write_file|replace|read_file|read_many_files|
 _GEMINI_TOOLS += "|search_file_content"  # to Gemini the same tool as the last, and its hooks get the name as asked
 _CURSOR_TOOLS = "Shell|Read|Write|Edit|Delete|Grep|Glob|LS"
 _CURSOR_TOOLS += "|StrReplace|ApplyPatch|EditNotebook|MultiEdit"  # as its model is told; hooks mostly get `Write`
-_COPILOT_TOOLS = "^(?:bash|create|edit|view|grep|rg|glob|apply_patch|str_replace_editor|powershell)$"
+_COPILOT_TOOLS = "^(?:bash|create|edit|view|grep|rg|glob|lsp|apply_patch|str_replace_editor|powershell)$"
 
 
 def hook_words(agent: str, as_root: bool) -> list[str]:

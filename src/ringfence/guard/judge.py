@@ -16,7 +16,7 @@ from .rewrite import in_quotes
 
 # What a tool's name means, over all agents; the name is compared without case.
 SHELLS = frozenset("bash shell run_shell_command exec_command local_shell run_terminal_cmd monitor".split())
-READS = frozenset("read read_file cat open_file view_image sendfile senduserfile".split())
+READS = frozenset("read read_file cat open_file view_image sendfile senduserfile lsp".split())
 WRITES = frozenset(
     "write edit create multiedit notebookedit write_file replace str_replace "
     "str_replace_editor strreplace editnotebook apply_diff delete".split()

@@ -310,6 +310,8 @@ def module(walk: Walk, call: Call, name: str, words: list[Field]) -> None:
     if name in ("pip", "uv") or (name in MODULES and name.replace("_", "-") in ROWS):
         walk.call([Field(name.replace("_", "-")), *words], outside(call.shell))
     elif name in ("venv", "virtualenv"):
+        plain = [field.text for field in words if field.known]
+        plain = [text for text in plain if not walk.has_written(posixpath.join(text, "bin/activate"), call.shell)]
         for field in words:
             if not field.known or not field.text.startswith("-"):
                 walk.writes(field, call.shell)
@@ -322,6 +324,7 @@ def module(walk: Walk, call: Call, name: str, words: list[Field]) -> None:
                 "--system-site-packages",
             ):
                 walk.doubt(f"what the option {field.text} of venv does is not known")
+        walk.environments = {path for text in plain for path in walk.absolute(text, call.shell, "")}, walk.written_paths
     elif name == "json.tool":
         files = [field for field in words if not field.known or not field.text.startswith("-") or field.text == "-"]
         if any(not field.known for field in words) or any(field.text == "--indent" for field in words):
@@ -369,9 +372,9 @@ _SHOWS = {
         ),
     ),
     "kubectl": lazy(
-        r"(?is)(?:(?:get|describe) (?!.*\bsecrets?\b)|logs |top |explain |version\Z|config current-context\Z)"
-        r"(?!.* (?:-[fks]|--(?:filename|kustomize|kubeconfig|kuberc|as|token|server|raw|template|cache-dir|profile)\b"
-        r"|(?:-o|--output).*file))"
+        r"(?is)(?:(?:get|describe) (?!.*\bsecrets?\b)(?!-\w*[fk])|logs |top |explain |version\Z"
+        r"|config current-context\Z)(?!.* -\w*[fk]|(?:.* )?(?:-[fpAw]*s|--(?:filename|kustomize|kubeconfig|kuberc|as"
+        r"|token|server|raw|template|cache-dir|profile)\b|(?:-o|--output).*file))"
     ),
     "openssl": lazy(r"rand -(?:hex|base64) \d+\Z"),
     "rustup": lazy(r"show\Z|(?:toolchain|target|component) list\b"),

@@ -25,7 +25,7 @@ SPEAKERS = """
 tr realpath basename dirname which whereis whoami id groups users uname arch uptime date nproc free ps pgrep pidof lscpu
 lsblk printenv tty locale getconf seq sleep yes factor expr pstree vmstat netstat ping dig host nslookup getent
 cal
-tput clear who w last sync true false echo hostid logname pathchk lsmod pkill killall hostname sw_vers banner
+tput clear who w last uuidgen sync true false echo hostid logname pathchk lsmod pkill killall hostname sw_vers banner
 """
 TOOLS = """
 ninja ctest bazel gradle mvn ant sbt lein rake rspec tox nox mypy ruff black isort flake8 pylint pyright bandit

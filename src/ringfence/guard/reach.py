@@ -37,7 +37,7 @@ from .syntax import (
     While,
     Word,
 )
-from .variables import Values, concern, handed_on, only_adds
+from .variables import ZSH_CALLS, Values, concern, handed_on, listed, only_adds
 from .words import Unreadable
 
 MOST_STEPS = 1500  # a line that takes more is a program, and is asked about
@@ -249,6 +249,8 @@ class Walk(Values):
         self.functions[node.name] = (*self.functions.get(node.name, ()), node.body)
         if node.name.startswith("command_not_found_handle"):  # and zsh has it with an r
             self.doubt("it says itself what runs in place of a program that is not there")
+        if ZSH_CALLS.match(node.name):
+            self.doubt(f"zsh calls {node.name} by itself")
         return shell, shell
 
     def coprocess(self, node: Coprocess, shell: Shell) -> tuple[Shell, Shell]:
@@ -319,8 +321,8 @@ class Walk(Values):
             return  # only for its time
         if name != "PATH" or assignment.more or not only_adds(self, assignment.value, shell):
             concern(self, name, value, shell)
-        if name == "path" and (assignment.value is None or assignment.more):
-            self.doubt("it sets path, by which zsh looks for programs")
+        if assignment.value is None or assignment.more:
+            listed(self, name)
         if not lasting:
             handed_on(self, name, value, shell)
         kept = lasting and self.holds(name)
@@ -427,14 +429,18 @@ _WALKS: dict[type, Callable[..., tuple[Shell, Shell]]] = {
 def reach(text: str, bounds: Bounds) -> Walk:
     """Everything a line does that can be known, and every doubt about the rest."""
     walk = Walk(bounds)
+    first = Shell(frozenset((bounds.start,)))
     try:
-        for end in walk.line(text, Shell(frozenset((bounds.start,)))):
+        for end in walk.line(text, first):
             walk.seen_places |= end.places
         done = 0
         while done < len(walk.traps):  # a trap may run at any moment, wherever the shell stands then
             places = frozenset(walk.seen_places) if len(walk.seen_places) <= MOST_PLACES else frozenset[str]()
             functions = {name: (*bodies, MISSING) for name, bodies in walk.functions.items()}
-            walk.line(walk.traps[done], Shell(places, functions=functions))
+            shell = Shell(places, dict.fromkeys(first.ever), functions=functions, ever=first.ever)
+            shell.numbers = frozenset(name for name, number in first.ever.items() if number)
+            shell.odd_words = "IFS was set" if "IFS" in first.ever else ""
+            walk.line(walk.traps[done], shell)
             done += 1
         for node, there, before in list(walk.later):
             if walk.spread() != before:

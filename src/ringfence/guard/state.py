@@ -52,6 +52,7 @@ class Shell(msgspec.Struct):
     odd_words: str = ""  # why words are split or matched in another way than usual
     dead: bool = False  # nobody comes here; it is walked all the same, but leads nowhere
     numbers: frozenset[str] = frozenset()  # names whose value is not known, but is a number
+    ever: dict[str, bool] = {}  # names that any shell of the line assigns, and whether always a number; all share it
 
     def copy(self) -> Shell:
         return Shell(
@@ -63,11 +64,13 @@ class Shell(msgspec.Struct):
             self.odd_words,
             self.dead,
             self.numbers,
+            self.ever,
         )
 
     def assign(self, name: str, value: str | None, number: bool = False) -> None:
         self.variables[name] = value if value is None or len(value) <= LONGEST_VALUE else None
         self.numbers = self.numbers | {name} if number else self.numbers - {name}
+        self.ever[name] = self.ever.get(name, True) and self.is_number(name)
         if name == "IFS":
             self.odd_words = self.odd_words or "IFS was set"
 
@@ -103,4 +106,5 @@ def merged(left: Shell, right: Shell) -> Shell:
         left.positional if left.positional == right.positional else None,
         left.odd_words or right.odd_words,
         numbers=frozenset(name for name in variables if left.is_number(name) and right.is_number(name)),
+        ever=left.ever,
     )

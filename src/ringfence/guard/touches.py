@@ -60,6 +60,7 @@ class Touches:
         self.descriptor_written = ""
         self.notes: list[str] = []
         self.written_paths = 0  # how often a path was looked at that is written, whether it was before or not
+        self.environments = set[str](), 0  # which virtual ones the line has made, and how much was written by then
         self.piped = False  # what runs now may read what another one writes
         self.feeds = 0  # how many stand around that take what is printed for arguments
         self.looked = 0  # paths that were looked at in words of programs

@@ -39,6 +39,8 @@ _STEERS = lazy(
     r"|TCL_LIBRARY|TCLLIBPATH|VALGRIND_LIB|TEXMF\w*|(?:NIX|NUGET|PYENV|RBENV|ASDF|NODENV|CABAL|STACK|OPAM|SPARK|PYSPARK|NVCC|GH|GLAB|SYSTEMD)_\w+"
     r"|NIXPKGS_\w+|OPAM\w+|OCAML(?:PATH|FIND_CONF)|GHC(?:_ENVIRONMENT|_PACKAGE_PATH|RTS)|SWIFT_EXEC|TOOLCHAINS|JAVAC?|JAR|M2|CUDA_PATH"
     r"|TRITON_PTXAS_PATH|TEXTDOMAIN\w*|(?:COMPILE|LINK|PREPROCESS|LEX|YACC|LINT)\.\w+|OUTPUT_OPTION|BLDSHARED|LDCXXSHARED|MAILCAPS|PSQLRC|PGSERVICEFILE|PGSYSCONFDIR|GOVCS"
+    # To zsh: where it looks, what it calls, and what it takes for its arguments.
+    r"|cdpath|dirstack|fpath|module_path|argv|(?:READ)?NULLCMD|TMPPREFIX|(?:chpwd|zshexit|precmd|preexec|periodic|zshaddhistory)_functions"
     # By its name, a program that somebody will start.
     r"|\w+_(?:BIN|BINARY(?:_PATH)?|CMD|COMMAND|EXE|EXECUTABLE|EXECPATH|LAUNCHER|WRAPPER|RUNNER|INTERPRETER|COMPILER|LINKER"
     r"|SHELL|EDITOR|PAGER|BROWSER|PRELOAD|HOOK|PLUGINS?))\Z"
@@ -74,6 +76,17 @@ _READ = frozenset(
         *("SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"),
     )
 )
+
+
+# Functions that zsh calls by itself, and tables by which it finds what a name stands for.
+ZSH_CALLS = lazy(r"(?:chpwd|zshexit|precmd|preexec|periodic|zshaddhistory|zsh_directory_name|TRAP[A-Z0-9]+)\Z")
+_ZSH_FINDS = lazy(r"(?:path|commands|(?:dis_)?(?:functions|[gs]?aliases))\Z")
+
+
+def listed(walk: Touches, name: str) -> None:
+    """Say what a list, or an element of one, may lead to."""
+    if _ZSH_FINDS.match(name):
+        walk.doubt(f"it sets {name}, by which zsh looks for what it runs")
 
 
 _COUNTED = frozenset("RANDOM SRANDOM SECONDS OPTIND HISTCMD LINENO EPOCHSECONDS BASHPID".split())
@@ -245,6 +258,7 @@ class Values(Touches):
                 self.doubt(f"${{{rest}}} takes its name or its commands from a value")
             if re.match(r"(\[.*\])?:?=", rest):
                 concern(self, name, None, shell)
+                listed(self, name if rest.startswith("[") else "")
                 shell.assign(name, None)
             if counts:
                 self.arithmetic(rest, piece.inner, shell)

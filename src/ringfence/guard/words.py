@@ -14,7 +14,7 @@ _IN_QUOTES = lazy(r"[^\\\"$`]+")
 _IN_BRACES = lazy(r"[^\s\\'\"$`;&|()<>?*+@!}]+")
 _IN_DOCUMENT = lazy(r"[^\\$`]+")
 _SIMPLE = lazy(r"[A-Za-z_][A-Za-z0-9_]*|[0-9@*#?$!-]")
-_BRACED = lazy(r"(!?|#)([A-Za-z_][A-Za-z0-9_]*|[0-9]+|[@*#?$!-])(\[[A-Za-z0-9_@*]*\])?")
+_BRACED = lazy(r"(#(?=[A-Za-z_]\w*\[)|!?)([A-Za-z_][A-Za-z0-9_]*|[0-9]+|[@*#?$!-])(\[[A-Za-z0-9_@*]*\])?")
 _ANSI = {"a": "\a", "b": "\b", "e": "\x1b", "E": "\x1b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
 _ANSI |= {char: char for char in "\\'\"?"}
 _ANSI_CODE = lazy(r"x([0-9a-fA-F]{1,2})|u([0-9a-fA-F]{1,4})|U([0-9a-fA-F]{1,8})|([0-7]{1,3})")

@@ -4,7 +4,7 @@ import { spawnSync } from "node:child_process";
 
 const PROGRAM = "@PROGRAM@";
 const WORDS = @WORDS@;
-const TOOLS = new Set(["bash", "shell", "read", "write", "edit", "patch", "apply_patch", "multiedit", "glob", "grep", "list", "batch"]);
+const TOOLS = new Set(["bash", "shell", "read", "write", "edit", "patch", "apply_patch", "multiedit", "glob", "grep", "list", "lsp", "batch"]);
 
 function asked(payload) {
   const done = spawnSync(PROGRAM, WORDS, { input: JSON.stringify(payload), encoding: "utf8", timeout: 10000 });
