@@ -479,6 +479,34 @@ def test_a_run_that_begins_while_its_workspace_is_forgotten_leaves_nothing(tmp_p
     asyncio.run(act())
 
 
+class Losing(Database):
+    """A database whose answers are lost: what it was asked is done, and nobody hears of it."""
+
+    lost: tuple[str, ...] = ("insert into runs", "delete from runs")
+
+    def ask(self, sql: str, *values: object) -> Rows:
+        rows = super().ask(sql, *values)
+        if sql.startswith(self.lost):
+            self.lost = self.lost[1:]
+            raise Trouble("unavailable", "the database does not answer")
+        return rows
+
+
+def test_a_run_that_is_refused_for_a_lost_answer_is_not_listed_as_one_that_goes_on(tmp_path: Path) -> None:
+    async def act() -> None:
+        database = Losing(f"{tmp_path}/own/service.db")
+        Accounts(database).put("alice", "the first password", ("a.test",))
+        runs = Runs(Spawning("/nowhere"), database)
+        with pytest.raises(Trouble, match="does not answer"):
+            await runs.start("a.test", {"argv": ("true",)})
+        assert runs.alive("a.test") == []
+        while await runs.of("a.test"):
+            await asyncio.sleep(0.01)
+        await runs.close()
+
+    asyncio.run(asyncio.wait_for(act(), 30))
+
+
 def test_what_a_run_was_refused_is_not_kept_when_its_workspace_is_forgotten(tmp_path: Path) -> None:
     async def act() -> None:
         database = Forgetting(f"{tmp_path}/own/service.db")
