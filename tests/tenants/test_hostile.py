@@ -267,6 +267,51 @@ def test_what_nobody_wants_yet_is_not_read() -> None:
     asyncio.run(act())
 
 
+@pytest.mark.parametrize(
+    ("do", "dies", "seen"),
+    [
+        ("start", "before it is asked", ["new: start"]),
+        ("start", "before it answers", ["old: start"]),
+        ("revoke", "before it answers", ["old: revoke"]),
+        ("audit", "before it answers", ["old: audit", "new: audit"]),
+    ],
+)
+def test_nothing_is_done_twice_for_a_steward_that_was_killed(do: str, dies: str, seen: list[str]) -> None:
+    """It may have done what it was asked, and have been killed before it said so."""
+    asked: list[str] = []
+
+    class Killed(stewards.Steward):
+        def __init__(self, name: str, dies: str = "") -> None:
+            self.tenant, self.name, self.dies, self.answered = "a", name, dies, 0
+            self._reader, self._writers = asyncio.StreamReader(), ()
+            if dies == "before it is asked":
+                self._reader.feed_eof()
+
+        async def answer(self, request: dict[str, object]) -> dict[str, object]:
+            if not self.is_gone:
+                asked.append(f"{self.name}: {request['do']}")
+            if self.dies:
+                raise stewards.Gone
+            return {}
+
+    async def act() -> None:
+        spawning = Spawning("/nowhere")
+
+        async def hire(tenant: str) -> stewards.Steward:
+            return Killed("new")
+
+        spawning.hire = hire  # type: ignore[method-assign]
+        spawning._idle.append(Killed("old", dies))
+        if seen[-1].startswith("new"):
+            assert await spawning.errand("a", do=do) == {}
+        else:
+            with pytest.raises(stewards.Gone):
+                await spawning.errand("a", do=do)
+
+    asyncio.run(act())
+    assert asked == seen
+
+
 def test_one_letter_at_a_time_costs_no_more() -> None:
     async def act() -> None:
         run = Run("a", ("x",))

@@ -18,6 +18,7 @@ PATIENCE = 60.0
 LONGEST = 120.0  # for one question
 AT_ONCE, MOST_WAITING = 4, 32  # questions of one tenant: answered at once, and waiting for that
 IDLE, MOST_IDLE = 20.0, 96  # seconds, and how many wait for the next question, of some 10 MB each
+LOOKS = frozenset({"read", "list", "worktrees", "worktree", "diff", "approvals", "audit"})  # and change nothing
 
 
 class Spawning:
@@ -138,12 +139,15 @@ class Spawning:
             waited = next((one for one in self._idle if one.tenant == tenant), None)
             if waited is not None:
                 self._idle.remove(waited)
+                if waited.is_gone:  # it was sent away: whoever suspended a tenant did that
+                    waited.close()
+                    continue
             steward = waited or await self.hire(tenant)
             try:
                 answer = await steward.answer(request)
-            except Gone:  # it was sent away: whoever suspended a tenant did that
+            except Gone:  # in the middle, perhaps when it was done and not yet said: nothing is changed twice
                 steward.close()
-                if waited is None:
+                if waited is None or request["do"] not in LOOKS:
                     raise
             except BaseException:
                 steward.close()
@@ -204,6 +208,11 @@ class Steward:
         self._reader, self._writers = reader, writers
         self._heard = bytearray()
         self.answered = 0
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether it has ended already."""
+        return self._reader.at_eof() or self._reader.exception() is not None
 
     async def say(self, request: dict[str, object]) -> None:
         """One line to it."""
