@@ -35,17 +35,18 @@ DEAR = 250  # requests that a second of making pages counts for: one workspace h
 # ---- Who ----
 
 
-async def visitor(service: Service, request: Request) -> str:
+async def visitor(service: Service, request: Request, counted: bool = True) -> str:
     """Whose browser this is."""
     account = await service.accounts.visitor(request.cookies.get(COOKIE, ""))
-    service.asked.take(f"account {account}")
+    if counted:
+        service.asked.take(f"account {account}")
     return account
 
 
-async def workspace(service: Service, request: Request) -> str:
+async def workspace(service: Service, request: Request, counted: bool = True) -> str:
     """The workspace that is asked for, if the visitor's account opens it."""
-    account = await visitor(service, request)
-    return service.opened(request, (await service.accounts.opened(account))[0])
+    account = await visitor(service, request, counted)
+    return service.opened(request, (await service.accounts.opened(account))[0], counted)
 
 
 async def given(request: Request) -> dict[str, str]:
@@ -175,7 +176,7 @@ async def answer(service: Service, request: Request) -> Response:
 async def follow_run(service: Service, request: Request) -> Response:
     found = service.runs.find(await workspace(service, request), request.path_params["run"])
     after = request.headers.get("last-event-id") or request.query_params.get("after", "")
-    return stream(service, found, after, lambda: workspace(service, request))
+    return stream(service, found, after, lambda: workspace(service, request, counted=False))
 
 
 async def changes(service: Service, request: Request) -> Response:
@@ -191,7 +192,7 @@ async def changes(service: Service, request: Request) -> Response:
             except TimeoutError:
                 yield STILL
 
-    return service.streamed(tenant, lines(), lambda: workspace(service, request))
+    return service.streamed(tenant, lines(), lambda: workspace(service, request, counted=False))
 
 
 async def sessions(service: Service, request: Request) -> Response:
