@@ -282,7 +282,7 @@ def test_nothing_is_done_twice_for_a_steward_that_was_killed(do: str, dies: str,
 
     class Killed(stewards.Steward):
         def __init__(self, name: str, dies: str = "") -> None:
-            self.tenant, self.name, self.dies, self.answered = "a", name, dies, 0
+            self.tenant, self.name, self.dies, self.answered, self.begun = "a", name, dies, 0, time.monotonic()
             self._reader, self._writers = asyncio.StreamReader(), ()
             if dies == "before it is asked":
                 self._reader.feed_eof()
@@ -310,6 +310,28 @@ def test_nothing_is_done_twice_for_a_steward_that_was_killed(do: str, dies: str,
 
     asyncio.run(act())
     assert asked == seen
+
+
+def test_a_steward_that_is_asked_again_and_again_is_followed_by_one_that_knows_the_limits_of_today() -> None:
+    """Or a limit that was lowered would not hold, and one that was raised not be had, for as long as somebody asks."""
+
+    class Asked(stewards.Steward):
+        def __init__(self, begun: float) -> None:
+            self.tenant, self.answered, self.begun, self._writers = "a", 0, begun, ()
+            self._reader = asyncio.StreamReader()
+
+        async def answer(self, request: dict[str, object]) -> dict[str, object]:
+            return {}
+
+    async def act() -> None:
+        now, spawning = time.monotonic(), Spawning("/nowhere")
+        young, old = Asked(now - stewards.OLDEST / 2), Asked(now - stewards.OLDEST)
+        for one, left in ((young, [young]), (old, [])):
+            spawning._idle[:] = [one]
+            assert await spawning.errand("a", do="list") == {}
+            assert spawning._idle == left
+
+    asyncio.run(act())
 
 
 def test_one_letter_at_a_time_costs_no_more() -> None:

@@ -5,6 +5,7 @@ import collections
 import os
 import secrets
 import socket
+import time
 from collections.abc import AsyncIterator
 
 import msgspec
@@ -18,6 +19,7 @@ PATIENCE = 60.0
 LONGEST = 120.0  # for one question
 AT_ONCE, MOST_WAITING = 4, 32  # questions of one tenant: answered at once, and waiting for that
 IDLE, MOST_IDLE = 20.0, 96  # seconds, and how many wait for the next question, of some 10 MB each
+OLDEST = 60.0  # seconds for which a steward is asked again: it has the limits that its tenant had when it began
 LOOKS = frozenset({"read", "list", "worktrees", "worktree", "diff", "approvals", "audit"})  # and change nothing
 
 
@@ -158,6 +160,9 @@ class Spawning:
 
     def _keep(self, steward: "Steward") -> None:
         """Somebody may ask again in a moment; a new one costs a start of Python."""
+        if time.monotonic() - steward.begun > OLDEST:
+            steward.close()
+            return
         self._idle.append(steward)
         if len(self._idle) > MOST_IDLE:
             self._idle.pop(0).close()
@@ -207,7 +212,7 @@ class Steward:
         self._spawning, self.tenant, self.run = spawning, tenant, run
         self._reader, self._writers = reader, writers
         self._heard = bytearray()
-        self.answered = 0
+        self.answered, self.begun = 0, time.monotonic()
 
     @property
     def is_gone(self) -> bool:
