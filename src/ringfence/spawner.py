@@ -183,7 +183,7 @@ class Spawner:
             if len(self._runs) >= MOST_RUNS or same >= tenant.limits.get("runs", MOST_OF_ONE):
                 raise TenantError(TenantFault.FAILED, tenant.name, "has as many runs as it may, or the host has")
             workspace = tree.resolve(self._base, tenant)
-            groups = self._shares.open(tenant.user, tenant.limits)
+            groups = self._shares.open(tenant.user, tenant.limits, tenant.gid)
             try:
                 pid, lifeline = self._spawn(workspace, tenant.user, held, groups)
             finally:

@@ -267,6 +267,73 @@ def test_what_nobody_wants_yet_is_not_read() -> None:
     asyncio.run(act())
 
 
+@pytest.mark.parametrize(
+    ("do", "dies", "seen"),
+    [
+        ("start", "before it is asked", ["new: start"]),
+        ("start", "before it answers", ["old: start"]),
+        ("revoke", "before it answers", ["old: revoke"]),
+        ("audit", "before it answers", ["old: audit", "new: audit"]),
+    ],
+)
+def test_nothing_is_done_twice_for_a_steward_that_was_killed(do: str, dies: str, seen: list[str]) -> None:
+    """It may have done what it was asked, and have been killed before it said so."""
+    asked: list[str] = []
+
+    class Killed(stewards.Steward):
+        def __init__(self, name: str, dies: str = "") -> None:
+            self.tenant, self.name, self.dies, self.answered, self.begun = "a", name, dies, 0, time.monotonic()
+            self._reader, self._writers = asyncio.StreamReader(), ()
+            if dies == "before it is asked":
+                self._reader.feed_eof()
+
+        async def answer(self, request: dict[str, object]) -> dict[str, object]:
+            if not self.is_gone:
+                asked.append(f"{self.name}: {request['do']}")
+            if self.dies:
+                raise stewards.Gone
+            return {}
+
+    async def act() -> None:
+        spawning = Spawning("/nowhere")
+
+        async def hire(tenant: str) -> stewards.Steward:
+            return Killed("new")
+
+        spawning.hire = hire  # type: ignore[method-assign]
+        spawning._idle.append(Killed("old", dies))
+        if seen[-1].startswith("new"):
+            assert await spawning.errand("a", do=do) == {}
+        else:
+            with pytest.raises(stewards.Gone):
+                await spawning.errand("a", do=do)
+
+    asyncio.run(act())
+    assert asked == seen
+
+
+def test_a_steward_that_is_asked_again_and_again_is_followed_by_one_that_knows_the_limits_of_today() -> None:
+    """Or a limit that was lowered would not hold, and one that was raised not be had, for as long as somebody asks."""
+
+    class Asked(stewards.Steward):
+        def __init__(self, begun: float) -> None:
+            self.tenant, self.answered, self.begun, self._writers = "a", 0, begun, ()
+            self._reader = asyncio.StreamReader()
+
+        async def answer(self, request: dict[str, object]) -> dict[str, object]:
+            return {}
+
+    async def act() -> None:
+        now, spawning = time.monotonic(), Spawning("/nowhere")
+        young, old = Asked(now - stewards.OLDEST / 2), Asked(now - stewards.OLDEST)
+        for one, left in ((young, [young]), (old, [])):
+            spawning._idle[:] = [one]
+            assert await spawning.errand("a", do="list") == {}
+            assert spawning._idle == left
+
+    asyncio.run(act())
+
+
 def test_one_letter_at_a_time_costs_no_more() -> None:
     async def act() -> None:
         run = Run("a", ("x",))
@@ -477,6 +544,34 @@ def test_a_run_that_begins_while_its_workspace_is_forgotten_leaves_nothing(tmp_p
         await runs.close()
 
     asyncio.run(act())
+
+
+class Losing(Database):
+    """A database whose answers are lost: what it was asked is done, and nobody hears of it."""
+
+    lost: tuple[str, ...] = ("insert into runs", "delete from runs")
+
+    def ask(self, sql: str, *values: object) -> Rows:
+        rows = super().ask(sql, *values)
+        if sql.startswith(self.lost):
+            self.lost = self.lost[1:]
+            raise Trouble("unavailable", "the database does not answer")
+        return rows
+
+
+def test_a_run_that_is_refused_for_a_lost_answer_is_not_listed_as_one_that_goes_on(tmp_path: Path) -> None:
+    async def act() -> None:
+        database = Losing(f"{tmp_path}/own/service.db")
+        Accounts(database).put("alice", "the first password", ("a.test",))
+        runs = Runs(Spawning("/nowhere"), database)
+        with pytest.raises(Trouble, match="does not answer"):
+            await runs.start("a.test", {"argv": ("true",)})
+        assert runs.alive("a.test") == []
+        while await runs.of("a.test"):
+            await asyncio.sleep(0.01)
+        await runs.close()
+
+    asyncio.run(asyncio.wait_for(act(), 30))
 
 
 def test_what_a_run_was_refused_is_not_kept_when_its_workspace_is_forgotten(tmp_path: Path) -> None:

@@ -167,3 +167,19 @@ def test_a_run_that_does_not_want_to_end_is_recorded_too(hosting: Hosting) -> No
         wait(lambda: endless(made) == 0, "it has no end")
         assert recorded(hosting) == 1
         assert becomes(False, str(hosting.registry.find(name).uid))
+
+
+def test_a_second_service_of_the_same_state_is_refused(hosting: Hosting) -> None:
+    """It would say of the runs of the first that they were lost, while they go on. A death lets go of the state."""
+    name = hosting.create("a").name
+    with served(hosting) as spawner, living(spawner, {"all": (name,)}) as made:
+        client, runs = Client(made.path), f"/api/workspaces/{name}/runs"
+        client.log_in("all")
+        begin(client, hosting, [name], 1)
+        words = [word.replace("service.sock", "second.sock") for word in made._words]
+        second = subprocess.run(words, stderr=subprocess.PIPE, text=True, timeout=60)
+        assert f"another service serves {made.state}" in second.stderr
+        assert client.ask("GET", runs)[1]["runs"][0]["ended"] is None
+        made.kill()
+        made.start()
+        assert client.ask("GET", runs)[1]["runs"][0]["ended"]["error"]["code"] == "unavailable"

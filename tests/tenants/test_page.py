@@ -17,8 +17,10 @@ from tests.tenants.conftest import Hosting, hosted
 from tests.tenants.serving import PASSWORD, certificate, living
 from tests.tenants.spawning import served
 
+from ringfence.policy.words import plainly, quoted
 from ringfence.service.markup import document, plain, tag
 from ringfence.service.page import COOKIE
+from ringfence.service.views import question
 
 pytestmark = [
     pytest.mark.needs_root,
@@ -313,6 +315,37 @@ def test_what_a_file_is_called_is_shown_and_does_nothing(browser: Browser, place
     run(browser, place, shlex.join(["cat", target]))
     browser.reads("Refused: 1", "#denials")
     assert browser.run("return document.images.length") == 0
+
+
+@pytest.mark.parametrize("name", ["Screenshot at 3.45\u202fPM.png", "a\nb", "it's"])
+def test_a_name_that_is_shown_with_numbers_is_what_a_yes_stores(browser: Browser, place: Place, name: str) -> None:
+    """A form gives back what was shown, and another end of a line than it was given."""
+    (place.shared / name).mkdir()
+    target = place.shared / name / name
+    target.write_text("twelve\n")
+    target.chmod(0o644)
+    run(browser, place, shlex.join(["python3", "-c", f"print(open({str(target)!r}).read())"]), ask=True)
+    browser.reads("stored by", "#questions")
+    until(lambda: not browser.run("return document.querySelector('form.question').inert") or _missing("inert"), 5)
+    narrow = browser.text("code[data-rule]")
+    browser.click("option:nth-child(2)")
+    wide = browser.text("code[data-rule]")
+    assert wide == narrow.replace(f"/{plainly(quoted(name))[1:-1]}' in ", "' in ")
+    assert wide != narrow
+    browser.click("button[value=session]")
+    browser.reads("exit 0", "#facts")
+    assert "twelve" in browser.text("#output")
+    browser.go(f"{place.origin}{place.home}/approvals")
+    browser.reads(f"'{place.shared}/", "main")
+    browser.click("button[aria-label*='Revoke']")
+    until(lambda: f"'{place.shared}/" not in browser.text("main") or _missing("it is still there"), 10)
+
+
+def test_the_one_thing_that_may_be_named_is_what_a_yes_names() -> None:
+    """Of a name that is not there yet, its directory: the name itself would be refused."""
+    asked = {"query_id": "1", "run": "0" * 32, "argv": ["touch"], "operation": "create", "path": "/data/new"}
+    shown = question("/w/a", {**asked, "choices": ["/data"], "rule": "--allow-write /data in /w"})
+    assert '<input type="hidden" name="target" value="/data">' in shown
 
 
 def test_markup_hides_nothing() -> None:

@@ -48,6 +48,25 @@ def test_who_holds_it_is_said(hosting: Hosting, capsys: pytest.CaptureFixture[st
     assert shown["disk"].startswith("the kernel" if by_kernel else "measured")
 
 
+@pytest.mark.needs_root
+def test_who_has_the_ids_of_a_removed_tenant_next_has_not_its_limit(
+    hosting: Hosting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The kernel keeps a limit by the number of a user, also of one that is gone; and numbers are given again."""
+    kept: dict[int, tuple[int, ...]] = {}
+
+    def kernel(fd: int, what: int, uid: int, data: bytearray) -> bool:
+        words = quota.LIMITS.unpack(data)
+        kept[uid] = (words[0], words[3])  # bytes in KiB, and files
+        return True
+
+    monkeypatch.setattr(quota, "_call", kernel)
+    gone = hosting.create("a", limits={"disk": 4 * MIB})
+    assert kept == {gone.uid: (4096, 1024)}
+    life.remove(hosting.registry, hosting.base, gone.name)
+    assert kept == {gone.uid: (0, 0)}  # which is none, in linux/quota.h
+
+
 @pytest.fixture
 def full(hosting: Hosting) -> Iterator[tuple[Path, Started]]:
     """A steward of a tenant that may have four megabytes, and where its files are."""

@@ -65,6 +65,37 @@ def test_a_tenant_at_its_limit_is_held_and_another_is_not(hosting: Hosting, kind
         assert client.ask("DELETE", greedy)[0] == 202
 
 
+LOOK = "find /sys/fs/cgroup -path '*/USER/*' '(' -name memory.usage_in_bytes -o -name memory.current ')' -exec cat {} +"
+
+
+@pytest.mark.needs_root
+@pytest.mark.needs_program("curl")
+@pytest.mark.usefixtures("installed")
+def test_what_another_has_and_does_is_not_seen(hosting: Hosting) -> None:
+    """What a group counts is exact, and of this moment: it says when another works, and with how much."""
+    if "memory" not in groups():
+        pytest.skip("no control groups that root may divide")
+    one, other = hosting.create("a"), hosting.create("b")
+    with served(hosting) as spawner, living(spawner, {"both": (one.name, other.name)}) as made:
+        client = Client(made.path)
+        client.log_in("both")
+
+        def begin(name: str, *argv: str) -> str:
+            home = f"/api/workspaces/{name}/runs"
+            return f"{home}/{client.ask('POST', home, data={'argv': argv})[1]['run']}"
+
+        def seen(user: str) -> int:
+            return len(events(client, begin(one.name, "sh", "-c", LOOK.replace("USER", user)))[0]["stdout"].split())
+
+        working = begin(other.name, "sh", "-c", "touch up; exec sleep 100")
+        wait(Path(hosting.base, other.name, "user", "src", "up").exists, "it works", 60)
+        assert (seen(one.user), seen(other.user)) == (1, 0)
+        for path in Path("/sys/fs/cgroup").rglob(other.user):
+            path.chmod(0o755)
+        assert seen(other.user) == 1
+        assert client.ask("DELETE", working)[0] == 202
+
+
 def laid_out(tmp_path: Path) -> Shares:
     own = tmp_path / "own"
     own.write_text("0::/system.slice/ringfence-spawner.service\n")

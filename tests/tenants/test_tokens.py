@@ -173,6 +173,15 @@ def test_keys_are_followed_by_others_and_end(keys: tokens.Keys, tmp_path: Path) 
     assert {os.stat(tmp_path / "own" / name).st_mode & 0o777 for name in os.listdir(tmp_path / "own")} == {0o600}
 
 
+def test_a_key_of_a_time_to_come_is_none_until_then(keys: tokens.Keys) -> None:
+    """A clock that was wrong once would have it sign for as long as that, and `rotate` would bring nothing."""
+    far = keys.current(NOW + 10 * tokens.SIGNS_FOR)
+    assert keys.find(far.kid, NOW) is None
+    assert keys.current(NOW).kid != far.kid
+    assert keys.rotate(NOW + 1) == keys.current(NOW + 1)
+    assert keys.find(far.kid, NOW + 10 * tokens.SIGNS_FOR) == far
+
+
 def test_keys_that_others_could_read_are_refused(tmp_path: Path) -> None:
     (tmp_path / "own").mkdir(mode=0o755)
     with pytest.raises(Trouble):

@@ -6,8 +6,9 @@ import time
 from pathlib import Path
 
 import pytest
+from starlette.requests import Request
 
-from ringfence.service import desk, handlers, page, runs, views
+from ringfence.service import desk, handlers, page, runs, tokens, views
 from ringfence.service.database import Database
 from ringfence.service.desk import MOST_LARGE, PIECE, Service
 from ringfence.service.runs import Run
@@ -104,3 +105,35 @@ def test_a_stream_in_which_nothing_is_said_ends_with_its_account_too(
         return heard
 
     assert asyncio.run(asyncio.wait_for(act(), 30)) == [handlers.STILL, handlers.STILL]
+
+
+@pytest.mark.parametrize("door", [handlers.follow_run, page.follow_run, page.changes])
+def test_a_stream_ends_with_its_account_however_much_that_asks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, door: page.Handler
+) -> None:
+    """Who asks so often that no more is answered is not let for that: what was taken away stays taken away."""
+    monkeypatch.setattr(desk, "LOOK", -1.0)
+    monkeypatch.setattr(page, "QUIET", 0.01)
+    monkeypatch.setattr(runs, "QUIET", 0.01)
+
+    async def act() -> None:
+        service = Service(Database(f"{tmp_path}/state/service.db"), "/nowhere")
+        service.accounts.put("alice", "the first password", ("a.test",))
+        (opened, stamp), run = await service.accounts.opened("alice"), Run("a.test", ("sleep",))
+        service.runs._runs[run.id] = run
+        token, _ = tokens.issue(service.keys, "alice", opened, stamp)
+        word = await service.accounts.visit("alice", stamp)
+        known = {"authorization": f"Bearer {token}", "cookie": f"{page.COOKIE}={word}"}
+        headers = [(name.encode(), text.encode()) for name, text in known.items()]
+        path = {"workspace": "a.test", "run": run.id}
+        request = Request({"type": "http", "headers": headers, "path_params": path, "query_string": b""})
+        watched = (await door(service, request)).body_iterator  # type: ignore[attr-defined]
+        await anext(watched)
+        service.asked.spend("account alice", 1e6)
+        service.asked.spend("workspace a.test", 1e6)
+        await anext(watched)  # who is let goes on, however often it asks
+        service.accounts.forget("a.test")
+        assert [piece async for piece in watched] == []
+        await service.close()
+
+    asyncio.run(asyncio.wait_for(act(), 30))

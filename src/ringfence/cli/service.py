@@ -1,5 +1,6 @@
 """`ringfence service`: tenants' workspaces over HTTP, and the accounts that open them."""
 
+import fcntl
 import os
 import socket
 import sys
@@ -116,6 +117,18 @@ def _forget(known: "Accounts", host: str) -> int:
     return 0
 
 
+def _hold(directory: str) -> None:
+    """Keep others from serving the same state for as long as we live: each would say of the other's runs that they were
+    lost."""
+    held = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(held)
+        hint = "end that one first, or give each its own --state"
+        raise UsageError("--state", f"another service serves {directory}", hint) from None
+
+
 def _serve(database: "Database", values: Values) -> int:
     import asyncio.constants
     import resource
@@ -130,6 +143,8 @@ def _serve(database: "Database", values: Values) -> int:
     most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # a connection is one, a steward two
     service = Service(database, one(values, "--spawner") or SOCKET)
+    if "--database" not in values:
+        _hold(os.path.dirname(_where(values)))
     listening = _listening(values)
     for option in ("--certificate", "--key"):
         file = one(values, option)

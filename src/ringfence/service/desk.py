@@ -49,8 +49,8 @@ class Service:
         await self.runs.close()
         self._database.close()
 
-    async def claims(self, request: Request) -> tokens.Claims:
-        """Who asks: by the one header, and never by the address."""
+    async def claims(self, request: Request, counted: bool = True) -> tokens.Claims:
+        """Who asks: by the one header, and never by the address. Who is only looked at again does not ask."""
         given = request.headers.getlist("authorization")  # of two, a proxy before us may have looked at the other
         scheme, _, token = given[0].partition(" ") if len(given) == 1 else ("", "", "")
         if scheme.lower() != "bearer" or not token:
@@ -60,17 +60,18 @@ class Service:
         except Trouble:
             await self.keys.look_again()
             claims = tokens.read(self.keys, token.strip())
-        self.asked.take(f"account {claims.account}")
+        if counted:
+            self.asked.take(f"account {claims.account}")
         opened, stamp = await self.accounts.opened(claims.account)
         if stamp != claims.stamp:  # its password was changed since, or it is another account of this name
             raise Trouble("token_invalid", "the token is not one of ours, or is over")
         return msgspec.structs.replace(claims, workspaces=tuple(name for name in claims.workspaces if name in opened))
 
-    async def workspace(self, request: Request) -> str:
+    async def workspace(self, request: Request, counted: bool = True) -> str:
         """The workspace that is asked for, if the token opens it."""
-        return self.opened(request, (await self.claims(request)).workspaces)
+        return self.opened(request, (await self.claims(request, counted)).workspaces, counted)
 
-    def opened(self, request: Request, workspaces: tuple[str, ...]) -> str:
+    def opened(self, request: Request, workspaces: tuple[str, ...], counted: bool) -> str:
         """The workspace that a request names, which must be one of these."""
         refused = Trouble("workspace_forbidden", "this workspace is not open to you")
         try:
@@ -79,12 +80,14 @@ class Service:
             raise refused from None
         if name not in workspaces:
             raise refused
-        self.asked.take(f"workspace {name}")
+        if counted:
+            self.asked.take(f"workspace {name}")
         return name
 
     def streamed(self, tenant: str, lines: AsyncIterator[bytes], again: Callable[[], Awaitable[object]]) -> Response:
         """Server-sent events, for so many at once of a workspace: each holds a connection. Who may watch is asked
-        `again` while it goes on, for a run takes longer than an account may be there."""
+        `again` while it goes on, for a run takes longer than an account may be there; and it is not counted, or who
+        asks too often would be let for that."""
         if self._streams[tenant] >= MOST_STREAMS:
             raise Trouble("too_many", "this workspace is watched by as many as may be")
 
@@ -130,7 +133,7 @@ class Service:
 
 
 async def _may(again: Callable[[], Awaitable[object]]) -> bool:
-    """Whether somebody is still let; a database that is away, or one who asks too often, is no answer to that."""
+    """Whether somebody is still let; a database that is away is no answer to that."""
     try:
         await again()
     except Trouble as error:

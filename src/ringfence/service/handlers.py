@@ -162,7 +162,9 @@ async def cancel_run(service: Service, request: Request) -> Response:
 async def follow_run(service: Service, request: Request) -> Response:
     """What a run says, as server-sent events, from its beginning or after Last-Event-ID, to its end."""
     run = service.runs.find(await service.workspace(request), request.path_params["run"])
-    return stream(service, run, request.headers.get("last-event-id", ""), lambda: service.workspace(request))
+    return stream(
+        service, run, request.headers.get("last-event-id", ""), lambda: service.workspace(request, counted=False)
+    )
 
 
 def stream(service: Service, run: Run, seen: str, again: Callable[[], Awaitable[object]]) -> Response:

@@ -33,7 +33,7 @@ function settle(form) {
 // The rule that is shown is the rule that would be stored.
 document.addEventListener("change", (event) => {
   const rule = event.target.form?.querySelector("[data-rule]");
-  if (rule && event.target.name === "target") rule.textContent = rule.dataset.rule.replace("{}", () => event.target.selectedOptions?.[0]?.text ?? event.target.value);
+  if (rule && event.target.name === "target") rule.textContent = rule.dataset.rule.replace("{}", () => event.target.selectedOptions[0].dataset.word);
 });
 
 const live = document.querySelector("[data-changes]");

@@ -8,8 +8,9 @@ import asyncio
 import shlex
 import time
 import urllib.parse
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
@@ -19,6 +20,7 @@ from . import views
 from .accounts import VISIT
 from .desk import Service, read_body
 from .handlers import STILL, audit_errand, stream
+from .markup import plain
 from .runs import QUIET
 from .shapes import Approvals, Events, Patch, Worktree, Worktrees, shaped
 from .trouble import Trouble
@@ -35,17 +37,18 @@ DEAR = 250  # requests that a second of making pages counts for: one workspace h
 # ---- Who ----
 
 
-async def visitor(service: Service, request: Request) -> str:
+async def visitor(service: Service, request: Request, counted: bool = True) -> str:
     """Whose browser this is."""
     account = await service.accounts.visitor(request.cookies.get(COOKIE, ""))
-    service.asked.take(f"account {account}")
+    if counted:
+        service.asked.take(f"account {account}")
     return account
 
 
-async def workspace(service: Service, request: Request) -> str:
+async def workspace(service: Service, request: Request, counted: bool = True) -> str:
     """The workspace that is asked for, if the visitor's account opens it."""
-    account = await visitor(service, request)
-    return service.opened(request, (await service.accounts.opened(account))[0])
+    account = await visitor(service, request, counted)
+    return service.opened(request, (await service.accounts.opened(account))[0], counted)
 
 
 async def given(request: Request) -> dict[str, str]:
@@ -166,16 +169,24 @@ async def answer(service: Service, request: Request) -> Response:
     tenant = await workspace(service, request)
     form = await given(request)
     found = service.runs.find(tenant, request.path_params["run"])
+    name = request.path_params["question"]
     await service.runs.answer(
-        found, request.path_params["question"], form.get("answer", "deny"), form.get("target", "")[:4096]
+        found, name, form.get("answer", "deny"), _chosen(found.questions.get(name, {}), form.get("target", ""))
     )
     return seen(f"/w/{tenant}/runs/{found.id}")
+
+
+def _chosen(asked: Mapping[str, Any], said: str) -> str:
+    """What a person chose, of what the page offered: there letters that cannot be seen are numbers, and a browser sends
+    the end of a line as two letters."""
+    said = said.replace("\r\n", "\n")
+    return next((one for one in views.offered(asked) if plain(one) == said), said[:4096])
 
 
 async def follow_run(service: Service, request: Request) -> Response:
     found = service.runs.find(await workspace(service, request), request.path_params["run"])
     after = request.headers.get("last-event-id") or request.query_params.get("after", "")
-    return stream(service, found, after, lambda: workspace(service, request))
+    return stream(service, found, after, lambda: workspace(service, request, counted=False))
 
 
 async def changes(service: Service, request: Request) -> Response:
@@ -191,7 +202,7 @@ async def changes(service: Service, request: Request) -> Response:
             except TimeoutError:
                 yield STILL
 
-    return service.streamed(tenant, lines(), lambda: workspace(service, request))
+    return service.streamed(tenant, lines(), lambda: workspace(service, request, counted=False))
 
 
 async def sessions(service: Service, request: Request) -> Response:
@@ -289,7 +300,7 @@ def routes(service: Service) -> list[Route]:
             except Trouble as error:
                 if error.code == "token_missing":
                     return seen("/")
-                back = request.url.path if request.method == "GET" else request.url.path.rpartition("/")[0]
+                back = request.url.path if request.method == "GET" else request.url.path.rpartition("/")[0] or "/"
                 return shown(views.trouble(str(error), back), error.status)
 
         return act

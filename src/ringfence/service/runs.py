@@ -11,7 +11,7 @@ import json
 import os
 import secrets
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Coroutine, Sequence
 from typing import Any
 
 import msgspec
@@ -169,11 +169,19 @@ class Runs:
                 raise Trouble("workspace_forbidden", "this workspace is not open to you")
         except BaseException:
             del self._runs[run.id]
+            self._keep(self._take_back(run))
             raise
-        task = asyncio.create_task(self._carry(run, request))
+        self._keep(self._carry(run, request))
+        return run
+
+    def _keep(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-        return run
+
+    async def _take_back(self, run: Run) -> None:
+        """It does not begin; a database that did not answer may have written that it did, or will when it goes on."""
+        await self._surely([("delete from runs where id = ?", run.id)])
 
     def _forget(self) -> None:
         """Too much is held of what runs said: the oldest goes of the tenant that has most of it."""
@@ -258,21 +266,27 @@ class Runs:
         return ([], -1) if run is None else (run.said(), run.last)
 
     async def _end(self, run: Run) -> None:
-        """Write how it ended; a database that is away is waited for, as long as we are there."""
+        """Write how it ended, as long as we are there."""
         ended = {**(run.ended or {})}
         denials = ended.pop("denials", None)
         denied = json.dumps(denials if isinstance(denials, list) else [])
         if isinstance(denials, list):
             ended.setdefault("denied", len(denials))
-        add = "insert into refusals values (?, ?) on conflict do nothing"
+        steps: list[tuple[object, ...]] = []
+        if denials:
+            steps.append(("insert into refusals values (?, ?) on conflict do nothing", run.id, denied))
+        steps.append(("update runs set ended = ? where id = ?", json.dumps(ended), run.id))
+        steps.append((DROP_ORPHAN, run.id, run.id))  # of a workspace that was forgotten meanwhile
+        newest = ((DROP_REFUSALS, MOST_LISTED), (DROP_RUNS, MOST_REMEMBERED))
+        steps += [(drop, run.tenant, run.tenant, kept) for drop, kept in newest]
+        await self._surely(steps)
+
+    async def _surely(self, steps: Sequence[tuple[Any, ...]]) -> None:
+        """Statements, all of them again where one failed; a database that is away is waited for."""
         while True:
             try:
-                if denials:
-                    await self._database.run(add, run.id, denied)
-                await self._database.run("update runs set ended = ? where id = ?", json.dumps(ended), run.id)
-                await self._database.run(DROP_ORPHAN, run.id, run.id)  # of a workspace that was forgotten meanwhile
-                for statement, newest in ((DROP_REFUSALS, MOST_LISTED), (DROP_RUNS, MOST_REMEMBERED)):
-                    await self._database.run(statement, run.tenant, run.tenant, newest)
+                for sql, *values in steps:
+                    await self._database.run(sql, *values)
                 return
             except Trouble:
                 await asyncio.sleep(1)

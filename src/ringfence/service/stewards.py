@@ -5,6 +5,7 @@ import collections
 import os
 import secrets
 import socket
+import time
 from collections.abc import AsyncIterator
 
 import msgspec
@@ -18,6 +19,8 @@ PATIENCE = 60.0
 LONGEST = 120.0  # for one question
 AT_ONCE, MOST_WAITING = 4, 32  # questions of one tenant: answered at once, and waiting for that
 IDLE, MOST_IDLE = 20.0, 96  # seconds, and how many wait for the next question, of some 10 MB each
+OLDEST = 60.0  # seconds for which a steward is asked again: it has the limits that its tenant had when it began
+LOOKS = frozenset({"read", "list", "worktrees", "worktree", "diff", "approvals", "audit"})  # and change nothing
 
 
 class Spawning:
@@ -138,12 +141,15 @@ class Spawning:
             waited = next((one for one in self._idle if one.tenant == tenant), None)
             if waited is not None:
                 self._idle.remove(waited)
+                if waited.is_gone:  # it was sent away: whoever suspended a tenant did that
+                    waited.close()
+                    continue
             steward = waited or await self.hire(tenant)
             try:
                 answer = await steward.answer(request)
-            except Gone:  # it was sent away: whoever suspended a tenant did that
+            except Gone:  # in the middle, perhaps when it was done and not yet said: nothing is changed twice
                 steward.close()
-                if waited is None:
+                if waited is None or request["do"] not in LOOKS:
                     raise
             except BaseException:
                 steward.close()
@@ -154,6 +160,9 @@ class Spawning:
 
     def _keep(self, steward: "Steward") -> None:
         """Somebody may ask again in a moment; a new one costs a start of Python."""
+        if time.monotonic() - steward.begun > OLDEST:
+            steward.close()
+            return
         self._idle.append(steward)
         if len(self._idle) > MOST_IDLE:
             self._idle.pop(0).close()
@@ -203,7 +212,12 @@ class Steward:
         self._spawning, self.tenant, self.run = spawning, tenant, run
         self._reader, self._writers = reader, writers
         self._heard = bytearray()
-        self.answered = 0
+        self.answered, self.begun = 0, time.monotonic()
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether it has ended already."""
+        return self._reader.at_eof() or self._reader.exception() is not None
 
     async def say(self, request: dict[str, object]) -> None:
         """One line to it."""

@@ -50,6 +50,11 @@ def make_key(now: int) -> Key:
     return Key(secrets.token_hex(8), secrets.token_bytes(32), now + SIGNS_FOR, now + SIGNS_FOR + LIFETIME)
 
 
+def _is_made(key: Key, now: float) -> bool:
+    """Whether it is not of a time to come: one that a wrong clock dated would sign until then, whatever followed it."""
+    return key.signs_until <= now + SIGNS_FOR + LEEWAY
+
+
 class Keys:
     """The keys of a service, in its database: every host that has that knows what the others signed."""
 
@@ -64,7 +69,7 @@ class Keys:
     def find(self, kid: str, now: float) -> Key | None:
         """The key with an id, if what it signed is still believed."""
         key = self._keys.get(kid)
-        return key if key is not None and now < key.ends else None
+        return key if key is not None and now < key.ends and _is_made(key, now) else None
 
     async def look_again(self) -> None:
         """Another process may have made a key; that is looked for once a second at most, and others wait for it."""
@@ -75,7 +80,7 @@ class Keys:
 
     def current(self, now: float) -> Key:
         """The key that signs now; one that is too old is followed by a new one."""
-        signing = [key for key in self._keys.values() if now < key.signs_until]
+        signing = [key for key in self._keys.values() if now < key.signs_until and _is_made(key, now)]
         return max(signing, key=lambda key: key.signs_until) if signing else self.rotate(int(now))
 
     def rotate(self, now: int) -> Key:

@@ -4,12 +4,12 @@ import base64
 import re
 import shlex
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ..audit.words import sentence
 from ..model.event import AnyEvent
-from ..policy.words import plainly
+from ..policy.words import plainly, quoted
 from .markup import Markup, document, joined, tag
 from .shapes import Approval, Worktree
 
@@ -126,17 +126,24 @@ def status(run: Document) -> Markup:
     return tag("span", f"exit {code}{refused}", class_="bad" if code else "good")
 
 
+def offered(asked: Mapping[str, Any]) -> list[str]:
+    """What a yes to a question may name, from the narrowest."""
+    return asked.get("choices") or [asked.get("path") or asked.get("target", "")]
+
+
 def question(base: str, asked: Document) -> Markup:
     """A command waits for a person: what it wants, the exact rule that a yes would store, and the answers."""
     name, action = asked["query_id"], f"{base}/runs/{asked['run']}/questions/{asked['query_id']}"
     process = asked.get("process") or {}
     target = asked.get("path") or asked.get("target", "")
-    choices, rule = asked.get("choices") or [target], plainly(asked.get("rule", ""))
+    choices, rule = offered(asked), plainly(asked.get("rule", ""))
     title, exe = plainly(f"{asked.get('operation', '')} {target}"), plainly(process.get("exe") or "a command")
     choose = tag(
         "label",
         "What the rule names",
-        tag("select", *(tag("option", plainly(one), value=one) for one in choices), name="target"),
+        tag(
+            "select", *(tag("option", plainly(one), data_word=_word(one), value=one) for one in choices), name="target"
+        ),
     )
     answers = [
         button(
@@ -153,13 +160,18 @@ def question(base: str, asked: Document) -> Markup:
         action,
         tag("p", tag("strong", title)),
         tag("p", "for ", tag("code", exe), " in ", tag("code", plainly(command(asked["argv"])))),
-        tag("p", "stored by Project: ", tag("code", rule, data_rule=rule.replace(plainly(choices[0]), "{}", 1))),
+        tag("p", "stored by Project: ", tag("code", rule, data_rule=rule.replace(_word(choices[0]), "{}", 1))),
         tag("p", asked["refused"], class_="bad", role="alert") if asked.get("refused") else None,
-        choose if len(choices) > 1 else tag("input", type="hidden", name="target", value=target),
+        choose if len(choices) > 1 else tag("input", type="hidden", name="target", value=choices[0]),
         tag("p", *answers, class_="row", role="group", aria_label="Your answer"),
         class_="card question",
         aria_label=title,
     )
+
+
+def _word(target: str) -> str:
+    """A target as it stands in a rule."""
+    return plainly(quoted(target))
 
 
 def questions(base: str, asked: list[Document]) -> Markup:

@@ -143,6 +143,8 @@ def remove(registry: Registry, base: str, host: str) -> str:
         archive = _archive(held, base, tenant)
         with contextlib.suppress(FileNotFoundError):
             remove_tree(held, tenant.name)
+        if "disk" in tenant.limits:  # who comes next has these ids, and no limit of another's
+            quota.limit(held, tenant.uid, 0)
         if _ids(tenant.user) is not None:
             _change_user(False, tenant.user, "userdel")
         registry.forget(tenant)

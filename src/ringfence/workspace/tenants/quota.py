@@ -21,9 +21,9 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def limit(fd: int, uid: int, amount: int) -> bool:
-    """Let a user have no more than so many bytes; whether the kernel holds that now."""
+    """Let a user have no more than so many bytes, or with 0 as many as there are; whether the kernel holds that now."""
     blocks = -(-amount // 1024)
-    files = max(1024, amount // SMALLEST)
+    files = max(1024, amount // SMALLEST) if amount else 0
     return _call(fd, SET, uid, bytearray(LIMITS.pack(blocks, blocks, 0, files, files, 0, 0, 0, BLOCKS | INODES)))
 
 

@@ -16,6 +16,7 @@ from ...model.tenant import TenantFault
 ROOT = "/sys/fs/cgroup"
 PREFIX, NEW = "site-", 60.0  # of tenants' users; seconds
 CONTROLLERS = ("cpu", "memory", "pids")
+SEEN = 0o750  # a tenant's group, by itself alone
 # Of all tenants together, in version 1, where their group may stand beside single processes of 1024 each, of which one
 # is the service: as much as two processes on each processor. More, and tenants that are busy starve who serves all.
 WEIGHT = 2048 * (os.cpu_count() or 1)
@@ -70,8 +71,9 @@ class Shares:
     def controllers(self) -> tuple[str, ...]:
         return tuple(self._tops)
 
-    def open(self, user: str, limits: Mapping[str, int]) -> list[int]:
-        """Where a process of the tenant's is written down: a descriptor each."""
+    def open(self, user: str, limits: Mapping[str, int], gid: int = -1) -> list[int]:
+        """Where a process of the tenant's is written down: a descriptor each. Programs look into their own group for
+        what they may have; what another has and does is not theirs to see."""
         for name in FILES.keys() & limits.keys():
             if FILES[name][0] not in self._tops:
                 what = f"its limit of {name} cannot be held: the spawner has no control group for it"
@@ -82,7 +84,9 @@ class Shares:
             for top in dict.fromkeys(self._tops.values()):
                 path = f"{top}/{user}"
                 with contextlib.suppress(FileExistsError):
-                    os.mkdir(path, 0o755)
+                    os.mkdir(path, SEEN)
+                os.chown(path, -1, gid)
+                os.chmod(path, SEEN)
                 for name, (controller, one, two) in FILES.items():
                     if self._tops.get(controller) == top:
                         _put(f"{path}/{two if self._is_two else one}", limits[name])
