@@ -3,6 +3,7 @@
 import contextlib
 import socket
 import struct
+import time
 
 import pytest
 from tests.network.conftest import Echo, Serve, allowing, everything, hello_for, socks_request
@@ -17,6 +18,38 @@ def test_a_name_is_reached(serve: Serve, echo: Echo) -> None:
         sock.shutdown(socket.SHUT_WR)
 
         assert everything(sock) == b"\x05\x00" + b"\x05\x00\x00\x01" + bytes(6) + b"early"
+
+
+WORD = b"\x01\x02me\x06secret"
+
+
+@pytest.mark.parametrize(
+    ("greeting", "word", "answer"),
+    [
+        (b"\x05\x01\x00", b"", b"\x05\xff"),
+        (b"\x05\x02\x00\x02", b"\x01\x02me\x05wrong", b"\x05\x02\x01\x01"),
+        (b"\x05\x02\x00\x02", b"\x02\x02me\x06secret", b"\x05\x02\x01\x01"),
+        (b"\x05\x01\x02", WORD, b"\x05\x02\x01\x00\x05\x00\x00\x01" + bytes(6) + b"early"),
+    ],
+)
+@pytest.mark.parametrize("is_whole", [True, False], ids=["whole", "by bytes"])
+def test_another_runs_password_opens_nothing(
+    serve: Serve, echo: Echo, greeting: bytes, word: bytes, answer: bytes, is_whole: bool
+) -> None:
+    """Whether all is said at once or byte by byte."""
+    run = serve(allowing(f"127.0.0.1:{echo.port}", credential="secret"), "socks")
+    request = b"\x05\x01\x00\x01\x7f\x00\x00\x01" + struct.pack(">H", echo.port) + b"early"
+    said = greeting + word + request
+    with run.connect("socks") as sock:
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        with contextlib.suppress(OSError):  # it may be hung up on already
+            for piece in [said] if is_whole else [said[at : at + 1] for at in range(len(said))]:
+                sock.sendall(piece)
+                time.sleep(0 if is_whole else 0.002)
+            sock.shutdown(socket.SHUT_WR)
+
+        assert everything(sock) == answer
+    assert b"".join(echo.heard) == (b"early" if b"early" in answer else b"")
 
 
 def test_a_server_that_speaks_first_is_heard(serve: Serve) -> None:
