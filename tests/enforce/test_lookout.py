@@ -340,3 +340,26 @@ def test_what_came_or_went_since_a_crowd_was_looked_at_is_seen(
     assert ground.has_appeared(str(tmp_path), None)
     assert ground.appeared(str(tmp_path), None) == (() if is_read else (str(tmp_path / "missing"),))
     assert not ground.is_covered()
+
+
+@pytest.mark.parametrize("is_free", [False, True], ids=["held", "held by nobody"])
+def test_what_is_covered_is_the_object_that_was_seen(tmp_path: Path, crowd: Crowd, is_free: bool) -> None:
+    """Where nobody holds it, one that was changed since may be another with its number. It stands beside a crowd."""
+    secret = tmp_path / "secret"
+    secret.write_text("x")
+    facts, asked = secret.stat(), time.time_ns()
+
+    def ground() -> enforce.Ground:
+        known = {str(secret): (facts.st_dev, facts.st_ino, is_free)}
+        now = msgspec.structs.replace(crowd, stamp=stamp_of(str(tmp_path)))
+        return enforce.Ground((), (), lambda: known, [(now, ())], enforce.mounts(), asked)
+
+    settled(tmp_path)
+    secret.rename(tmp_path / "away")
+    gone = ground().is_covered()
+    secret.write_text("x")
+    other = ground().is_covered()
+    (tmp_path / "away").replace(secret)
+    back = ground().is_covered()
+
+    assert (gone, other, back) == (False, False, not is_free)
