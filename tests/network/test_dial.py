@@ -452,9 +452,10 @@ def test_an_address_that_says_nothing_keeps_nobody_from_the_next(echo: Echo) -> 
             _, left = await asyncio.wait(others, timeout=5)
             return str(sock.getpeername()[0]), len(left)
 
-    with silent(echo.port) as address:
-        network = allowing("a.test", f"127.0.0.1:{echo.port}", f"{address}:{echo.port}")
-        assert with_dialler(network, reach, [[address, "127.0.0.1"]]) == ("127.0.0.1", 0)
+    with silent(echo.port) as address:  # behind it one that refuses
+        addresses = [address, "127.0.0.3", "127.0.0.1"]
+        network = allowing("a.test", *(f"{one}:{echo.port}" for one in addresses))
+        assert with_dialler(network, reach, [addresses]) == ("127.0.0.1", 0)
 
 
 def unreached(network: Network, host: str, port: int, answers: Answers) -> tuple[int, str]:
@@ -469,12 +470,16 @@ def unreached(network: Network, host: str, port: int, answers: Answers) -> tuple
     return error.errno, str(error)
 
 
-def test_a_host_that_says_nothing_is_given_up(monkeypatch: pytest.MonkeyPatch, closed_port: int) -> None:
-    monkeypatch.setattr(dial_module, "SECONDS", 0.2)
+@pytest.mark.parametrize("more", [[], ["127.0.0.1"]], ids=["alone", "and one that refuses"])
+def test_a_host_that_says_nothing_is_given_up(
+    monkeypatch: pytest.MonkeyPatch, closed_port: int, more: list[str]
+) -> None:
+    monkeypatch.setattr(dial_module, "SECONDS", 0.6)
+    monkeypatch.setattr(dial_module, "_STAGGER", 0.05)
     with silent(closed_port) as address:
-        network = allowing("a.test", f"{address}:{closed_port}")
+        network = allowing("a.test", *(f"{one}:{closed_port}" for one in [address, *more]))
 
-        said = unreached(network, "a.test", closed_port, [[address]])
+        said = unreached(network, "a.test", closed_port, [[address, *more]])
 
     assert said == (errno.ETIMEDOUT, f"a.test:{closed_port} does not answer")
 
@@ -621,7 +626,7 @@ def test_what_comes_behind_a_parent_proxys_answer_is_the_hosts(scheme: str, host
     [
         ("http://", b"", "does not answer as one"),
         ("http://", b"HTTP/1.1 200 OK\r\n", "does not answer as one"),
-        ("http://", b"HTTP/1.1 200 OK\r\n" + b"x" * 20_000, "does not answer as one"),
+        ("http://", b"HTTP/1.1 200 OK\r\n" + b"x" * 20_000 + b"|", "does not answer as one"),
         ("http://", b"hello\r\n\r\n", "says "),
         ("http://", b"HTTP/1.1 407 No\r\n\r\n", "says 407 No"),
         ("socks5://", b"\x05\xff|" + SOCKS_OK + b"\x01" + bytes(6), "refuses"),
