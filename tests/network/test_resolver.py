@@ -88,6 +88,25 @@ def test_a_hostile_question_leaves_the_resolver_answering(run: Served, data: byt
     assert ask(run, "a.test").rcode() == dns.rcode.NOERROR
 
 
+def test_one_connection_asks_again_and_again_and_who_does_not_listen_is_hung_up_on(serve: Serve) -> None:
+    """What it is not sent would be kept for it."""
+    name = ".".join(["n" * 62] * 3) + ".b.test"
+    wire = dns.message.make_query(name, "A").to_wire()
+    run, asked = serve(allowing("*.b.test"), "names"), len(wire).to_bytes(2, "big") + wire
+    with run.connect("names") as sock:
+        sock.sendall(3 * asked)
+        sock.shutdown(socket.SHUT_WR)
+        said = everything(sock)
+    with socket.socket() as deaf:
+        deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        deaf.connect(("127.0.0.1", run.ports["names"]))
+        deaf.settimeout(10)
+        with pytest.raises((ConnectionResetError, BrokenPipeError)):
+            deaf.sendall(80_000 * asked)
+
+    assert [said.count(b"n" * 62), len(said) % 3] == [9, 0]
+
+
 def test_of_a_message_the_question_alone_is_read_and_no_second_one() -> None:
     """Four thousand records in 64 KiB, each of which points to one long name, took twenty seconds, for every run."""
     resolver = Resolver(PolicyJudge(allowing("a.test"), frozenset), Names("/w"), lambda _name, _decision: None)
