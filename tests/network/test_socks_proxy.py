@@ -112,6 +112,16 @@ def test_tls_for_another_server_goes_no_further(serve: Serve, echo: Echo) -> Non
     assert "evil.test" in run.refusals()[0].reason
 
 
+def test_tls_for_another_server_goes_on_where_a_policy_does_not_mind(serve: Serve, echo: Echo) -> None:
+    run = serve(allowing(f"localhost:{echo.port}", match_hosts=False), "socks")
+    with run.connect("socks") as sock:
+        sock.sendall(socks_request("localhost", echo.port) + hello_for("evil.test"))
+        sock.shutdown(socket.SHUT_WR)
+
+        assert everything(sock)[12:] == b"".join(echo.heard) != b""
+    assert run.refusals() == []
+
+
 def test_a_forwarded_port_leads_to_the_service_it_stands_for(serve: Serve, echo: Echo) -> None:
     run = serve(
         allowing(echo.port), f"to localhost {echo.port}", f"via 127.0.0.1 {echo.port}", f"to evil.test {echo.port}"
