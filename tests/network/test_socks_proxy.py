@@ -6,7 +6,9 @@ import struct
 import time
 
 import pytest
-from tests.network.conftest import Echo, Serve, allowing, everything, hello_for, socks_request
+from tests.network.conftest import Echo, Serve, allowing, everything, hello_for, listener, socks_request
+
+from ringfence.network.hello import ALERT
 
 HELLO = b"\x05\x01\x00"
 
@@ -110,6 +112,17 @@ def test_tls_for_another_server_goes_no_further(serve: Serve, echo: Echo) -> Non
 
     assert echo.heard == []
     assert "evil.test" in run.refusals()[0].reason
+
+
+def test_who_asks_for_another_server_is_told_so_and_the_host_is_let_go(serve: Serve) -> None:
+    with listener() as host:
+        run = serve(allowing(f"localhost:{host.getsockname()[1]}"), "socks")
+        with run.connect("socks") as sock:
+            sock.sendall(socks_request("localhost", host.getsockname()[1]) + hello_for("evil.test"))
+            server, _ = host.accept()
+            with server:
+                server.settimeout(10)
+                assert (everything(sock)[12:], server.recv(100)) == (ALERT, b"")
 
 
 def test_tls_for_another_server_goes_on_where_a_policy_does_not_mind(serve: Serve, echo: Echo) -> None:
