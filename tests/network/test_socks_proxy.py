@@ -80,6 +80,7 @@ def test_a_server_that_speaks_first_is_heard(serve: Serve) -> None:
         (HELLO + b"\x05\x02\x00\x01\x7f\x00\x00\x01\x00\x50", 7),
         (HELLO + b"\x05\x03\x00\x01\x7f\x00\x00\x01\x00\x50", 7),
         (HELLO + b"\x05\x01\x00\x09\x7f\x00\x00\x01\x00\x50", 8),
+        (HELLO + b"\x04\x01\x00\x01\x7f\x00\x00\x01\x00\x50", 8),
         (HELLO + b"\x05\x01\x01\x01\x7f\x00\x00\x01\x00\x50", 8),
         (socks_request("allowed.invalid", 443), 4),
     ],
@@ -123,6 +124,22 @@ def test_who_asks_for_another_server_is_told_so_and_the_host_is_let_go(serve: Se
             with server:
                 server.settimeout(10)
                 assert (everything(sock)[12:], server.recv(100)) == (ALERT, b"")
+
+
+@pytest.mark.parametrize("is_client", [True, False], ids=["client", "host"])
+def test_who_hangs_up_before_a_word_was_said_ends_both_sides(serve: Serve, is_client: bool) -> None:
+    with listener() as host:
+        run = serve(allowing(f"localhost:{host.getsockname()[1]}"), "socks")
+        with run.connect("socks") as sock:
+            sock.settimeout(None)  # or not all twelve bytes are waited for
+            sock.sendall(socks_request("localhost", host.getsockname()[1]))
+            server, _ = host.accept()
+            with server:
+                server.settimeout(10)
+                assert sock.recv(12, socket.MSG_WAITALL)[:4] == b"\x05\x00\x05\x00"
+                one, other = (sock, server) if is_client else (server, sock)
+                one.close()
+                assert other.recv(100) == b""
 
 
 def test_tls_for_another_server_goes_on_where_a_policy_does_not_mind(serve: Serve, echo: Echo) -> None:
