@@ -1,14 +1,26 @@
 """Names that are watched through their directories: a change is seen, also one whose time somebody set back."""
 
 import os
+import sys
 import time
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from ringfence import enforce
-from ringfence.enforce import Listings
-from ringfence.enforce.lookout import Listing, Lookout, is_settled, is_there, stamp_of, timed
+from ringfence.enforce import Listings, lookout
+from ringfence.enforce.lookout import (
+    Brief,
+    Listing,
+    Lookout,
+    Stamp,
+    is_settled,
+    is_there,
+    seen_at,
+    stamp_of,
+    timed,
+)
 from ringfence.model import Access, Crowd, Kind, Mount, Origin, Place, Rule, Verdict
 
 
@@ -39,6 +51,8 @@ def test_a_name_that_comes_is_seen_and_an_unchanged_directory_is_not_asked_again
     assert asked == paths
     (tmp_path / "b").symlink_to("nowhere")
     assert watch.those(is_there) == [paths[1]]
+    settled(tmp_path)
+    assert watch.those(is_there) == [paths[1]]  # and it is told each time
     assert watch.those(is_there) == [paths[1]]
 
 
@@ -105,6 +119,7 @@ def test_what_nobody_can_look_at_is_not_taken_for_missing(tmp_path: Path) -> Non
     """The kernel answers ELOOP, whoever asks; a closed directory would stop no root."""
     (tmp_path / "loop").symlink_to("loop")
 
+    assert is_there(str(tmp_path / "loop"))
     assert not is_there(str(tmp_path / "no" / "a"))
     assert not is_there(str(tmp_path / ("n" * 300)))
     with pytest.raises(OSError, match="Too many levels"):
@@ -131,6 +146,66 @@ def test_a_missing_directory_is_known_by_the_one_above_it(tmp_path: Path) -> Non
     (tmp_path / "no" / "deeper").mkdir()
     (tmp_path / "no" / "deeper" / "b").touch()
     assert watch.those(is_there) == paths[1:]
+
+
+def test_names_of_a_directory_that_nobody_can_look_at_are_asked_for_each_time(tmp_path: Path) -> None:
+    loop, asked = tmp_path / "loop", list[str]()
+    loop.symlink_to("loop")
+    watch = Lookout([str(loop / "a")], own(tmp_path))
+    settled(tmp_path)
+
+    def ask(path: str) -> bool:
+        asked.append(path)
+        return False
+
+    for _ in range(2):
+        assert watch.those(ask) == []
+    assert asked == [str(loop / "a")] * 2
+    assert seen_at(os.fsencode(loop)) is None
+
+
+def test_names_that_are_added_are_asked_for_too(tmp_path: Path) -> None:
+    (tmp_path / "d").mkdir()
+    (tmp_path / "d" / "b").touch()
+    watch = Lookout([str(tmp_path / "a")], own(tmp_path))
+    settled(tmp_path)
+    assert watch.those(os.path.lexists) == []
+
+    watch.add(str(tmp_path / "d"), ["b"], None, time.time_ns())
+
+    assert watch.those(os.path.lexists) == [str(tmp_path / "d" / "b")]
+
+
+def test_what_is_unchanged_costs_one_look_at_each_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And none at one at which somebody has just looked: each run asks this, and a hook waits for it."""
+    looked: list[str] = []
+
+    def look(path: str) -> Stamp | None:
+        looked.append(path)
+        return stamp_of(path)
+
+    there, place = tmp_path / "there", str(tmp_path)
+    there.mkdir()
+    watch = Lookout([f"{place}/{path}" for path in ("a", "b", "no/a", "none/b", "there/a")], own(tmp_path))
+    settled(tmp_path)
+    assert watch.those(os.path.lexists) == []
+    monkeypatch.setattr(lookout, "stamp_of", look)
+
+    assert watch.those(os.path.lexists) == []
+    assert watch.those(os.path.lexists, place, tmp_path.stat()) == []
+    assert looked == [place, str(there), str(there)]
+
+
+def test_a_python_without_what_asks_briefly_goes_on_without(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is looked for once."""
+    ask = Brief()
+    with monkeypatch.context() as without:
+        without.setitem(sys.modules, "ringfence.enforce.libc", None)
+        without.delattr("ringfence.enforce.libc", raising=False)
+        ask.begin({1})
+    ask.begin({1})
+
+    assert (ask.has_begun, ask.near) == (False, frozenset())
 
 
 def test_a_link_that_leads_nowhere_is_asked_again(tmp_path: Path) -> None:
@@ -237,10 +312,16 @@ def crowd(tmp_path: Path) -> Crowd:
     return Crowd(place, Access.WRITE, rules, present, stamp=stamp_of(str(tmp_path)))
 
 
+@pytest.mark.parametrize("is_read", [False, True], ids=["write", "read"])
+@pytest.mark.parametrize("is_stamped", [False, True], ids=["no stamp", "stamp"])
 @pytest.mark.parametrize("is_late", [False, True], ids=["after", "before"])
-def test_what_came_or_went_since_a_crowd_was_looked_at_is_seen(tmp_path: Path, crowd: Crowd, is_late: bool) -> None:
-    """Also when it did before anybody kept watch."""
+def test_what_came_or_went_since_a_crowd_was_looked_at_is_seen(
+    tmp_path: Path, crowd: Crowd, is_late: bool, is_stamped: bool, is_read: bool
+) -> None:
+    """Also when it did before anybody kept watch. Of what may not be read nobody is told that it appeared."""
     asked, mounts = time.time_ns(), enforce.mounts()
+    crowd = crowd if is_stamped else msgspec.structs.replace(crowd, stamp=None)
+    crowd = msgspec.structs.replace(crowd, access=Access.READ) if is_read else crowd
 
     def change() -> None:
         (tmp_path / "missing").touch()
@@ -251,9 +332,34 @@ def test_what_came_or_went_since_a_crowd_was_looked_at_is_seen(tmp_path: Path, c
         change()
     ground = enforce.Ground((), (), dict, [(crowd, ("missing",))], mounts, asked)
     if not is_late:
+        assert not ground.has_appeared(str(tmp_path), None)
         assert ground.appeared(str(tmp_path), None) == ()
         assert ground.is_covered()
         change()
 
-    assert ground.appeared(str(tmp_path), None) == (str(tmp_path / "missing"),)
+    assert ground.has_appeared(str(tmp_path), None)
+    assert ground.appeared(str(tmp_path), None) == (() if is_read else (str(tmp_path / "missing"),))
     assert not ground.is_covered()
+
+
+@pytest.mark.parametrize("is_free", [False, True], ids=["held", "held by nobody"])
+def test_what_is_covered_is_the_object_that_was_seen(tmp_path: Path, crowd: Crowd, is_free: bool) -> None:
+    """Where nobody holds it, one that was changed since may be another with its number. It stands beside a crowd."""
+    secret = tmp_path / "secret"
+    secret.write_text("x")
+    facts, asked = secret.stat(), time.time_ns()
+
+    def ground() -> enforce.Ground:
+        known = {str(secret): (facts.st_dev, facts.st_ino, is_free)}
+        now = msgspec.structs.replace(crowd, stamp=stamp_of(str(tmp_path)))
+        return enforce.Ground((), (), lambda: known, [(now, ())], enforce.mounts(), asked)
+
+    settled(tmp_path)
+    secret.rename(tmp_path / "away")
+    gone = ground().is_covered()
+    secret.write_text("x")
+    other = ground().is_covered()
+    (tmp_path / "away").replace(secret)
+    back = ground().is_covered()
+
+    assert (gone, other, back) == (False, False, not is_free)

@@ -1,11 +1,13 @@
 """Dialling: what was judged is what is dialled, and a name that turns elsewhere is refused."""
 
 import asyncio
+import contextlib
 import errno
+import os
 import socket
 import struct
 import threading
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
 from types import SimpleNamespace
 from typing import Any
 
@@ -138,9 +140,10 @@ class Parent:
     def serve(self) -> None:
         client, _ = self.sock.accept()
         with client:
-            for part in self.answer.split(b"|"):
-                self.heard += client.recv(self.size)
-                client.sendall(part)
+            with contextlib.suppress(OSError):  # whoever asked may have hung up
+                for part in self.answer.split(b"|"):
+                    self.heard += client.recv(self.size)
+                    client.sendall(part)
 
 
 @pytest.mark.parametrize(
@@ -428,3 +431,218 @@ def test_who_does_not_wait_is_led_to_an_address_that_there_is_a_way_to(echo: Ech
     with pytest.raises(Unreachable) as none:
         with_dialler(network, reach, [["224.0.0.1"]])
     assert none.value.errno == errno.ENETUNREACH
+
+
+@contextlib.contextmanager
+def silent(port: int) -> Iterator[str]:
+    """An address that says nothing: nobody takes who waits there, and there is no room for more."""
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(listener(address="127.0.0.2", port=port)).listen(0)
+        for _ in range(4):
+            waiting = stack.enter_context(socket.socket())
+            waiting.setblocking(False)
+            waiting.connect_ex(("127.0.0.2", port))
+        yield "127.0.0.2"
+
+
+def test_an_address_that_says_nothing_keeps_nobody_from_the_next(echo: Echo) -> None:
+    """And is no longer tried when another has answered."""
+
+    async def reach(dialler: Dialler) -> tuple[str, int]:
+        with await dialler.dial("a.test", echo.port) as sock:
+            others = asyncio.all_tasks() - {asyncio.current_task()}
+            _, left = await asyncio.wait(others, timeout=5)
+            return str(sock.getpeername()[0]), len(left)
+
+    with silent(echo.port) as address:  # behind it one that refuses
+        addresses = [address, "127.0.0.3", "127.0.0.1"]
+        network = allowing("a.test", *(f"{one}:{echo.port}" for one in addresses))
+        assert with_dialler(network, reach, [addresses]) == ("127.0.0.1", 0)
+
+
+def unreached(network: Network, host: str, port: int, answers: Answers) -> tuple[int, str]:
+    """Why a host that may be reached cannot be."""
+
+    async def reach(dialler: Dialler) -> Unreachable:
+        with pytest.raises(Unreachable) as none:
+            await dialler.dial(host, port)
+        return none.value
+
+    error = with_dialler(network, reach, answers)
+    return error.errno, str(error)
+
+
+@pytest.mark.parametrize("more", [[], ["127.0.0.1"]], ids=["alone", "and one that refuses"])
+def test_a_host_that_says_nothing_is_given_up(
+    monkeypatch: pytest.MonkeyPatch, closed_port: int, more: list[str]
+) -> None:
+    monkeypatch.setattr(dial_module, "SECONDS", 0.6)
+    monkeypatch.setattr(dial_module, "_STAGGER", 0.05)
+    with silent(closed_port) as address:
+        network = allowing("a.test", *(f"{one}:{closed_port}" for one in [address, *more]))
+
+        said = unreached(network, "a.test", closed_port, [[address, *more]])
+
+    assert said == (errno.ETIMEDOUT, f"a.test:{closed_port} does not answer")
+
+
+def test_a_host_of_which_every_address_refuses_says_why(closed_port: int) -> None:
+    addresses = ["127.0.0.1", "127.0.0.2", "127.0.0.3"]
+    network = allowing("a.test", *(f"{address}:{closed_port}" for address in addresses))
+
+    said = unreached(network, "a.test", closed_port, [addresses])
+
+    assert said == (errno.ECONNREFUSED, f"127.0.0.1:{closed_port}: Connection refused")
+
+
+def test_while_this_machines_own_addresses_are_not_known_nothing_is_reached(echo: Echo) -> None:
+    """The kernel may have no memory for the list of them, and any address might be one of them."""
+
+    def unknown() -> frozenset[str]:
+        raise OSError(errno.ENOMEM, os.strerror(errno.ENOMEM))
+
+    async def reach(dialler: Dialler) -> str:
+        dialler.judge = PolicyJudge(allowing("a.test"), unknown)
+        with pytest.raises(Unreachable) as none:
+            await dialler.dial("a.test", echo.port)
+        return str(none.value)
+
+    said = with_dialler(allowing("a.test"), reach, [["93.184.215.14"]])
+
+    assert said == "a.test cannot be judged: Cannot allocate memory"
+
+
+@pytest.mark.parametrize(
+    ("addresses", "is_asked"), [(["10.1.2.3"], True), (["10.1.2.3", "93.184.215.14"], False), (["10.9.9.9"], False)]
+)
+def test_a_person_is_asked_about_an_address_only_where_that_opens_anything(
+    addresses: list[str], is_asked: bool
+) -> None:
+    """Not where another address of the host may be reached, nor where no grant opens it."""
+    asked: list[str] = []
+    denied = (HostRule(Verdict.DENY, "10.9.0.0/16", 0, HERE, "10.9.0.0/16"),)
+
+    async def resolve(dialler: Dialler) -> None:
+        async def ask(host: str, port: int, decision: Decision, _who: object) -> Judge:
+            asked.append(host)
+            raise Denied(host, decision)
+
+        dialler.ask = ask
+        with contextlib.suppress(Denied):
+            await dialler.resolve("a.test", 80, dialler.judge)
+
+    with_dialler(allowing("a.test", denied_addresses=denied), resolve, [addresses])
+
+    assert asked == ["10.1.2.3"] * is_asked
+
+
+def counted(dialler: Dialler) -> list[str]:
+    """The names that are resolved from now on."""
+    resolve, names = dialler._loop.getaddrinfo, list[str]()
+
+    async def count(host: str, *place: Any, **kind: Any) -> Any:
+        names.append(host)
+        return await resolve(host, *place, **kind)
+
+    dialler._loop.getaddrinfo = count  # type: ignore[method-assign,assignment]
+    return names
+
+
+def test_a_name_is_resolved_once_in_a_moment_and_what_is_remembered_is_bounded(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """`*.x` lets a command ask for names without end, and the process is other runs' too."""
+    monkeypatch.setattr(dial_module, "_MOST_RESOLVED", 4)
+    monkeypatch.setattr(dial_module, "_RESOLVED_SECONDS", 600.0)
+    wanted = [f"{number}.a.test" for number in range(3 * dial_module._AT_ONCE)]
+
+    async def resolve(dialler: Dialler) -> tuple[list[str], int]:
+        names, most = counted(dialler), 0
+        for name in wanted:
+            for _ in range(2):
+                await dialler.resolve(name, 80, dialler.judge)
+            most = max(most, len(dialler._resolved))
+        return names, most
+
+    assert with_dialler(allowing("*.a.test"), resolve, [["93.184.215.14"]]) == (wanted, 4)
+
+
+@pytest.mark.parametrize(
+    ("parent", "ports"),
+    [
+        (ParentProxy(http="http://one.test:1", https="http://two.test:2"), {80: 1, 443: 2, 8080: 2}),
+        (ParentProxy(https="http://two.test:2"), {80: 2, 443: 2}),
+        (ParentProxy(https="http://two.test"), {443: 80}),
+        (ParentProxy(https="socks5h://two.test"), {443: 1080}),
+    ],
+)
+def test_which_port_of_which_parent_proxy_is_dialled(parent: ParentProxy, ports: dict[int, int]) -> None:
+    async def reach(dialler: Dialler) -> dict[int, int]:
+        seen: dict[int, int] = {}
+
+        async def resolve(host: str, number: int, **_: object) -> object:
+            assert host in ("one.test", "two.test")
+            seen[port] = number
+            raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+
+        dialler._loop.getaddrinfo = resolve  # type: ignore[method-assign,assignment]
+        for port in ports:
+            with pytest.raises(Unreachable):
+                await dialler.dial("a.test", port)
+        return seen
+
+    assert with_dialler(allowing("a.test", parent=parent), reach, []) == ports
+
+
+SOCKS_OK = b"\x05\x00|\x05\x00\x00"
+
+
+@pytest.mark.parametrize(
+    ("scheme", "host", "answer"),
+    [
+        ("http", "2001:db8::1", b"HTTP/1.1 200\r\n\r\n"),
+        ("http", "a.test", b"HTTP/1.1 200 OK\r\nVia: x\r\n\r\n"),
+        ("socks5h", "a.test", SOCKS_OK + b"\x01" + bytes(4 + 2)),
+        ("socks5h", "a.test", SOCKS_OK + b"\x03" + bytes((9,)) + bytes(9 + 2)),
+        ("socks5h", "a.test", SOCKS_OK + b"\x04" + bytes(16 + 2)),
+    ],
+)
+def test_what_comes_behind_a_parent_proxys_answer_is_the_hosts(scheme: str, host: str, answer: bytes) -> None:
+    parent = Parent(answer + b"first", 4096)
+    network = allowing("a.test", "[2001:db8::1]", parent=ParentProxy(https=f"{scheme}://127.0.0.1:{parent.port}"))
+
+    async def reach(dialler: Dialler) -> bytes:
+        with await dialler.dial(host, 443) as sock:
+            return await dialler._loop.sock_recv(sock, 100)
+
+    with parent.sock:
+        assert with_dialler(network, reach, [["127.0.0.1"]]) == b"first"
+        parent.thread.join()
+    if scheme == "http":
+        name = f"[{host}]" if ":" in host else host
+        assert parent.heard == f"CONNECT {name}:443 HTTP/1.1\r\nHost: {name}:443\r\n\r\n".encode()
+
+
+@pytest.mark.parametrize(
+    ("url", "answer", "said"),
+    [
+        ("http://", b"", "does not answer as one"),
+        ("http://", b"HTTP/1.1 200 OK\r\n", "does not answer as one"),
+        ("http://", b"HTTP/1.1 200 OK\r\n" + b"x" * 20_000 + b"|", "does not answer as one"),
+        ("http://", b"hello\r\n\r\n", "says "),
+        ("http://", b"HTTP/1.1 407 No\r\n\r\n", "says 407 No"),
+        ("socks5://", b"\x05\xff|" + SOCKS_OK + b"\x01" + bytes(6), "refuses"),
+        ("socks5://", b"\x05\x00|\x05", "hangs up"),
+        ("socks5://me:no@", b"\x05\x02|\x01\x01|" + SOCKS_OK + b"\x01" + bytes(6), "refuses the password"),
+    ],
+)
+def test_a_parent_proxy_that_does_not_lead_there_is_no_way(url: str, answer: bytes, said: str) -> None:
+    """Nothing of what it says is taken for the host's, and its connection is closed."""
+    parent = Parent(answer, 4096)
+    network = allowing("a.test", parent=ParentProxy(https=f"{url}127.0.0.1:{parent.port}"))
+
+    with parent.sock:
+        found = unreached(network, "a.test", 443, [["127.0.0.1"]])
+        parent.thread.join()
+
+    assert found == (errno.ECONNREFUSED, f"the parent proxy {said}")

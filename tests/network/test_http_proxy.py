@@ -5,6 +5,7 @@ import contextlib
 import http.client
 import socket
 import threading
+import time
 
 import pytest
 from tests.network.conftest import Echo, Serve, Web, allowing, everything, hello_for, listener
@@ -47,6 +48,55 @@ def test_many_requests_share_a_connection_and_each_is_judged(serve: Serve, web: 
 
         assert status(everything(sock)) == 403
     assert [one.target for one in run.refusals()] == ["evil.test:80"]
+
+
+def basic(word: str) -> str:
+    return f"Proxy-Authorization: Basic {base64.b64encode(f'run:{word}'.encode()).decode()}\r\n"
+
+
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [
+        ("", 407),
+        (basic("wrong"), 407),
+        ("Proxy-Authorization: Bearer secret\r\n", 407),
+        (basic("secret"), 200),
+        (basic("secret") * 2, 400),
+        (basic("wrong") + basic("secret"), 400),
+    ],
+)
+def test_another_runs_password_opens_nothing(serve: Serve, web: Web, said: str, expected: int) -> None:
+    where = f"127.0.0.1:{web.port}"
+    run = serve(allowing(where, credential="secret"), "http")
+
+    assert status(run.ask("http", get(f"http://{where}/x", where, said + CLOSE))) == expected
+    assert len(web.seen) == (expected == 200)
+
+
+def test_what_a_body_holds_is_not_read_as_a_request(serve: Serve, web: Web) -> None:
+    """Also where it comes by itself and looks like one."""
+    where = f"127.0.0.1:{web.port}"
+    run, inner = serve(allowing(where), "http"), get(f"http://{where}/inner", where)
+    with run.connect("http") as sock:
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        for piece in (
+            get(f"http://{where}/", where, "Transfer-Encoding: chunked\r\n" + CLOSE, "POST"),
+            b"%x\r\n" % len(inner),
+            inner,
+            b"\r\n0\r\n\r\n",
+        ):
+            sock.sendall(piece)
+            time.sleep(0.05)
+        answer = everything(sock)
+
+    assert answer.endswith(b"POST / %b %b" % (where.encode(), inner))
+    assert len(web.seen) == 1
+
+
+def test_a_host_that_is_not_ascii_is_not_understood(serve: Serve, web: Web) -> None:
+    run = serve(allowing(f"127.0.0.1:{web.port}"), "http")
+
+    assert status(run.ask("http", b"GET / HTTP/1.1\r\nHost: b\xfccher.test\r\n\r\n")) == 400
 
 
 def test_requests_sent_at_once_are_answered_in_order(serve: Serve, web: Web) -> None:

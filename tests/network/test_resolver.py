@@ -1,8 +1,10 @@
 """The resolver of a run: allowed names have an address that stands for them, others do not exist."""
 
 import socket
+from typing import Any
 
 import dns.message
+import dns.opcode
 import dns.query
 import dns.rcode
 import dns.rdatatype
@@ -14,6 +16,7 @@ from tests.network.conftest import Serve, Served, allowing, everything
 from ringfence.gate import PolicyJudge
 from ringfence.model import Verdict
 from ringfence.model.standins import is_stand_in, stand_ins
+from ringfence.network import resolver as resolver_module
 from ringfence.network.names import MOST, Names
 from ringfence.network.resolver import Resolver
 
@@ -51,7 +54,9 @@ def test_an_allowed_name_has_nothing_else(run: Served, kind: str) -> None:
     "name", ["evil.test", "b.test", "x.b.test", "c2VjcmV0.evil.test", "localhost", "1.1.1.1.in-addr.arpa"]
 )
 def test_any_other_name_does_not_exist(run: Served, name: str) -> None:
-    assert [ask(run, name, kind).rcode() for kind in ("A", "AAAA", "TXT")] == [dns.rcode.NXDOMAIN] * 3
+    answers = [ask(run, name, kind) for kind in ("A", "AAAA", "TXT", "ANY")]
+
+    assert [(answer.rcode(), answer.answer) for answer in answers] == [(dns.rcode.NXDOMAIN, [])] * 4
 
 
 def test_a_refused_name_is_told_of_and_says_why(run: Served) -> None:
@@ -83,6 +88,25 @@ def test_a_hostile_question_leaves_the_resolver_answering(run: Served, data: byt
     assert ask(run, "a.test").rcode() == dns.rcode.NOERROR
 
 
+def test_one_connection_asks_again_and_again_and_who_does_not_listen_is_hung_up_on(serve: Serve) -> None:
+    """What it is not sent would be kept for it."""
+    name = ".".join(["n" * 62] * 3) + ".b.test"
+    wire = dns.message.make_query(name, "A").to_wire()
+    run, asked = serve(allowing("*.b.test"), "names"), len(wire).to_bytes(2, "big") + wire
+    with run.connect("names") as sock:
+        sock.sendall(3 * asked)
+        sock.shutdown(socket.SHUT_WR)
+        said = everything(sock)
+    with socket.socket() as deaf:
+        deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        deaf.connect(("127.0.0.1", run.ports["names"]))
+        deaf.settimeout(10)
+        with pytest.raises((ConnectionResetError, BrokenPipeError)):
+            deaf.sendall(80_000 * asked)
+
+    assert [said.count(b"n" * 62), len(said) % 3] == [9, 0]
+
+
 def test_of_a_message_the_question_alone_is_read_and_no_second_one() -> None:
     """Four thousand records in 64 KiB, each of which points to one long name, took twenty seconds, for every run."""
     resolver = Resolver(PolicyJudge(allowing("a.test"), frozenset), Names("/w"), lambda _name, _decision: None)
@@ -102,6 +126,62 @@ def test_of_a_message_the_question_alone_is_read_and_no_second_one() -> None:
         (dns.rcode.FORMERR, 0, 0),
         (dns.rcode.FORMERR, 0, 0),
     ]
+
+
+def resolving(*entries: str, names: Names | None = None) -> Resolver:
+    judge = PolicyJudge(allowing(*entries), frozenset)
+    return Resolver(judge, names or Names("/w"), lambda _name, _decision: None)
+
+
+@pytest.mark.parametrize(
+    ("change", "code"),
+    [
+        ({"rdclass": "CH"}, dns.rcode.REFUSED),
+        ({"opcode": dns.opcode.NOTIFY}, dns.rcode.NOTIMP),
+        ({"opcode": dns.opcode.STATUS}, dns.rcode.NOTIMP),
+    ],
+)
+def test_another_class_or_kind_of_question_is_refused(change: dict[str, Any], code: int) -> None:
+    query = dns.message.make_query("a.test", "A", change.get("rdclass", "IN"))
+    query.set_opcode(change.get("opcode", dns.opcode.QUERY))
+
+    answer = dns.message.from_wire(resolving("a.test").answer(query.to_wire()))
+
+    assert (answer.rcode(), answer.answer) == (code, [])
+
+
+def test_an_answer_is_not_answered() -> None:
+    """Two that answer each other's answers would never end; not one that is torn either."""
+    reply = dns.message.make_response(dns.message.make_query("a.test", "A")).to_wire()
+
+    assert [resolving("a.test").answer(reply[:size]) for size in (len(reply), 14)] == [b"", b""]
+
+
+def test_when_there_are_too_many_names_one_more_is_a_failure_of_ours() -> None:
+    """Not a name that does not exist, which some resolvers would go on saying."""
+    names = Names("/w", tuple(f"n{number}.test" for number in range(MOST)))
+    query = dns.message.make_query("a.test", "A")
+
+    answer = dns.message.from_wire(resolving("a.test", names=names).answer(query.to_wire()))
+
+    assert (answer.rcode(), answer.answer) == (dns.rcode.SERVFAIL, [])
+
+
+def test_what_is_remembered_is_bounded_and_another_judges_no_longer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(resolver_module, "_MOST_KEPT", 4)
+    resolver = resolving()
+
+    def ask_for(name: str) -> int:
+        return dns.message.from_wire(resolver.answer(dns.message.make_query(name, "A").to_wire())).rcode()
+
+    for number in range(9):
+        ask_for(f"{number}.test")
+        assert len(resolver._kept) <= 4
+    codes = [ask_for("a.test")]
+    resolver.rejudge(PolicyJudge(allowing("a.test"), frozenset))
+    codes.append(ask_for("a.test"))
+
+    assert codes == [dns.rcode.NXDOMAIN, dns.rcode.NOERROR]
 
 
 @given(st.lists(st.text("abc.", min_size=1, max_size=9), max_size=50))

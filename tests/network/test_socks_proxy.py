@@ -3,9 +3,12 @@
 import contextlib
 import socket
 import struct
+import time
 
 import pytest
-from tests.network.conftest import Echo, Serve, allowing, everything, hello_for, socks_request
+from tests.network.conftest import Echo, Serve, allowing, everything, hello_for, listener, socks_request
+
+from ringfence.network.hello import ALERT
 
 HELLO = b"\x05\x01\x00"
 
@@ -17,6 +20,38 @@ def test_a_name_is_reached(serve: Serve, echo: Echo) -> None:
         sock.shutdown(socket.SHUT_WR)
 
         assert everything(sock) == b"\x05\x00" + b"\x05\x00\x00\x01" + bytes(6) + b"early"
+
+
+WORD = b"\x01\x02me\x06secret"
+
+
+@pytest.mark.parametrize(
+    ("greeting", "word", "answer"),
+    [
+        (b"\x05\x01\x00", b"", b"\x05\xff"),
+        (b"\x05\x02\x00\x02", b"\x01\x02me\x05wrong", b"\x05\x02\x01\x01"),
+        (b"\x05\x02\x00\x02", b"\x02\x02me\x06secret", b"\x05\x02\x01\x01"),
+        (b"\x05\x01\x02", WORD, b"\x05\x02\x01\x00\x05\x00\x00\x01" + bytes(6) + b"early"),
+    ],
+)
+@pytest.mark.parametrize("is_whole", [True, False], ids=["whole", "by bytes"])
+def test_another_runs_password_opens_nothing(
+    serve: Serve, echo: Echo, greeting: bytes, word: bytes, answer: bytes, is_whole: bool
+) -> None:
+    """Whether all is said at once or byte by byte."""
+    run = serve(allowing(f"127.0.0.1:{echo.port}", credential="secret"), "socks")
+    request = b"\x05\x01\x00\x01\x7f\x00\x00\x01" + struct.pack(">H", echo.port) + b"early"
+    said = greeting + word + request
+    with run.connect("socks") as sock:
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        with contextlib.suppress(OSError):  # it may be hung up on already
+            for piece in [said] if is_whole else [said[at : at + 1] for at in range(len(said))]:
+                sock.sendall(piece)
+                time.sleep(0 if is_whole else 0.002)
+            sock.shutdown(socket.SHUT_WR)
+
+        assert everything(sock) == answer
+    assert b"".join(echo.heard) == (b"early" if b"early" in answer else b"")
 
 
 def test_a_server_that_speaks_first_is_heard(serve: Serve) -> None:
@@ -45,6 +80,7 @@ def test_a_server_that_speaks_first_is_heard(serve: Serve) -> None:
         (HELLO + b"\x05\x02\x00\x01\x7f\x00\x00\x01\x00\x50", 7),
         (HELLO + b"\x05\x03\x00\x01\x7f\x00\x00\x01\x00\x50", 7),
         (HELLO + b"\x05\x01\x00\x09\x7f\x00\x00\x01\x00\x50", 8),
+        (HELLO + b"\x04\x01\x00\x01\x7f\x00\x00\x01\x00\x50", 8),
         (HELLO + b"\x05\x01\x01\x01\x7f\x00\x00\x01\x00\x50", 8),
         (socks_request("allowed.invalid", 443), 4),
     ],
@@ -77,6 +113,43 @@ def test_tls_for_another_server_goes_no_further(serve: Serve, echo: Echo) -> Non
 
     assert echo.heard == []
     assert "evil.test" in run.refusals()[0].reason
+
+
+def test_who_asks_for_another_server_is_told_so_and_the_host_is_let_go(serve: Serve) -> None:
+    with listener() as host:
+        run = serve(allowing(f"localhost:{host.getsockname()[1]}"), "socks")
+        with run.connect("socks") as sock:
+            sock.sendall(socks_request("localhost", host.getsockname()[1]) + hello_for("evil.test"))
+            server, _ = host.accept()
+            with server:
+                server.settimeout(10)
+                assert (everything(sock)[12:], server.recv(100)) == (ALERT, b"")
+
+
+@pytest.mark.parametrize("is_client", [True, False], ids=["client", "host"])
+def test_who_hangs_up_before_a_word_was_said_ends_both_sides(serve: Serve, is_client: bool) -> None:
+    with listener() as host:
+        run = serve(allowing(f"localhost:{host.getsockname()[1]}"), "socks")
+        with run.connect("socks") as sock:
+            sock.settimeout(None)  # or not all twelve bytes are waited for
+            sock.sendall(socks_request("localhost", host.getsockname()[1]))
+            server, _ = host.accept()
+            with server:
+                server.settimeout(10)
+                assert sock.recv(12, socket.MSG_WAITALL)[:4] == b"\x05\x00\x05\x00"
+                one, other = (sock, server) if is_client else (server, sock)
+                one.close()
+                assert other.recv(100) == b""
+
+
+def test_tls_for_another_server_goes_on_where_a_policy_does_not_mind(serve: Serve, echo: Echo) -> None:
+    run = serve(allowing(f"localhost:{echo.port}", match_hosts=False), "socks")
+    with run.connect("socks") as sock:
+        sock.sendall(socks_request("localhost", echo.port) + hello_for("evil.test"))
+        sock.shutdown(socket.SHUT_WR)
+
+        assert everything(sock)[12:] == b"".join(echo.heard) != b""
+    assert run.refusals() == []
 
 
 def test_a_forwarded_port_leads_to_the_service_it_stands_for(serve: Serve, echo: Echo) -> None:

@@ -105,7 +105,7 @@ def _stamped(facts: os.stat_result) -> Stamp:
 def _above(directory: str) -> tuple[str, Stamp | None]:
     """The directory in which a missing one, or one on the way to it, would appear; no stamp when that says nothing: a
     link that leads nowhere can come to lead somewhere."""
-    while not os.path.lexists(directory) and directory != "/":
+    while not os.path.lexists(directory):
         directory = os.path.dirname(directory)
     return directory, stamp_of(directory)
 

@@ -88,8 +88,8 @@ class Dialler:
             raise Unreachable(f"{host}:{port} does not answer", errno.ETIMEDOUT) from None
 
     async def connect(self, address: str, port: int) -> socket.socket:
-        """A connected socket to an address that needs no judging. Raises Unreachable."""
-        return await self.first([(socket.AF_INET6 if ":" in address else socket.AF_INET, (address, port))])
+        """A connected socket to an IPv4 address that needs no judging. Raises Unreachable."""
+        return await self.first([(socket.AF_INET, (address, port))])
 
     def resolved(self, host: str, port: int) -> list[Place]:
         """What a host was found to lead to a moment ago, each address judged; nothing when that is too long ago."""

@@ -152,8 +152,6 @@ class Session:
                 request = Request(event.method, event.target, list(event.headers), event.http_version)
                 self._begin(request, parser.trailing_data[0])
                 return
-            if isinstance(event, h11.ConnectionClosed):
-                return
             if isinstance(event, h11.Data):
                 self._send_upstream(b"%x\r\n%b\r\n" % (len(event.data), event.data))
             elif isinstance(event, h11.EndOfMessage):

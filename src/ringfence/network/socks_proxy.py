@@ -11,7 +11,6 @@ from .tunnel import open_tunnel
 _NO_PASSWORD, _PASSWORD, _NO_METHOD = 0, 2, 0xFF
 _DENIED, _NO_NETWORK, _NO_HOST, _REFUSED, _NO_COMMAND, _NO_ADDRESS = 2, 3, 4, 5, 7, 8
 _CODES = {errno.ECONNREFUSED: _REFUSED, errno.ENETUNREACH: _NO_NETWORK}
-_MOST = 600  # the longest greeting and request there can be
 
 
 class Session:
@@ -28,15 +27,7 @@ class Session:
 
     def _data(self, view: memoryview) -> None:
         self._kept += view
-        while True:
-            before = self._next
-            used = before(self._kept)
-            if not used:
-                if len(self._kept) > _MOST:
-                    self.run.drop(self.client)
-                return
-            if used < 0:
-                return  # refused, or dialling
+        while (used := self._next(self._kept)) > 0:  # 0 where more must come, which is never much; -1 where all is said
             del self._kept[:used]
 
     def _refuse(self, answer: bytes) -> int:
