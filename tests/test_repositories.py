@@ -11,6 +11,7 @@ from tests.test_run import each_backend as each_backend
 from tests.test_run import run
 
 from ringfence import enforce, plan
+from ringfence.enforce import planted
 
 GIT = ["git", "-c", "user.name=n", "-c", "user.email=e@example.org"]
 
@@ -579,3 +580,14 @@ def test_a_submodule_that_only_says_so_itself_is_not_believed(tmp_path: Path) ->
     assert enforce.submodule(str(sub)) == f"{top}/.git/modules/lib/sub"
     assert [enforce.submodule(str(path)) for path in (tmp_path / "hostile", top, tmp_path)] == ["", "", ""]
     assert enforce.modules(f"{top}/.git") == [f"{top}/.git/modules/lib/sub"]
+
+
+def test_a_pointer_longer_than_any_path_is_not_followed(tmp_path: Path) -> None:
+    """Name by name that took seconds, of the start and the end of each run."""
+    (tmp_path / ".git").write_text("gitdir: " + "a/" * 30_000)
+    before = time.thread_time()
+    found = enforce.repository_of(str(tmp_path)).git
+    left = planted.scan(str(tmp_path), 0, 5)
+
+    assert (found, left) == (f"{tmp_path}/.git", ())
+    assert time.thread_time() - before < 0.2

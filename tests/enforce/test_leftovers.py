@@ -3,6 +3,7 @@ when a person types an ordinary command, and is told of before."""
 
 import hashlib
 import os
+import resource
 import struct
 import subprocess
 import tempfile
@@ -132,6 +133,71 @@ def test_the_shared_part_of_an_index_that_stays_as_it_is(workspace: Path) -> Non
 
     assert (workspace.parent / "theirs").exists(), "the plant must be able to harm"
     assert found == [f"{workspace}/.git/index"]
+
+
+def _sparse(path: Path) -> None:
+    path.write_bytes(b"DIRC" + struct.pack(">II", 2, 1 << 31))
+    os.truncate(path, 1 << 28)
+
+
+def _second_name(path: Path) -> None:
+    path.write_bytes(b"DIRC" + struct.pack(">II", 2, 20_000) + entry(b"a", "00" * 20, None) * 20_000)
+    os.link(path, path.with_name("other"))
+
+
+def _long_names(path: Path) -> None:
+    first = entry(b"a" * 1_000_000, "00" * 20, b"")
+    path.write_bytes(b"DIRC" + struct.pack(">II", 4, 3_000) + first + (first[:62] + b"\0b\0") * 2_999)
+
+
+def _tables(path: Path) -> None:
+    head = b"DIRC" + struct.pack(">II", 2, 5_000) + entry(b"a", "00" * 20, None) * 5_000
+    path.write_bytes(head + (b"IEOT" + struct.pack(">IIII", 12, 1, 12, 5_000)) * 5_000)
+
+
+def _long_number(path: Path) -> None:
+    name = entry(b"a", "00" * 20, b"")[:62]
+    path.write_bytes(b"DIRC" + struct.pack(">II", 4, 1) + name + b"\xff" * 900_000 + b"\0b\0")
+
+
+def _shared_parts(path: Path) -> None:
+    part = b"DIRC" + struct.pack(">II", 2, 10_000) + entry(b"a", "00" * 20, None) * 10_000
+    names = [number.to_bytes(20, "big") for number in range(300)]
+    for name in names:
+        path.with_name(f"sharedindex.{name.hex()}").write_bytes(part)
+    path.write_bytes(b"DIRC" + struct.pack(">II", 2, 0) + b"".join(b"link\0\0\0\x14" + name for name in names))
+
+
+@pytest.mark.parametrize("make", [_sparse, _second_name, _long_names, _tables, _long_number, _shared_parts])
+def test_an_index_that_would_take_longer_to_read_than_to_write_is_told_of(
+    workspace: Path, make: Callable[[Path], None]
+) -> None:
+    (workspace / ".git/index").unlink()
+    make(workspace / ".git/index")
+    limit = resource.getrlimit(resource.RLIMIT_AS)
+    used, _ = (int(pages) * resource.getpagesize() for pages in Path("/proc/self/statm").read_text().split()[:2])
+    before = time.thread_time()
+    try:
+        resource.setrlimit(resource.RLIMIT_AS, (used + (700 << 20), limit[1]))
+        found = left(f"{workspace}/.git", 0)
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, limit)
+
+    assert found == [f"{workspace}/.git/index"]
+    assert time.thread_time() - before < 1
+
+
+def test_an_index_of_many_files_is_read(workspace: Path) -> None:
+    """As git writes it: of version 4, with threads, in two parts."""
+    for number in range(30_000):
+        index_line = f"100644 {'e69de29bb2d1d6434b8b29ae775ad8c2e48c5391'}\tsrc/some/where/file{number}\n"
+        with (workspace.parent / "lines").open("a") as lines:
+            lines.write(index_line)
+    git(workspace, "update-index", "--index-info", data=(workspace.parent / "lines").read_bytes())
+    for version, words in (("2", ()), ("4", ()), ("4", ("--split-index",))):
+        settings = ("-c", "index.threads=4", "-c", "core.untrackedCache=false")
+        git(workspace, *settings, "update-index", "--index-version", version, *words, "--force-write-index")
+        assert left(f"{workspace}/.git", 0) == []
 
 
 def test_a_rebase_that_an_earlier_run_has_put_by(workspace: Path) -> None:

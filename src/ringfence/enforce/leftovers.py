@@ -4,7 +4,7 @@ its configuration and its hooks are as they were: work that was begun, and the i
 Git believes its own files. It restores what an index names wherever that lies (`../.bashrc`, `.git/hooks/x`), copies
 what MERGE_RR names into its store of resolutions at the next commit, and gives what it kept of a rebase, of patches and
 of a bisection to its commands as words. Whole files are read here, in a time that grows with the index alone: git
-itself, which wrote it, took longer.
+itself, which wrote it, took longer. One that git did not write is told of where reading it would take longer than that.
 """
 
 import os
@@ -15,7 +15,7 @@ import struct
 from .repository import content, facts_of, is_new, setting, whole, work_tree
 
 _BEGUN = ("rebase-merge", "sequencer", "rebase-apply")
-_MOST_INDEX = 1 << 28
+_MOST_INDEX, _LARGE = 1 << 28, 1 << 20
 _STRATEGY = rb"(?:ort|recursive|resolve|octopus|ours|subtree)"  # another one is a program, by a path even
 # What `--continue` and its kin go by, and how what is in a file of it runs a program, or writes somewhere.
 _RUNS = {
@@ -86,20 +86,37 @@ def _has_link(top: bytes, name: bytes) -> bool:
 def _has_odd_index(git: str, since: int) -> bool:
     """Whether an index names what lies elsewhere; also one that cannot be read to its end, as git would read it. Its
     shared part may be new where it is not."""
-    path = f"{git}/index"
-    parts = (name for name in os.listdir(git) if name == "index" or name.startswith("sharedindex."))
+    parts = {name for name in os.listdir(git) if name == "index" or name.startswith("sharedindex.")}
     if not any(is_new(f"{git}/{name}", since) for name in parts):
         return False
     size = 32 if setting(git, "extensions.objectformat").lower() == "sha256" else 20
     try:
-        data = content(path, _MOST_INDEX)
+        data = _as_written(f"{git}/index")
         names = _names(data, size)
-        for found in _LINK.finditer(data):  # only the one that is an extension names a file
-            shared = f"{git}/sharedindex.{data[found.end() : found.end() + size].hex()}"
-            names += _names(content(shared, _MOST_INDEX), size)
+        # Only the one that is an extension names a file.
+        named = (f"sharedindex.{data[found.end() : found.end() + size].hex()}" for found in _LINK.finditer(data))
+        for count, shared in enumerate({name for name in named if name in parts}):
+            if count:
+                raise ValueError("more than there is")
+            names += _names(_as_written(f"{git}/{shared}"), size)
     except (IndexError, ValueError, struct.error):
         return True
     return _ODD.search(b"\0".join(names)) is not None
+
+
+def _as_written(path: str) -> bytes:
+    """An index. Git leaves no holes in one, and gives it no second name: many such would cost whoever makes them
+    nothing, and us hours."""
+    data = content(path, _MOST_INDEX)
+    if len(data) <= _LARGE:
+        return data
+    fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        if os.fstat(fd).st_nlink > 1 or os.lseek(fd, 0, os.SEEK_HOLE) < len(data):
+            raise ValueError("not git's")
+    finally:
+        os.close(fd)
+    return data
 
 
 def _names(data: bytes, size: int) -> list[bytes]:
@@ -108,11 +125,12 @@ def _names(data: bytes, size: int) -> list[bytes]:
     if not data:
         return []
     version, count = struct.unpack_from(">II", data, 4)
-    names = _read(data, 12, count, version, size)
+    names, told = _read(data, 12, count, version, size), 0
     for found in _TABLE.finditer(data):
         (length,) = struct.unpack_from(">I", data, found.start() + 4)
         blocks = list(struct.iter_unpack(">II", data[found.end() : found.start() + 8 + length]))
-        if sum(number for _, number in blocks) > count:
+        told += sum(number for _, number in blocks)  # by all tables, of which git writes one
+        if told > count:
             raise ValueError("more than there are")
         for place, number in blocks:
             names += _read(data, place, number, version, size)
@@ -120,17 +138,22 @@ def _names(data: bytes, size: int) -> list[bytes]:
 
 
 def _read(data: bytes, place: int, count: int, version: int, size: int) -> list[bytes]:
-    names, name, flagged = list[bytes](), b"", 40 + size
+    names, name, flagged, left_over = list[bytes](), b"", 40 + size, min(8 * len(data), _MOST_INDEX)
     for _ in range(count):
         at = place + flagged
         length = (data[at] << 8 | data[at + 1]) & 0xFFF
         start, same = at + (4 if data[at] & 0x40 else 2), 0  # a second word of flags
         if version > 3:  # as the last one, but for its end
             gone, start = _number(data, start)
-            same = len(name) - gone
+            same = len(name) - gone if names else 0  # where a block begins git knows of none before it
+            if same < 0:
+                raise ValueError("shorter than nothing")
         end = data.index(0, start) if length == 0xFFF else start + length - same
         name = name[:same] + data[start:end]
         names.append(name)
+        left_over -= len(name)
+        if left_over < 0:
+            raise ValueError("a few bytes each, and long")  # each as the one before it, but for its end
         place = end + 1 if version > 3 else place + ((end - place + 8) & ~7)
     return names
 
@@ -140,6 +163,8 @@ def _number(data: bytes, place: int) -> tuple[int, int]:
     byte = data[place]
     found = byte & 0x7F
     while byte & 0x80:
+        if found > _MOST_INDEX:
+            raise ValueError("longer than any name")
         place += 1
         byte = data[place]
         found = ((found + 1) << 7) | (byte & 0x7F)

@@ -23,6 +23,7 @@ import msgspec
 from ..model import BUILT_IN, Gap, Need, Origin, Outcome, Refused
 from .lookout import Listing, Listings
 from .repository import (
+    MOST_LINE,
     NOWHERE,
     directories,
     facts_of,
@@ -396,7 +397,7 @@ def _is_changed(path: str, since: int) -> bool:
 def _pointed_at(path: str) -> str:
     """The git directory that a `.git` file names; "" where it does not."""
     text = (whole(path) or b"").rstrip(b"\r\n").decode("utf-8", "surrogateescape")
-    if not text.startswith("gitdir: ") or {"\n", "\0"} & set(text):  # to git all of it is one path
+    if not text.startswith("gitdir: ") or {"\n", "\0"} & set(text) or len(text) > MOST_LINE:  # to git all is one path
         return ""
     own = os.path.realpath(os.path.join(os.path.dirname(path), text.removeprefix("gitdir: ")))
     return own if os.path.isdir(own) else ""

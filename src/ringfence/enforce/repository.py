@@ -24,6 +24,7 @@ _MOST = 1 << 16
 _MOST_SETTINGS = 1 << 22  # of one file; and of what all of them set
 _MOST_RUN = 1 << 16  # of what names programs and hooks, 16 for each and its bytes
 _PATH_MOST, _NAME_MOST = 4096, 255
+MOST_LINE = 2 * _PATH_MOST  # that names a path: to follow a longer one, name by name, takes seconds
 _HEADER = re.compile(r'\s*\[([^\s\]"]*)(\s+"(?:[^"\\]|\\.)*")?\s*\]')
 _ESCAPED = {"n": "\n", "t": "\t", "b": "\b"}
 MOST_MODULES = 64
@@ -441,7 +442,8 @@ def work_tree(git: str) -> str:
 def _first_line(path: str) -> str:
     """The first line of a small regular file, or nothing."""
     text = content(path)
-    return os.fsdecode(text.partition(b"\n")[0]) if b"\0" not in text else ""
+    line = text.partition(b"\n")[0]
+    return os.fsdecode(line) if b"\0" not in text and len(line) <= MOST_LINE else ""
 
 
 def content(path: str, most: int = _MOST) -> bytes:

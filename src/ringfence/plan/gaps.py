@@ -136,6 +136,13 @@ def glob_gaps(policy: Policy, disk: Disk, held: bool = False, able: bool = False
     return gaps
 
 
+def unmounted_gaps(policy: Policy, late: Policy, held: bool) -> list[Gap]:
+    """Denials that are patterns only because no mount can hold them, where the warden does not either."""
+    rules = set(policy.rules).difference(late.rules) if not held else set()
+    why = "every run has it, no mount lies on it, and nobody here judges what is opened"
+    return [Gap(f"{rule.path} denied", why, rule.need, rule.origin) for rule in policy.rules if rule in rules]
+
+
 def _unsearched(disk: Disk) -> str:
     return ", ".join(disk.unsearched[:3]) + (", …" if len(disk.unsearched) > 3 else "") + ", and what comes after"
 

@@ -40,6 +40,7 @@ from .gaps import (
     grant_gaps,
     kernel_gaps,
     name_gaps,
+    unmounted_gaps,
     worktree_gaps,
 )
 from .means import is_root_hidden, with_view, without_view
@@ -112,7 +113,7 @@ def lay_out(policy: Policy, host: Host, disk: Disk, temporary: str) -> list[Regi
 
         return seatbelt.lay_out(policy, disk, temporary)
     if has_view(host):
-        return regions(as_viewed(_shown(policy, host, disk), disk), disk, PRIVATE)
+        return regions(as_viewed(_shown(patterns.by_use(policy, host, disk), host, disk), disk), disk, PRIVATE)
     return regions(narrowed(policy, disk, temporary, host), disk)
 
 
@@ -250,12 +251,13 @@ def policy_gaps(
     asked: Policy, policy: Policy, host: Host, disk: Disk, found: list[Region], many: crowds.Homed
 ) -> list[Gap]:
     """What of a policy is not given here, or not held; `asked` is the policy with its swayed grants."""
-    able = has_broker(policy, host)
-    held = able and bool(patterns.lower(policy, disk)[0])
+    able, late = has_broker(policy, host), patterns.by_use(policy, host, disk)
+    held = able and bool(patterns.lower(late, disk)[0])
     return [
         *(Gap(ask.key, ask.why, ask.need, ask.origin) for ask in policy.asks),
         *folding_gaps(found, disk, many),
         *glob_gaps(policy, disk, held, able),
+        *unmounted_gaps(policy, late, held),
         *worktree_gaps(policy),
         *name_gaps(policy, disk),
         *closed_gaps(policy, disk),
@@ -280,6 +282,7 @@ def warden_steps(
     """What the warden is to know: its table and its patterns, which calls are judged for them, and what is told."""
     if not has_broker(policy, host):
         return [], Judged.NOTHING, Observe.NOTHING
+    policy = patterns.by_use(policy, host, disk)
     links = table.held_links(policy, disk, changes(found)) if has_view(host) else {}
     names = table.rows(changes(found), disk, many, links) if has_view(host) else []
     late, judged = patterns.lower(policy, disk)

@@ -9,10 +9,11 @@ from collections.abc import Callable, Iterator
 
 import msgspec
 
-from ..model import BUILT_IN, Access, Disk, Policy, Rule, Step, StepKind, Verdict
+from ..model import BUILT_IN, Access, Disk, Host, Policy, Rule, Step, StepKind, Verdict
+from . import view
 from .aliases import SECOND_WAY
 from .regions import Region, State, changes, is_below
-from .rules import PRIVATE, is_protecting, links_to
+from .rules import PRIVATE, has_view, is_protecting, links_to
 from .sorts import Judged
 
 READ, WRITE = 0, 1  # format.h
@@ -25,6 +26,35 @@ _NOWHERE = "/dev/null"  # where nothing of anybody's may be changed
 def late(policy: Policy) -> list[Rule]:
     """The patterns that deny something, also what is not there yet."""
     return [rule for rule in policy.rules if rule.glob and rule.verdict is not Verdict.ALLOW]
+
+
+def by_use(policy: Policy, host: Host, disk: Disk) -> Policy:
+    """The policy with what no mount can hold as patterns: somebody's denials in /proc, for the run's own comes over
+    what is mounted there, and of the devices that every run has."""
+    rules: list[Rule] = []
+    for rule in policy.rules:
+        is_somebodys = rule.verdict is not Verdict.ALLOW and rule.origin != BUILT_IN and not (rule.glob or rule.pattern)
+        found = _without_mounts(disk[rule.path].path, rule.access, host) if is_somebodys else []
+        rules += [msgspec.structs.replace(rule, path=path, glob=True) for path in found] or [rule]
+    return msgspec.structs.replace(policy, rules=tuple(rules))
+
+
+def _without_mounts(path: str, access: Access, host: Host) -> list[str]:
+    if path == view.DEV or is_below(path, "/dev/pts") or path.removeprefix("/dev/") in (*view.NODES, "pts", "ptmx"):
+        return [_literal(path)]
+    is_ours = has_view(host) and host.fresh_proc and (path == "/proc" or is_below(path, "/proc"))
+    if access is Access.WRITE or not is_ours:
+        return []
+    _, _, number, *rest = [*path.split("/"), ""]
+    if not number.isdigit() or not any(rest):
+        return [_literal(path)]
+    # A process has another number inside; and what is said of one is said of its threads.
+    inner = _literal("/".join(rest[2:] if rest[0] == "task" else rest).rstrip("/"))
+    return [f"/proc/[0-9]*/{inner}", f"/proc/[0-9]*/task/[0-9]*/{inner}"]
+
+
+def _literal(path: str) -> str:
+    return "".join(f"[{char}]" if char in _SPECIAL else char for char in path)
 
 
 def lower(policy: Policy, disk: Disk) -> tuple[list[Step], Judged]:
@@ -147,7 +177,7 @@ def _parts(path: str, is_glob: bool) -> list[str]:
     for name in path.split("/"):
         if name in ("", ".") or (is_glob and name == "**" and parts[-1:] == ["**"]):
             continue
-        parts.append(name if is_glob else "".join(f"[{char}]" if char in _SPECIAL else char for char in name))
+        parts.append(name if is_glob else _literal(name))
     while is_glob and parts[-1:] == ["**"]:
         parts.pop()
     return parts

@@ -156,6 +156,13 @@ CLOSED = (
         "whoever opens the file outside, of which a read is permitted here, waits until the lease is given up",
         OneOf(1, (1024, 1040), "it is F_SETLEASE or F_SETDELEG"),
     ),
+    # EINVAL, as before 4.13: who asks for it goes on without.
+    row(
+        "fcntl",
+        Answer.EINVAL,
+        "how long what is in a file will last is set by any descriptor of it, whatever its mount, and stays so",
+        OneOf(1, (1036, 1038), "it is F_SET_RW_HINT or F_SET_FILE_RW_HINT"),
+    ),
     # A thread that passes its own id is refused with the strangers; passing 0 does the same and works.
     row("setpriority ioprio_set", Answer.EPERM, _STARVED, AnyBit(1, LOW, _ANOTHER)),
     row("setpriority", Answer.EPERM, _STARVED, AnyBit(0, LOW, "it means a group or a user")),
