@@ -14,7 +14,6 @@ from ringfence.guard import ToolCall, judge
 from ringfence.judging import bounds_of, follow, follower, leaks
 from ringfence.model import Access, Decision, Origin, Policy, PolicyError, Rule, Verdict
 
-
 PLAIN = 65534 if os.geteuid() == 0 else os.geteuid()
 
 
