@@ -195,9 +195,7 @@ def _nobody_looks(workspace: Path, seconds: float) -> ringfence.Outcome:
 
 def test_a_limit_that_nobody_can_look_at_ends_the_tree_and_one_for_a_moment_does_not(workspace: Path) -> None:
     """It was as if nothing were used: `--disk` held nothing, and nobody said so."""
-    assert _nobody_looks(workspace, 60).ending == ringfence.Broken(
-        "nobody can look at its limits: Too many open files"
-    )
+    assert _nobody_looks(workspace, 60).ending == ringfence.Broken("nobody can look at its limits: Too many open files")
     assert _nobody_looks(workspace, 0.3).ending == ringfence.Exited(0)
 
 
