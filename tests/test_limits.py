@@ -165,7 +165,6 @@ for way in ways:
 """
 
 
-@pytest.mark.parametrize(("limits", "said"), [({}, b"True\n"), ({"disk": "1G"}, b"False\n")])
 def _nobody_looks(workspace: Path, seconds: float) -> ringfence.Outcome:
     """A run whose caller has no descriptor left for so long."""
     before = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -199,6 +198,7 @@ def test_a_limit_that_nobody_can_look_at_ends_the_tree_and_one_for_a_moment_does
     assert _nobody_looks(workspace, 0.3).ending == ringfence.Exited(0)
 
 
+@pytest.mark.parametrize(("limits", "said"), [({}, b"True\n"), ({"disk": "1G"}, b"False\n")])
 def test_no_room_is_taken_that_is_not_counted(workspace: Path, limits: dict[str, float | str], said: bytes) -> None:
     assert run(workspace, KEEPS_SIZE, limits).stdout == 4 * said
 
