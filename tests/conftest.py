@@ -11,6 +11,7 @@ import functools
 import os
 import pathlib
 import shutil
+import signal
 import subprocess
 import tempfile
 import time
@@ -25,6 +26,9 @@ LANDLOCK_CREATE_RULESET, VERSION_FLAG = 444, 1
 
 # Debian keeps PostgreSQL's servers beside the path.
 os.environ["PATH"] = os.pathsep.join([os.environ["PATH"], *map(str, pathlib.Path("/usr/lib/postgresql").glob("*/bin"))])
+
+if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:  # under nohup: whatever we start would ignore it, too
+    signal.signal(signal.SIGHUP, lambda *_: None)
 
 # A loaded machine is not a failing test, however long an example takes to be made or tried.
 _UNHURRIED = hypothesis.settings(deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
