@@ -27,8 +27,9 @@ LANDLOCK_CREATE_RULESET, VERSION_FLAG = 444, 1
 # Debian keeps PostgreSQL's servers beside the path.
 os.environ["PATH"] = os.pathsep.join([os.environ["PATH"], *map(str, pathlib.Path("/usr/lib/postgresql").glob("*/bin"))])
 
-if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:  # under nohup: whatever we start would ignore it, too
-    signal.signal(signal.SIGHUP, lambda *_: None)
+for _signal in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT):  # in the background whatever we start would ignore it
+    if signal.getsignal(_signal) is signal.SIG_IGN:
+        signal.signal(_signal, signal.default_int_handler if _signal == signal.SIGINT else signal.SIG_DFL)
 
 # A loaded machine is not a failing test, however long an example takes to be made or tried.
 _UNHURRIED = hypothesis.settings(deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])

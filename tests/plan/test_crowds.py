@@ -12,6 +12,7 @@ from tests.judge.trees import World, grown, worlds
 
 import ringfence
 from ringfence import keep, plan
+from ringfence.enforce import walker
 from ringfence.model import Access, Command, Disk, Host, Origin, Policy, Rule, Step, StepKind, Verdict
 from ringfence.plan import crowds, view
 from ringfence.run import make_request
@@ -47,6 +48,7 @@ def rows(made: keep.Prepared) -> Counter[tuple[str, int]]:
 def planned(world: World, base: Path, file: str, least: int) -> tuple[list[tuple[str, str]], object, set[str]]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(crowds, "LEAST", least)
+        patch.setattr(walker, "MOST_SECONDS", 60)  # on a loaded machine one of the two would see less
         keep.forget_all()
         flags = ringfence.Flags(policy_files=(file,), cwd=str(base / "ws"))
         made = keep.prepare(make_request(str(base / "ws"), flags=flags, as_root=ROOT))
