@@ -186,6 +186,7 @@ CIRCLE = (Node("ws/a", "file"), Node("out/A/A", "link", "out/A/A/a"))
 LINKED = (Node("ws/A/A", "file"), Node("ws/a", "link", "ws/A"))
 TWINS = (Node("ws/a", "file"), Node("ws/.e", "file"), Node("ws/A", "hard", "ws/a"))
 OPENED = (("denyRead", "ws/A"), ("allowRead", "ws/A/.e"))
+NOTHING = (("allowRead", "out/A/a"), ("denyRead", "out/A/a/a"))
 FOUND = {
     "another name of what is denied": World(TWINS, (("denyRead", "ws/a"),), ()),
     "a link that is not to be changed itself": World(LINKED, (("denyWrite", "ws/a/.e"),), ()),
@@ -232,6 +233,8 @@ FOUND = {
     "a file that goes and may not come back, on the way to what is denied": World(
         (Node("ws/.e/A", "file"), Node("ws/a", "file")), (("denyRead", "ws/.e/A/a"),), (("ws/.e/A", "ws/a"),)
     ),
+    "denied below what is granted and not there": World((), NOTHING, ()),
+    "many that are denied below what is granted and not there": World((), NOTHING, (), least=1),
     "a link that goes and may not come back": World(
         (Node("ws/a", "link", "out/a"), Node("out/a", "directory")), (("denyWrite", "ws/[a-c]/?"),), ()
     ),

@@ -186,10 +186,17 @@ def enclosed(found: list[Region], only_changes: bool = False) -> list[tuple[Regi
         while stack and not is_below(region.path, stack[-1].path):
             stack.pop()
         above = stack[-1] if stack else None
-        if not only_changes or above is None or above.state is not region.state:
+        if not only_changes or above is None or not (above.state is region.state or is_nothing(region, above)):
             kept.append((region, above))
             stack.append(region)
     return kept
+
+
+def is_nothing(region: Region, above: Region) -> bool:
+    """Whether something of the host's is granted in a directory of the run's own, and is not there: that directory is
+    all that the command finds, and what is denied further in is denied in it."""
+    is_granted = region.state in (State.READ, State.WRITE)
+    return is_granted and above.state is State.PRIVATE and region.place.kind is Kind.MISSING
 
 
 _latest: tuple[list[Region], list[tuple[Region, Region | None]]] = ([], [])
