@@ -210,9 +210,13 @@ def way_moved(oracle: "Oracle", question: Question, answer: Answer) -> bool:
 @excuse(OVER_HELD)
 def child_by_child(oracle: "Oracle", question: Question, answer: Answer) -> bool:
     """`X as a whole`: without a view what has something denied in it is granted child by child."""
-    if oracle.viewed or answer != "EACCES" or not any(what.endswith(" as a whole") for what in oracle.gaps):
+    if oracle.viewed or not any(what.endswith(" as a whole") for what in oracle.gaps):
         return False
     found = places(oracle, question)
+    if question.access == "link" and answer == "EXDEV":  # a second name elsewhere
+        return os.path.dirname(found[0]) in oracle.spines[Access.WRITE]
+    if answer != "EACCES":
+        return False
     if question.access == "list":
         return found[0] in oracle.spines[Access.READ]
     makes = question.access not in (*OPENING, *CHANGING)

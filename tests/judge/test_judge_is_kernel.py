@@ -233,6 +233,11 @@ FOUND = {
     "a file that goes and may not come back, on the way to what is denied": World(
         (Node("ws/.e/A", "file"), Node("ws/a", "file")), (("denyRead", "ws/.e/A/a"),), (("ws/.e/A", "ws/a"),)
     ),
+    "a second name for what is granted by itself": World(
+        (Node("ws/a", "file"), Node("ws/A", "file"), Node("ws/.e/A", "file")),
+        (("denyRead", "ws/A"),),
+        (("ws/a", "ws/.e/a"),),
+    ),
     "denied below what is granted and not there": World((), NOTHING, ()),
     "many that are denied below what is granted and not there": World((), NOTHING, (), least=1),
     "a link that goes and may not come back": World(

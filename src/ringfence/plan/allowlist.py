@@ -140,9 +140,8 @@ def lower(found: list[Region], abi: int, disk: Disk) -> tuple[list[Step], list[G
     if not cut:
         return steps, []
     names = ", ".join(sorted(cut)[:6]) + (", …" if len(cut) > 6 else "")
-    why = (
-        "without a view they are granted child by child: they cannot be listed, and names made in them later are closed"
-    )
+    why = "without a view they are granted child by child: they cannot be listed, names made in them later are closed,"
+    why += " and what stands in them gets no second name elsewhere"
     gaps = [Gap(f"{names} as a whole", why, Need.WANTED, BUILT_IN)]
     why = "what stands there has another name that is denied, and Landlock knows the object, whatever its name"
     gaps += [Gap(f"{path} changed or opened", why, Need.WANTED, BUILT_IN) for path in twins]
