@@ -361,7 +361,7 @@ class Asker:
             self._deny(question, client.by)
             return
         try:
-            grant = self._meant(question.need, line)
+            grant = self._meant(question, line)
         except (PolicyError, ValueError) as error:
             try:
                 client.send({"state": "refused", "query_id": question.number, "why": str(error)})
@@ -370,9 +370,10 @@ class Asker:
             return
         self._allow(question, grant, client.by)
 
-    def _meant(self, need: Need, line: Line) -> Grant:
+    def _meant(self, question: _Question, line: Line) -> Grant:
         """The grant that an answer means; PolicyError or ValueError says why there is none."""
-        grant = meant(need, line, self._workspace, self._homes, self._environ)
+        need, offered = question.need, question.line["choices"][0]  # type: ignore[index]
+        grant = meant(need, line, offered, self._workspace, self._homes, self._environ)
         if grant.id != EXACTLY and decide(with_grants(self._policy, [grant]), need).verdict is not Verdict.ALLOW:
             raise ValueError(f"{grant.target} does not cover {need[1]}")
         return grant

@@ -142,14 +142,16 @@ def exactly(need: Need, workspace: str = "") -> Grant:
     return Grant(id=EXACTLY, operation=operation, target=need[1], answer=Answer.ONCE, workspace=workspace, made=0)
 
 
-def meant(need: Need, line: Line, workspace: str, homes: tuple[str, ...], environ: Mapping[str, str]) -> Grant:
-    """The grant that an answer asks for; PolicyError or ValueError says why there can be none."""
+def meant(
+    need: Need, line: Line, offered: str, workspace: str, homes: tuple[str, ...], environ: Mapping[str, str]
+) -> Grant:
+    """The grant that an answer asks for; PolicyError or ValueError says why there can be none. Who names nothing means
+    what was offered: by now a file may be gone, and the narrowest that is there would be its directory."""
     operation, target = need
     scope, named, seconds = Answer(line.get("scope", "once")), line.get("target"), line.get("seconds", 0)
     if scope is Answer.ONCE and named in (None, "", shown(target)):
         return exactly(need, workspace)
-    found = targets(need, homes)
-    wanted = next((one for one in found if shown(one) == named), str(named or found[0]))
+    wanted = next((one for one in targets(need, homes) if shown(one) == (named or offered)), str(named or offered))
     if not isinstance(seconds, int) or seconds < 0:
         raise ValueError("seconds is a number, and not below 0")
     if operation is not Operation.CONNECT and not wanted.startswith("/"):

@@ -184,6 +184,18 @@ def test_an_answer_that_does_not_cover_the_question_is_refused_and_it_stays_open
         assert run.end()[0] == 0
 
 
+def test_who_names_nothing_means_what_was_offered(place: Place) -> None:
+    """By the time of the answer the file was gone, and the narrowest that was left was its directory."""
+    with place.start("cat", "../home/data/one") as run:
+        query = run.query()
+        (place.home / "data/one").unlink()
+        run.allow(query, scope="project")
+        assert "is not there" in str(run.until("refused", query["query_id"])["why"])
+        run.deny(query)
+        assert run.end()[0] == 1
+    assert f"{place.home}/data" not in place.approvals("list")
+
+
 def test_a_grant_for_a_directory_leaves_what_is_secret_in_it_closed(place: Place) -> None:
     cargo = place.home / ".cargo"
     cargo.mkdir()
