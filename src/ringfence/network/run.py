@@ -11,7 +11,7 @@ from typing import Any
 from ..model import Decision, ParentProxy, Verdict
 from .dial import Dialler
 from .judge import NOBODY, Denied, Judge, Who
-from .link import Link, Tunnel
+from .link import Link, Tunnel, Turn
 from .names import Names
 from .resolver import Resolver
 
@@ -46,6 +46,7 @@ class Run:
         self.loop = asyncio.get_running_loop()
         self.links: dict[Link, float] = {}  # each with how long it may be idle
         self._deadlines: dict[Link, float] = {}  # by when what a client asks must be said to the end
+        self._turn = Turn(self.loop)
         self._credential = credential.encode()
         self._report = report
         self._reported: dict[bool, set[tuple[str, str]]] = {True: set(), False: set()}  # what was done, and refused
@@ -107,7 +108,7 @@ class Run:
 
     def keep(self, sock: socket.socket, seconds: float) -> Link:
         """A link of this run, closed when nothing moves for so long."""
-        link = Link(self.loop, sock)
+        link = Link(self.loop, sock, self._turn)
         self.links[link] = seconds
         return link
 
