@@ -40,7 +40,9 @@ class Run:
     ) -> None:
         self.judge = judge
         self.names = Names(workspace, known)
-        self.dialler = Dialler(judge, self.names, parent)
+        # One run does not take every descriptor of a gate that serves others too.
+        self._most = min(MOST_CONNECTIONS, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 4)
+        self.dialler = Dialler(judge, self.names, parent, self._most // 2)
         self.dialler.reached = lambda host, port: self.denied(f"{host}:{port}", Decision(Verdict.ALLOW, "was dialled"))
         self.match_hosts = match_hosts
         self.loop = asyncio.get_running_loop()
@@ -55,8 +57,6 @@ class Run:
         self._tasks: set[asyncio.Task[None]] = set()
         self.signatures = 0
         self.at_agent: set[Link] = set()  # who is connected to the ssh agent
-        # One run does not take every descriptor of a gate that serves others too.
-        self._most = min(MOST_CONNECTIONS, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 4)
         self.resolver = Resolver(judge, self.names, self.denied)
         self.start(self._sweep())
 
