@@ -5,6 +5,7 @@ it says, without a link. The planner drops it besides when a link has come on th
 """
 
 import os
+import stat
 import time
 from collections.abc import Mapping
 
@@ -112,11 +113,15 @@ def fault_of(grant: Grant, homes: tuple[str, ...], own: tuple[str, ...], machine
     except ValueError as error:
         return str(error)
     if grant.operation not in (Operation.CONNECT, Operation.BIND):
-        if not os.path.lexists(grant.target):
+        try:
+            mode = os.lstat(grant.target).st_mode
+        except OSError:
             return f"{grant.target} is not there"
         real = os.path.realpath(grant.target)
         if real != grant.target:
             return f"{grant.target} leads to {real} now"
+        if stat.S_ISSOCK(mode):
+            return f"{grant.target} is a socket, which allowUnixSockets of a policy file opens, and no approval"
     return refusal(grant, homes, own, machine)
 
 

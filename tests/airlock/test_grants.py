@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import socket
 import subprocess
 import sys
 import time
@@ -190,6 +191,18 @@ def test_what_no_grant_covers(home: Path, workspace: Path, target: str) -> None:
     with pytest.raises(PolicyError):
         add(target.replace("~", str(home)), workspace)
     assert store().grants() == []
+
+
+@pytest.mark.parametrize("operation", ["read", "write"])
+def test_no_grant_opens_a_socket(home: Path, workspace: Path, operation: str) -> None:
+    """Nor is one opened that came to where a file was."""
+    add(home / "data" / "f", workspace, operation)
+    (home / "data" / "f").unlink()
+    with socket.socket(socket.AF_UNIX) as sock:
+        sock.bind(str(home / "data" / "f"))
+    assert "is a socket" in approvals.standing(str(workspace), os.environ).notes[0]
+    with pytest.raises(PolicyError, match="is a socket"):
+        add(home / "data" / "f", workspace, operation)
 
 
 @pytest.mark.parametrize("target", ["~/.bashrc", "~/.config", "~/.config/git", "~/.local/state"])
