@@ -313,6 +313,26 @@ rm d/m second d/l && rmdir d && echo more >> one && cat one
     assert sorted(path.name for path in (place.home / "data").iterdir()) == ["one", "two"]
 
 
+def test_what_is_replaced_is_not_said_to_be_created(place: Place) -> None:
+    """Its content goes, also where its mode would not let it be written."""
+    (place.home / "data/one").chmod(0o444)
+    program = """
+import os
+open("new", "w").write("new")
+os.rename("new", "../home/data/one")
+os.rename("../home/data/one", "../home/data/three")
+"""
+    asked = []
+    with place.python(program) as run:
+        for _ in range(3):
+            query = run.query()
+            asked.append((query["operation"], os.path.basename(str(query["path"]))))
+            run.allow(query)
+        assert run.end()[0] == 0
+    assert asked == [("write", "one"), ("delete", "one"), ("create", "three")]
+    assert (place.home / "data/three").read_text() == "new"
+
+
 def test_a_directory_does_not_carry_out_what_is_closed_in_it(place: Place) -> None:
     """Moved as one it would: mv is sent to copy it, and what is closed in it is not copied."""
     (place.home / ".config/gh").mkdir(parents=True)
