@@ -183,6 +183,7 @@ def test_a_link_that_comes_after_the_store_was_read_opens_nothing() -> None:
     [
         *("~/.ssh", "~/.ssh/id", "~/.cargo/credentials.toml", "~", "/", "/etc/shadow", "/home", "/var/lib/docker/x"),
         *("~/.local/state/ringfence", "~/.local/state/ringfence/approvals", "~/.config/ringfence/policy.toml"),
+        *("/tmp", "/var/tmp", "/dev/shm", "/run/lock"),
         *("~/nowhere", "~/data/nowhere", "/etc/ringfence/policy.d", "~/link", "~/data/../.ssh"),
     ],
 )
