@@ -18,6 +18,7 @@ from .policy.trust import APPROVALS, approvals_of, directory_of, has_approvals, 
 
 SESSION_SECONDS = 12 * 3600
 MOST_SECONDS = 100 * 366 * 24 * 3600
+_LEEWAY = 60  # seconds
 DOCUMENT = "ringfence/approvals@1"
 
 _known: dict[str, tuple[object, list[Grant]]] = {}
@@ -66,7 +67,9 @@ def _identity(path: str) -> tuple[int, ...]:
 
 
 def _is_over(grant: Grant, now: int, boot: str) -> bool:
-    return (grant.until != 0 and grant.until <= now) or (grant.answer is Answer.SESSION and grant.boot != boot)
+    """Whether it has ended. One of a time to come was made by another clock than this one, and so was its end."""
+    is_timed_out = grant.until != 0 and not grant.made - _LEEWAY <= now < grant.until
+    return is_timed_out or (grant.answer is Answer.SESSION and grant.boot != boot)
 
 
 def boot_id() -> str:

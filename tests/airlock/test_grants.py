@@ -141,6 +141,10 @@ def test_a_grant_holds_where_and_as_long_as_it_says(
     assert short in approvals.standing(str(workspace), os.environ).grants
     monkeypatch.setattr(time, "time", lambda: later)
     assert short not in approvals.standing(str(workspace), os.environ).grants
+    monkeypatch.setattr(
+        time, "time", lambda: later - 86400
+    )  # a clock that is set back gives back nothing that has ended
+    assert approvals.standing(str(workspace), os.environ).grants == (always,)
 
 
 # ---- What it never covers ----
