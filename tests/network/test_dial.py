@@ -8,6 +8,7 @@ import resource
 import socket
 import struct
 import threading
+import time
 from collections.abc import Callable, Coroutine, Iterator
 from types import SimpleNamespace
 from typing import Any
@@ -88,6 +89,25 @@ def test_this_machines_own_addresses_must_be_named() -> None:
     for address in own:
         with pytest.raises(Denied):
             with_dialler(allowing("a.test"), resolve, [[address]])
+
+
+def test_a_name_with_thousands_of_addresses_keeps_nobody_waiting() -> None:
+    """For each of them all of this machine's own were listed, while every other run waited."""
+    listed: list[int] = []
+
+    def own() -> frozenset[str]:
+        listed.append(1)
+        time.sleep(0.02)  # as on a machine that has three thousand
+        return frozenset()
+
+    async def resolve(dialler: Dialler) -> int:
+        dialler.judge = PolicyJudge(allowing("a.test"), own)
+        return len(await dialler.resolve("a.test", 443, dialler.judge))
+
+    many = [f"93.184.{number >> 8}.{number & 255}" for number in range(4000)]
+
+    assert with_dialler(allowing("a.test"), resolve, [many]) == 32
+    assert len(listed) < 4
 
 
 def test_an_address_that_does_not_answer_is_not_the_last(echo: Echo) -> None:

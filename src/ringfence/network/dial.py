@@ -23,6 +23,7 @@ _STAGGER = 0.3  # the next address of a name is tried beside one that does not a
 _MOST_HEAD = 16384
 _RESOLVED_SECONDS = 2.0  # what was resolved and judged serves the connections of a moment
 _MOST_RESOLVED = 1024
+_MOST_PLACES = 32  # addresses of a name that are looked at; whoever owns it chooses how many there are
 RESOLVING = 64  # threads of the gate; names that nobody answers for keep one each for many seconds
 _AT_ONCE = 8  # of them for one run
 _TRIES = (
@@ -137,7 +138,7 @@ class Dialler:
             found = await asyncio.shield(asked)  # its thread goes on when nobody waits any longer, and so has its turn
         except OSError as error:
             raise Unreachable(f"{host} cannot be resolved: {error.strerror}", errno.EHOSTUNREACH) from None
-        return [(int(family), str(place[0])) for family, _, _, _, place in found]
+        return [(int(family), str(place[0])) for family, _, _, _, place in found[:_MOST_PLACES]]
 
     def _resume(self, asked: "asyncio.Task[Any]") -> None:
         self._turns.release()
