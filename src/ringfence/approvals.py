@@ -5,6 +5,7 @@ it says, without a link. The planner drops it besides when a link has come on th
 """
 
 import os
+import stat
 import time
 from collections.abc import Mapping
 
@@ -17,6 +18,7 @@ from .policy.trust import APPROVALS, approvals_of, directory_of, has_approvals, 
 
 SESSION_SECONDS = 12 * 3600
 MOST_SECONDS = 100 * 366 * 24 * 3600
+_LEEWAY = 60  # seconds
 DOCUMENT = "ringfence/approvals@1"
 
 _known: dict[str, tuple[object, list[Grant]]] = {}
@@ -65,7 +67,9 @@ def _identity(path: str) -> tuple[int, ...]:
 
 
 def _is_over(grant: Grant, now: int, boot: str) -> bool:
-    return (grant.until != 0 and grant.until <= now) or (grant.answer is Answer.SESSION and grant.boot != boot)
+    """Whether it has ended. One of a time to come was made by another clock than this one, and so was its end."""
+    is_timed_out = grant.until != 0 and not grant.made - _LEEWAY <= now < grant.until
+    return is_timed_out or (grant.answer is Answer.SESSION and grant.boot != boot)
 
 
 def boot_id() -> str:
@@ -112,11 +116,15 @@ def fault_of(grant: Grant, homes: tuple[str, ...], own: tuple[str, ...], machine
     except ValueError as error:
         return str(error)
     if grant.operation not in (Operation.CONNECT, Operation.BIND):
-        if not os.path.lexists(grant.target):
+        try:
+            mode = os.lstat(grant.target).st_mode
+        except OSError:
             return f"{grant.target} is not there"
         real = os.path.realpath(grant.target)
         if real != grant.target:
             return f"{grant.target} leads to {real} now"
+        if stat.S_ISSOCK(mode):
+            return f"{grant.target} is a socket, which allowUnixSockets of a policy file opens, and no approval"
     return refusal(grant, homes, own, machine)
 
 

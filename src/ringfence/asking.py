@@ -7,6 +7,7 @@ and the first answer counts. docs/asking.md has the lines, docs/decisions/0015-a
 
 import _thread
 import errno
+import math
 import os
 import select
 import socket
@@ -79,6 +80,7 @@ class Asker:
         self._last = 0
         self._is_closed = False  # nothing is asked any more
         self._unsaved: list[Grant] = []
+        self._kept: list[tuple[Grant, float]] = []  # what holds for the rest of the run, or until then
         self._denials: dict[str, Denial] = {}
         self._granted: set[tuple[str, str]] = set()  # accesses and targets
         self._notes: list[str] = []
@@ -183,6 +185,7 @@ class Asker:
         try:
             while self._woken.fileno() in self._watched:
                 ready = self._poller.poll(self._left())
+                self._lapse()
                 for fd, _ in sorted(ready, key=self._rank):  # answers before questions
                     if fd in self._watched:
                         self._watched[fd]()
@@ -202,8 +205,19 @@ class Asker:
         return self._onward.warden is not None and ready[0] == self._onward.warden.fileno()
 
     def _left(self) -> float | None:
-        until = min((question.until for question in self._open.values()), default=None)
-        return None if until is None else max(0.0, until - time.monotonic()) * 1000
+        times = [*(question.until for question in self._open.values()), *(until for _, until in self._kept)]
+        until = min(times, default=math.inf)
+        return None if until == math.inf else max(0.0, until - time.monotonic()) * 1000 + 1
+
+    def _lapse(self) -> None:
+        """A grant ends when it was said to, also in a run that goes on."""
+        now = time.monotonic()
+        over = [grant for grant, until in self._kept if until <= now]
+        if over:
+            self._kept = [(grant, until) for grant, until in self._kept if until > now]
+            self._policy = with_grants(self._base, [grant for grant, _ in self._kept])
+            if any(grant.operation is Operation.CONNECT for grant in over):
+                self._onward.widen(self._policy)
 
     def _expire(self) -> None:
         now = time.monotonic()
@@ -361,7 +375,7 @@ class Asker:
             self._deny(question, client.by)
             return
         try:
-            grant = self._meant(question.need, line)
+            grant = self._meant(question, line)
         except (PolicyError, ValueError) as error:
             try:
                 client.send({"state": "refused", "query_id": question.number, "why": str(error)})
@@ -370,9 +384,10 @@ class Asker:
             return
         self._allow(question, grant, client.by)
 
-    def _meant(self, need: Need, line: Line) -> Grant:
+    def _meant(self, question: _Question, line: Line) -> Grant:
         """The grant that an answer means; PolicyError or ValueError says why there is none."""
-        grant = meant(need, line, self._workspace, self._homes, self._environ)
+        need, offered = question.need, question.line["choices"][0]  # type: ignore[index]
+        grant = meant(need, line, offered, self._workspace, self._homes, self._environ)
         if grant.id != EXACTLY and decide(with_grants(self._policy, [grant]), need).verdict is not Verdict.ALLOW:
             raise ValueError(f"{grant.target} does not cover {need[1]}")
         return grant
@@ -386,6 +401,8 @@ class Asker:
         if grant.answer.is_kept:
             self._refused.clear()
             news["grant"] = grant.id
+            seconds = grant.until - grant.made if grant.until else math.inf
+            self._kept.append((grant, time.monotonic() + seconds))
             self._policy = with_grants(self._policy, [grant])
             if grant.operation is Operation.CONNECT:
                 self._onward.widen(self._policy)

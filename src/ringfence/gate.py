@@ -6,6 +6,7 @@ Until somebody connects it has imported next to nothing: most commands never do.
 """
 
 import os
+import time
 from collections.abc import Callable
 
 from .model import Decision, Network, Verdict
@@ -13,6 +14,7 @@ from .policy import decide_address, decide_host, decide_name
 from .policy.hosts import HostError, canonical_host
 
 _MOST_KEPT, _LONGEST = 4096, 255  # answers, and letters of a host: a request may have 64 KiB of them
+_MOMENT = 0.01  # seconds, in which all addresses of a name are judged
 
 
 class PolicyJudge:
@@ -20,7 +22,8 @@ class PolicyJudge:
 
     def __init__(self, network: Network, own: Callable[[], frozenset[str]], asks: bool = False) -> None:
         self._network = network
-        self._own = own  # looked at each time: the machine has others by now
+        self._own = own  # looked at for each name: the machine has others by now
+        self._seen, self._seen_until = frozenset[str](), 0.0
         self._asks = asks
         self._kept: dict[tuple[str, int], Decision] = {}
         self._forms: dict[str, str] = {}
@@ -49,7 +52,9 @@ class PolicyJudge:
         return known
 
     def address(self, host: str, port: int, address: str) -> Decision:
-        return decide_address(self._network, host, port, address, self._own())
+        if time.monotonic() > self._seen_until:  # there may be thousands, which take a while to be listed
+            self._seen, self._seen_until = self._own(), time.monotonic() + _MOMENT
+        return decide_address(self._network, host, port, address, self._seen)
 
     def name(self, host: str) -> Decision:
         said = decide_name(self._network, host)

@@ -68,7 +68,10 @@ def understood(base: Policy, who: modes.Person, inquiry: Inquiry, is_hosts: Call
         other = real(os.fsdecode(inquiry.other), inquiry)
         if os.path.isdir(path) and not os.path.islink(path):  # what is closed in it would come out: to be copied
             raise OSError(errno.EXDEV, os.strerror(errno.EXDEV))
-        needs = [needs[0] if inquiry.call is Call.RENAME else (Operation.WRITE, path), (Operation.CREATE, other)]
+        is_moved = inquiry.call is Call.RENAME
+        replaced = is_moved and os.path.lexists(other)  # and what is there is gone then
+        needs = [needs[0] if is_moved else (Operation.WRITE, path)]
+        needs += [(Operation.WRITE if replaced else Operation.CREATE, other)]
         if not (is_hosts(path) and is_hosts(other)):  # to be copied as well
             raise OSError(errno.EXDEV, os.strerror(errno.EXDEV))
     waiter = File(inquiry, path, other, needs)
@@ -80,7 +83,7 @@ def understood(base: Policy, who: modes.Person, inquiry: Inquiry, is_hosts: Call
         return None
     for operation, target in needs:
         place, wanted = target, os.R_OK if operation in READS else os.W_OK
-        if operation in (Operation.CREATE, Operation.DELETE):
+        if operation in (Operation.CREATE, Operation.DELETE) or target == other:  # whatever mode a file has that goes
             place, wanted = os.path.dirname(target), os.W_OK | os.X_OK
         if modes.refusal(who, place, wanted):  # the host says no as well
             return None
@@ -142,14 +145,16 @@ def exactly(need: Need, workspace: str = "") -> Grant:
     return Grant(id=EXACTLY, operation=operation, target=need[1], answer=Answer.ONCE, workspace=workspace, made=0)
 
 
-def meant(need: Need, line: Line, workspace: str, homes: tuple[str, ...], environ: Mapping[str, str]) -> Grant:
-    """The grant that an answer asks for; PolicyError or ValueError says why there can be none."""
+def meant(
+    need: Need, line: Line, offered: str, workspace: str, homes: tuple[str, ...], environ: Mapping[str, str]
+) -> Grant:
+    """The grant that an answer asks for; PolicyError or ValueError says why there can be none. Who names nothing means
+    what was offered: by now a file may be gone, and the narrowest that is there would be its directory."""
     operation, target = need
     scope, named, seconds = Answer(line.get("scope", "once")), line.get("target"), line.get("seconds", 0)
     if scope is Answer.ONCE and named in (None, "", shown(target)):
         return exactly(need, workspace)
-    found = targets(need, homes)
-    wanted = next((one for one in found if shown(one) == named), str(named or found[0]))
+    wanted = next((one for one in targets(need, homes) if shown(one) == (named or offered)), str(named or offered))
     if not isinstance(seconds, int) or seconds < 0:
         raise ValueError("seconds is a number, and not below 0")
     if operation is not Operation.CONNECT and not wanted.startswith("/"):

@@ -70,7 +70,7 @@ class Onward:
             self.warden.refuse(waiter.inquiry)
 
     def widen(self, judged: Policy) -> None:
-        """From now on the gate goes by this policy."""
+        """From now on the gate goes by this policy, which has more than the run began with."""
         self._say(0, judged, keep=True)
 
     def _say(self, number: int, judged: Policy | None = None, keep: bool = False) -> None:

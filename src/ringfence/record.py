@@ -266,12 +266,22 @@ def cleaned(argv: Sequence[str], environ: Mapping[str, str]) -> tuple[str, ...]:
 MOST_TEXT = 4096
 
 
-def shortened(denial: Denial) -> Denial:
-    """A denial whose texts, which the command chose, are not endless."""
-    if len(denial.target) + len(denial.reason) + len(denial.grant) <= MOST_TEXT:
+def kept(denial: Denial, environ: Mapping[str, str]) -> Denial:
+    """A denial as it is kept: its texts, which the command chose, are not endless, and have no secret in them."""
+    from .audit.signs import may_hold_secrets
+
+    said = denial.target, denial.reason, denial.grant
+    texts = list(said)
+    if may_hold_secrets(said, environ):
+        from .audit.redact import plain, secrets_of
+
+        secrets = secrets_of(environ)
+        texts = [plain(text[: 2 * MOST_TEXT], secrets) for text in said]
+    if sum(map(len, said)) > MOST_TEXT:
+        texts = [text[:MOST_TEXT] for text in texts]
+    elif texts == [*said]:
         return denial
-    cut = {name: getattr(denial, name)[:MOST_TEXT] for name in ("target", "reason", "grant")}
-    return msgspec.structs.replace(denial, **cut)
+    return msgspec.structs.replace(denial, target=texts[0], reason=texts[1], grant=texts[2])
 
 
 def _now_in(workspace: str) -> dict[str, Any]:
@@ -300,7 +310,7 @@ def call_refused(workspace: str, tool: str, said: str, reasons: Sequence[str]) -
     from .model.event import Denied
 
     words = cleaned([tool, said], os.environ)
-    denial = shortened(Denial("call", " ".join(words).strip(), "; ".join(reasons), observed=True))
+    denial = kept(Denial("call", " ".join(words).strip(), "; ".join(reasons), observed=True), os.environ)
     return write([Denied(**_now_in(workspace), denial=denial, by="guard")])
 
 

@@ -13,7 +13,7 @@ from .enforce.planted import searched
 from .model import Ending, Gap, Need, Outcome, Refused
 from .model.event import AnyEvent, Changed, Denied, Escaped, Granted, Ran, Signed, written
 from .policy import Flags, Reach
-from .record import MOST_TEXT, cleaned, open_log, shortened, unwritten
+from .record import MOST_TEXT, cleaned, kept, open_log, unwritten
 
 if TYPE_CHECKING:
     from .keep import Request
@@ -26,7 +26,7 @@ class Entry:
         self, run: str, directory: str, request: "Request", argv: Sequence[str], environ: Mapping[str, str]
     ) -> None:
         """Have ready what does not depend on the run's end."""
-        self._directory, self._request = directory, request
+        self._directory, self._request, self._environ = directory, request, environ
         self._common: dict[str, str | int] = {
             "at": now(),
             "run": run,
@@ -107,7 +107,8 @@ class Entry:
         else:
             events = [*_changes(self._directory, request.workspace, policies, common), ran]
         if outcome.denials or outcome.signed:
-            events += [Denied(**common, denial=shortened(denial)) for denial in outcome.denials]  # type: ignore[arg-type]
+            told = [kept(denial, self._environ) for denial in outcome.denials]
+            events += [Denied(**common, denial=denial) for denial in told]  # type: ignore[arg-type]
             events += [Signed(**common, what=outcome.signed)] if outcome.signed else []  # type: ignore[arg-type]
         is_held = not (missing or outcome.planted or outcome.is_unheld)
         escaped = () if is_held else escapes(outcome)

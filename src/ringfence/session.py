@@ -210,7 +210,7 @@ def diff(ledger: Ledger, session: Record) -> bytes:
     else:
         worktrees.check_listed(ledger, session)
         head = life.head_of(ledger, session) or session.tip
-        told = landing.scratch(ledger, session)
+        told = landing.named_anew(ledger, session, head)
         saving.check_savable(ledger, session)
         tree = saving.tree_of_files(ledger, session, head, False, told)
     base = git.commit_of(f"refs/heads/{session.base}") if session.base else ""

@@ -172,6 +172,41 @@ def test_a_kept_answer_holds_for_the_run_and_for_the_next_until_it_is_revoked(pl
         assert run.end()[0] != 0
 
 
+def test_a_kept_answer_ends_when_it_was_said_to_in_a_run_that_goes_on(place: Place) -> None:
+    program = """
+import time
+for _ in range(2):
+    print(open('../home/data/one').read(), open('../home/data/one').read(), end='', flush=True)
+    time.sleep(2.5)
+"""
+    with place.python(program) as run:
+        run.allow(run.query(), scope="project", seconds=2)
+        again = run.query()
+        assert again["path"] == str(place.home / "data/one")
+        run.allow(again, scope="project")
+        assert run.end()[:2] == (0, "one\n one\none\n one\n")
+        assert run.asks_nothing_more()
+
+
+def test_a_host_that_was_allowed_for_a_moment_is_asked_about_again(view: Place, port: int) -> None:
+    view.with_hosts("127.0.0.1 localhost more.test\n")
+    program = f"""
+import socket, time
+for _ in range(2):
+    for _ in range(2):
+        print(socket.create_connection(("more.test", {port})).recv(100).decode(), flush=True)
+    time.sleep(4)
+"""
+    with view.python(program) as run:
+        run.allow(run.query(), scope="project", seconds=2, target="more.test")
+        run.allow(run.query(), scope="project")  # for its address
+        again = run.query()
+        assert again["target"] == f"more.test:{port}"
+        run.deny(again)
+        code, out, _ = run.end()
+    assert (code, out) == (1, 2 * "hello from outside\n")
+
+
 def test_an_answer_that_does_not_cover_the_question_is_refused_and_it_stays_open(place: Place) -> None:
     with place.start("cat", "../home/data/one") as run:
         query = run.query()
@@ -182,6 +217,18 @@ def test_an_answer_that_does_not_cover_the_question_is_refused_and_it_stays_open
         assert run.until("refused", query["query_id"])
         run.allow(query)
         assert run.end()[0] == 0
+
+
+def test_who_names_nothing_means_what_was_offered(place: Place) -> None:
+    """By the time of the answer the file was gone, and the narrowest that was left was its directory."""
+    with place.start("cat", "../home/data/one") as run:
+        query = run.query()
+        (place.home / "data/one").unlink()
+        run.allow(query, scope="project")
+        assert "is not there" in str(run.until("refused", query["query_id"])["why"])
+        run.deny(query)
+        assert run.end()[0] == 1
+    assert f"{place.home}/data" not in place.approvals("list")
 
 
 def test_a_grant_for_a_directory_leaves_what_is_secret_in_it_closed(place: Place) -> None:
@@ -264,6 +311,26 @@ rm d/m second d/l && rmdir d && echo more >> one && cat one
     assert (code, out) == (0, "neone\nmore\n"), err
     assert set(asked) >= {"create", "delete", "write", "read"}
     assert sorted(path.name for path in (place.home / "data").iterdir()) == ["one", "two"]
+
+
+def test_what_is_replaced_is_not_said_to_be_created(place: Place) -> None:
+    """Its content goes, also where its mode would not let it be written."""
+    (place.home / "data/one").chmod(0o444)
+    program = """
+import os
+open("new", "w").write("new")
+os.rename("new", "../home/data/one")
+os.rename("../home/data/one", "../home/data/three")
+"""
+    asked = []
+    with place.python(program) as run:
+        for _ in range(3):
+            query = run.query()
+            asked.append((query["operation"], os.path.basename(str(query["path"]))))
+            run.allow(query)
+        assert run.end()[0] == 0
+    assert asked == [("write", "one"), ("delete", "one"), ("create", "three")]
+    assert (place.home / "data/three").read_text() == "new"
 
 
 def test_a_directory_does_not_carry_out_what_is_closed_in_it(place: Place) -> None:

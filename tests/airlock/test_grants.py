@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import socket
 import subprocess
 import sys
 import time
@@ -140,6 +141,10 @@ def test_a_grant_holds_where_and_as_long_as_it_says(
     assert short in approvals.standing(str(workspace), os.environ).grants
     monkeypatch.setattr(time, "time", lambda: later)
     assert short not in approvals.standing(str(workspace), os.environ).grants
+    monkeypatch.setattr(
+        time, "time", lambda: later - 86400
+    )  # a clock that is set back gives back nothing that has ended
+    assert approvals.standing(str(workspace), os.environ).grants == (always,)
 
 
 # ---- What it never covers ----
@@ -182,6 +187,7 @@ def test_a_link_that_comes_after_the_store_was_read_opens_nothing() -> None:
     [
         *("~/.ssh", "~/.ssh/id", "~/.cargo/credentials.toml", "~", "/", "/etc/shadow", "/home", "/var/lib/docker/x"),
         *("~/.local/state/ringfence", "~/.local/state/ringfence/approvals", "~/.config/ringfence/policy.toml"),
+        *("/tmp", "/var/tmp", "/dev/shm", "/run/lock"),
         *("~/nowhere", "~/data/nowhere", "/etc/ringfence/policy.d", "~/link", "~/data/../.ssh"),
     ],
 )
@@ -190,6 +196,18 @@ def test_what_no_grant_covers(home: Path, workspace: Path, target: str) -> None:
     with pytest.raises(PolicyError):
         add(target.replace("~", str(home)), workspace)
     assert store().grants() == []
+
+
+@pytest.mark.parametrize("operation", ["read", "write"])
+def test_no_grant_opens_a_socket(home: Path, workspace: Path, operation: str) -> None:
+    """Nor is one opened that came to where a file was."""
+    add(home / "data" / "f", workspace, operation)
+    (home / "data" / "f").unlink()
+    with socket.socket(socket.AF_UNIX) as sock:
+        sock.bind(str(home / "data" / "f"))
+    assert "is a socket" in approvals.standing(str(workspace), os.environ).notes[0]
+    with pytest.raises(PolicyError, match="is a socket"):
+        add(home / "data" / "f", workspace, operation)
 
 
 @pytest.mark.parametrize("target", ["~/.bashrc", "~/.config", "~/.config/git", "~/.local/state"])

@@ -2,6 +2,7 @@
 
 import socket
 
+import pytest
 from tests.attacks.conftest import Field, Ground
 
 from ringfence.policy.flags import Reach
@@ -56,3 +57,25 @@ def test_a_socket_that_may_be_read_is_not_reached(field: Field) -> None:
 
     program = "\n".join(line for line in PROGRAM.splitlines() if "EXTRA[1]" not in line and "EXTRA[2]" not in line)
     field.repels(program, readable, denied=lambda ground: {"allow_read": (str(ground.home / ".config/service.sock"),)})
+
+
+@pytest.mark.parametrize("names", ["itself", "itself in a directory", "by a pattern"])
+def test_a_rule_about_files_is_no_leave_for_a_socket(field: Field, names: str) -> None:
+    """It was mounted by itself for the rule, and may be written: as a socket is that the policy lets be reached."""
+
+    def visible(ground: Ground) -> list[str]:
+        path = str(ground.base / "outside/s")
+        ground.listener(socket.AF_UNIX, path)
+        return [path]
+
+    def granted(ground: Ground) -> dict[str, tuple[str, ...]]:
+        place = f"{ground.base}/outside"
+        if names == "itself":
+            return {"allow_write": (f"{place}/s",)}
+        return {
+            "allow_write": (place,),
+            "allow_read": (f"{place}/s" if names == "itself in a directory" else f"{place}/?",),
+        }
+
+    program = "\n".join(line for line in PROGRAM.splitlines() if "EXTRA[1]" not in line and "EXTRA[2]" not in line)
+    field.repels(program, visible, denied=granted)

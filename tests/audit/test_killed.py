@@ -87,11 +87,15 @@ def test_what_is_known_of_it_is_told(audit: Path) -> None:
     assert ran.error.startswith("ringfence was killed, and nobody saw its end; it began 2")
 
 
+@pytest.mark.parametrize("seconds", [0, 86400])
 def test_one_that_was_killed_after_it_had_written_its_event_is_not_told_again(
-    audit: Path, monkeypatch: pytest.MonkeyPatch
+    audit: Path, monkeypatch: pytest.MonkeyPatch, seconds: int
 ) -> None:
+    """Nor where the clock was set back meanwhile."""
     monkeypatch.setattr(underway.Place, "end", lambda _place: None)  # as if it were killed just before
     run(audit, "true")
+    for path in audit.glob("*.jsonl"):
+        os.utime(path, (time.time() - seconds,) * 2)
     monkeypatch.undo()
     monkeypatch.setenv("XDG_STATE_HOME", str(audit.parents[1]))
     underway._disown()  # nobody holds it any more

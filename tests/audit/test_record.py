@@ -76,6 +76,30 @@ def test_secrets_in_words_and_variables_do_not_get_there(audit: Path) -> None:
     assert secret.encode() not in text
 
 
+def test_secrets_in_what_was_refused_do_not_get_there(audit: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The command puts them into a path or a host, and the guard into its reasons."""
+    secret, token = "a-secret-that-nobody-writes-down", "ghp_0123456789abcdefghijABCDEFGHIJ"
+    workspace = str(audit.parents[2] / "ws")
+    environ = {**os.environ, "MY_TOKEN": secret}
+    outcome = ringfence.run(
+        ["sh", "-c", f"echo x > /etc/$MY_TOKEN; echo x > /etc/{token}"], workspace=workspace, env=environ, capture=True,
+        as_root=AS_ROOT, flags=ringfence.Flags(allow_env=("MY_TOKEN",)),
+    )  # fmt: skip
+    assert any(secret in denial.target for denial in outcome.denials)
+    monkeypatch.setenv("MY_TOKEN", secret)
+    record.call_refused(workspace, "Bash", f"rm /opt/{secret}", [f"it writes '/opt/{secret}'", f"/opt/token: {token}"])
+    said = [event.denial for event in events(audit, Denied) if isinstance(event, Denied)]
+
+    assert (said[-1].reason, said[-1].target) == (
+        "it writes '/opt/[MY_TOKEN]'; /opt/token: [redacted]",
+        "Bash rm /opt/[MY_TOKEN]",
+    )
+    assert any("/etc/[MY_TOKEN]" in denial.target for denial in said)
+    text = b"".join(path.read_bytes() for path in audit.iterdir())
+    assert secret.encode() not in text
+    assert token.encode() not in text
+
+
 def test_a_run_without_walls_is_an_escape(audit: Path) -> None:
     run(audit, "true", enforcement=ringfence.Enforcement.OFF)
 

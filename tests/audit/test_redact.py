@@ -17,6 +17,7 @@ HIDDEN = [
     ["curl", "-H", f"Authorization: Bearer {SECRET}", "https://example.org"],
     ["curl", "-H", f"X-Api-Key: {SECRET}"],
     ["curl", f"https://name:{SECRET}@example.org/x"],
+    ["psql", f"postgresql://name:p@{SECRET}@example.org/x"],
     ["curl", f"https://example.org/?access_token={SECRET}&x=1"],
     ["git", "clone", f"https://{TOKEN}@github.com/a/b"],
     ["tool", "--token", SECRET],

@@ -4,9 +4,11 @@ import asyncio
 import contextlib
 import errno
 import os
+import resource
 import socket
 import struct
 import threading
+import time
 from collections.abc import Callable, Coroutine, Iterator
 from types import SimpleNamespace
 from typing import Any
@@ -24,6 +26,7 @@ from ringfence.network.dial import Dialler
 from ringfence.network.judge import NOBODY, Denied, Judge, Unreachable
 from ringfence.network.names import Names
 from ringfence.network.own import own_addresses
+from ringfence.network.run import Run
 
 Answers = list[list[str]]
 
@@ -86,6 +89,25 @@ def test_this_machines_own_addresses_must_be_named() -> None:
     for address in own:
         with pytest.raises(Denied):
             with_dialler(allowing("a.test"), resolve, [[address]])
+
+
+def test_a_name_with_thousands_of_addresses_keeps_nobody_waiting() -> None:
+    """For each of them all of this machine's own were listed, while every other run waited."""
+    listed: list[int] = []
+
+    def own() -> frozenset[str]:
+        listed.append(1)
+        time.sleep(0.02)  # as on a machine that has three thousand
+        return frozenset()
+
+    async def resolve(dialler: Dialler) -> int:
+        dialler.judge = PolicyJudge(allowing("a.test"), own)
+        return len(await dialler.resolve("a.test", 443, dialler.judge))
+
+    many = [f"93.184.{number >> 8}.{number & 255}" for number in range(4000)]
+
+    assert with_dialler(allowing("a.test"), resolve, [many]) == 32
+    assert len(listed) < 4
 
 
 def test_an_address_that_does_not_answer_is_not_the_last(echo: Echo) -> None:
@@ -377,6 +399,42 @@ def test_names_that_nobody_answers_for_keep_no_other_run_waiting() -> None:
 
     assert count < dial_module.RESOLVING // 4
     assert last == ["quick.test"]
+
+
+def test_addresses_that_say_nothing_take_no_more_descriptors_than_a_run_may_have(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each is tried beside the others of its name, for as long as the kernel waits: two minutes."""
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (800, 800))
+    monkeypatch.setattr(dial_module, "_STAGGER", 0.001)
+    silent = [f"93.184.215.{number}" for number in range(40)]
+
+    async def main() -> tuple[int, int]:
+        loop = asyncio.get_running_loop()
+        quick: asyncio.Future[None] = loop.create_future()
+
+        async def connect(_sock: socket.socket, place: tuple[str, int]) -> None:
+            await (quick if place[0] == "93.184.216.1" else loop.create_future())
+
+        monkeypatch.setattr(loop, "sock_connect", connect)
+        greedy, other = (Run(PolicyJudge(allowing("a.test"), frozenset), "/ws", ParentProxy()) for _ in range(2))
+        before = len(os.listdir("/proc/self/fd"))
+        places = [(int(socket.AF_INET), (address, 443)) for address in silent]
+        tasks = [loop.create_task(greedy.dialler.first(places)) for _ in range(20)]
+        await asyncio.sleep(1)
+        taken = len(os.listdir("/proc/self/fd")) - before
+        quick.set_result(None)
+        (await asyncio.wait_for(other.dialler.connect("93.184.216.1", 443), 10)).close()
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)
+        left = len(os.listdir("/proc/self/fd")) - before
+        for run in (greedy, other):
+            run.close()
+        await asyncio.sleep(0)
+        return taken, left
+
+    assert asyncio.run(main()) == (100, 0)
 
 
 def test_whoever_asked_is_answered_whatever_goes_wrong() -> None:

@@ -159,6 +159,46 @@ def test_one_run_does_not_take_every_descriptor_of_the_gate(monkeypatch: pytest.
     assert asyncio.run(main()) == (50, b"HTTP/1.1 403")
 
 
+@pytest.mark.parametrize("is_its_own", [False, True], ids=["another run's", "its own"])
+def test_a_run_that_asks_without_end_keeps_nobody_waiting(is_its_own: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All that had come of thirty connections was answered before anybody else was heard: seven seconds."""
+    asked: list[bytes] = []
+
+    def query(name: bytes) -> bytes:
+        said = bytes((0, 1, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0, len(name))) + name + b"\4test\0\0\1\0\1"
+        return len(said).to_bytes(2, "big") + said
+
+    async def main() -> int:
+        judge = PolicyJudge(allowing("a.test"), frozenset)
+        greedy, other = (Run(judge, "/ws", ParentProxy()) for _ in range(2))
+        answer = greedy.resolver.answer
+
+        def counted(said: bytes) -> bytes:
+            asked.append(said)
+            return answer(said)
+
+        monkeypatch.setattr(greedy.resolver, "answer", counted)
+        ends = []
+        for run in (*[greedy] * 30, greedy if is_its_own else other):
+            ours, theirs = socket.socketpair()
+            ends.append(ours)
+            run.resolver.serve_stream(run.keep(theirs, 60))
+        for number, end in enumerate(ends[:-1]):
+            end.sendall(b"".join(query(b"%04d%04d" % (number, count)) for count in range(1500)))
+        ends[-1].sendall(query(b"last"))
+        ends[-1].setblocking(False)
+        assert await asyncio.wait_for(asyncio.get_running_loop().sock_recv(ends[-1], 100), 60)
+        count = len(asked)
+        for end in ends:
+            end.close()
+        for run in (greedy, other):
+            run.close()
+        await asyncio.sleep(0)
+        return count
+
+    assert asyncio.run(main()) < 10_000  # of 45,000
+
+
 def test_what_nobody_takes_is_bounded_for_all_connections_together(monkeypatch: pytest.MonkeyPatch) -> None:
     """A thousand downloads that nobody reads were a gigabyte at the gate, which no limit of the run counts."""
     monkeypatch.setattr(link_module, "MOST_KEPT", 1000)

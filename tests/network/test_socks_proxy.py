@@ -142,6 +142,32 @@ def test_who_hangs_up_before_a_word_was_said_ends_both_sides(serve: Serve, is_cl
                 assert other.recv(100) == b""
 
 
+@pytest.mark.parametrize("is_half_closed", [False, True], ids=["open", "half closed"])
+@pytest.mark.parametrize("door", ["socks", "http"])
+def test_who_says_nothing_hears_all_that_a_host_says(serve: Serve, door: str, is_half_closed: bool) -> None:
+    """The end of it was lost when the host had ended, and all of it for who had said that nothing will come."""
+    said = b"x" * 3_100_000  # more than the sockets between them hold, and less than what makes the host wait
+    with listener() as host, socket.socket() as sock:
+        port = host.getsockname()[1]
+        run = serve(allowing(f"localhost:{port}"), "socks", "http")
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        for one in (host, sock):
+            one.settimeout(10)
+        sock.connect(("127.0.0.1", run.ports[door]))
+        connect = b"CONNECT localhost:%d HTTP/1.1\r\nHost: localhost:%d\r\n\r\n" % (port, port)
+        sock.sendall(socks_request("localhost", port) if door == "socks" else connect)
+        server, _ = host.accept()
+        with server:
+            server.settimeout(10)
+            if is_half_closed:
+                sock.shutdown(socket.SHUT_WR)
+                assert server.recv(100) == b""
+            server.sendall(said)
+        time.sleep(0.5)  # that it has ended is known before all is taken
+
+        assert everything(sock)[-len(said) :] == said
+
+
 def test_tls_for_another_server_goes_on_where_a_policy_does_not_mind(serve: Serve, echo: Echo) -> None:
     run = serve(allowing(f"localhost:{echo.port}", match_hosts=False), "socks")
     with run.connect("socks") as sock:

@@ -1,6 +1,7 @@
 """The gate, seen from whoever starts runs."""
 
 import os
+import resource
 import socket
 import struct
 import subprocess
@@ -11,7 +12,8 @@ from typing import Any
 
 import dns.message
 import pytest
-from tests.network.conftest import allowing, listener
+from tests.looking import until
+from tests.network.conftest import Served, allowing, listener
 
 from ringfence.model.standins import stand_ins
 from ringfence.network import start
@@ -64,6 +66,24 @@ def test_a_workspace_whose_name_is_no_text_has_a_network(gate: Gate) -> None:
     gate.stop(number)
 
     assert dns.message.from_wire(said).answer[0][0].to_text() == stand_ins(workspace, ["a.test"])["a.test"]
+
+
+def test_a_gate_that_has_no_descriptor_left_hears_of_a_runs_end() -> None:
+    """It took a copy of its socket to hear it; without one it went on to try, and what the run had was never let go."""
+    gate = Gate(None)
+    run = Served(gate, allowing("a.test"), ("socks",))
+    run.ask("socks", b"?")  # from now on it has what it needs
+    held = {int(name) for name in os.listdir(f"/proc/{gate.pid}/fd")}
+    least = min(set(range(len(held) + 1)) - held)
+    resource.prlimit(gate.pid, resource.RLIMIT_NOFILE, (least, least))
+    gate.stop(run.number)
+
+    def is_closed() -> bool:
+        with socket.socket() as sock:
+            return sock.connect_ex(("127.0.0.1", run.ports["socks"])) != 0
+
+    assert until(is_closed)
+    gate.close()
 
 
 def test_a_run_that_was_stopped_keeps_no_other_waiting() -> None:

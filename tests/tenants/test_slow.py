@@ -182,6 +182,24 @@ def test_streams_of_a_workspace(client: Client, home: str) -> None:
     assert client.ask("DELETE", f"{home}/runs/{run['run']}")[0] == 202
 
 
+def test_streams_that_are_asked_for_at_one_moment(client: Client, home: str) -> None:
+    """Each saw a place that was free, until the first had said its first word."""
+    _, run = client.ask("POST", f"{home}/runs", data={"argv": ["sleep", "60"]})
+    asked = head(client, "GET", f"{home}/runs/{run['run']}/events")
+    said: list[bytes] = []
+    while said.count(b"HTTP/1.1 200") < 2:  # those of the test before may not be gone yet
+        held = [opened(client.path, asked[:-1]) for _ in range(15)]
+        for one in held:
+            one.sendall(asked[-1:])
+        said = [one.recv(12) for one in held]
+        for one in held:
+            one.close()
+        time.sleep(0.2)
+    assert said.count(b"HTTP/1.1 200") == 2
+    assert said.count(b"HTTP/1.1 429") == 13
+    assert client.ask("DELETE", f"{home}/runs/{run['run']}")[0] == 202
+
+
 def test_files_on_their_way(client: Client, home: str) -> None:
     asked = head(client, "PUT", f"{home}/file?path=x", "Content-Length: 1000"), b"{"
     said: tuple[int, object] = (404, "path_not_found")

@@ -4,6 +4,7 @@ import hashlib
 import os
 import shutil
 import subprocess
+import zlib
 from pathlib import Path
 
 import msgspec
@@ -439,6 +440,54 @@ def test_only_a_commit_says_what_came_before_it(repo: Path, by: str) -> None:
     with opened(str(repo)) as found:
         assert not found.ledger.git.is_ancestor(main, tip)
     assert fooled.returncode == 0, "a person's git believes it, so the test can fail"
+
+
+LIES = """
+import hashlib, os, sys, zlib
+store, true, told = sys.argv[1], b"evil\\n", b"harmless\\n"
+name = hashlib.sha1(b"blob %d\\0" % len(true) + true).hexdigest()
+os.makedirs(f"{store}/{name[:2]}", exist_ok=True)
+with open(f"{store}/{name[:2]}/{name[2:]}", "wb") as file:
+    file.write(zlib.compress(b"blob %d\\0" % len(told) + told))
+with open("new", "wb") as file:
+    file.write(true)
+"""
+
+
+@pytest.mark.parametrize("is_committed", [False, True], ids=["a file", "a commit"])
+def test_a_diff_shows_what_would_come_whatever_the_sessions_store_says(repo: Path, is_committed: bool) -> None:
+    """An object there has another's name: who looks at the diff would see a harmless file, and end the session."""
+    one = session(repo).start()
+    lies = one.run(["/usr/bin/python3", "-c", LIES, f"{one.record.git}/objects"], capture=True)
+    assert lies.ok, lies.stderr
+    name = git(one.path, "hash-object", "new")
+    assert git(one.path, "cat-file", "-p", name) == "harmless", "a person's git believes it, so the test can fail"
+    if is_committed:
+        git(one.path, "add", "new")
+        git(one.path, "commit", "-qm", "new")
+        with pytest.raises(SessionError, match="objects of its commits are missing"):
+            one.diff()
+    else:
+        assert b"+evil" in one.diff()
+        one.end()
+        assert git(repo, "show", f"{one.branch}:new") == "evil"
+
+
+@pytest.mark.parametrize("content", [b"", zlib.compress(b"blob 6\0other\n")], ids=["empty", "another's"])
+def test_a_file_is_not_taken_for_saved_by_the_name_of_an_object_alone(repo: Path, content: bytes) -> None:
+    """As a loss of power leaves one, or a command in the project: git writes none where one of this name is."""
+    one = session(repo).start()
+    (Path(one.path) / "new").write_text("work\n")
+    name = git(one.path, "hash-object", "new")
+    (repo / ".git" / "objects" / name[:2]).mkdir(exist_ok=True)
+    (repo / ".git" / "objects" / name[:2] / name[2:]).write_bytes(content)
+    with pytest.raises(SessionError) as caught:
+        one.end()
+    assert (caught.value.fault, name in caught.value.what) == (Fault.UNSAVED, True)
+    assert (Path(one.path) / "new").read_text() == "work\n"
+    (repo / ".git" / "objects" / name[:2] / name[2:]).unlink()
+    one.end()
+    assert git(repo, "show", f"{one.branch}:new") == "work"
 
 
 def test_what_git_could_not_do_is_said_in_its_last_words_alone(repo: Path) -> None:

@@ -35,16 +35,17 @@ _RULES = tuple(
             r"""(?i)(\bcookie:\s?|--cookie[\s=]\s?["']?)[^\s"';&|]+(?:;\s?[^\s"';&|=]{1,80}=[^\s"';&|]*)*""",
             rf"\1{GONE}",
         ),
-        (r"(?<=://)([^\s/@:]{0,80}):[^\s/@]+@", rf"\1:{GONE}@"),
-        (r"(?<=://)[\w-]{16,}@", f"{GONE}@"),
         (r"((?:^|\s)(?:-u|--user|-U|--proxy-user)[\s=]+[^\s:'\"]{1,80}:)[^\s'\"]+", rf"\1{GONE}"),
         (r"(\bsshpass\s+-p\s*)\S+", rf"\1{GONE}"),
         (r"(\b(?:mysql|mysqldump|mariadb)\b[^|;&]{0,200}?\s-p)[^\s|;&]+", rf"\1{GONE}"),
+        (r"(?<=://)([^\s/:@]{0,80}):[^\s/]+@", rf"\1:{GONE}@"),  # to the last @, for a password may have one
+        (r"(?<=://)[\w-]{16,}@", f"{GONE}@"),
         (r"\b(?:gh[pousr]_|github_pat_|glpat-|sk-|[rs]k_live_|xox[abeprs]-|npm_|pypi-|hf_|dop_v1_)[\w-]{10,}", GONE),
         (r"\b(?:AKIA|ASIA)[A-Z0-9]{12,}|\bAIza[\w-]{30,}|\bya29\.[\w-]{20,}", GONE),
         (r"\beyJ[\w-]{8,}\.[\w-]{8,}(?:\.[\w-]*)?", GONE),
     )
 )
+_FORMS = _RULES[-5:]  # what is known by itself, and not by the word before it
 
 
 def secrets_of(environ: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
@@ -72,11 +73,24 @@ def redacted(words: Sequence[str], secrets: Sequence[tuple[str, str]] = ()) -> t
     return tuple(kept)
 
 
-def clean(text: str, secrets: Sequence[tuple[str, str]] = ()) -> str:
-    """One text without its secrets."""
+def plain(text: str, secrets: Sequence[tuple[str, str]] = ()) -> str:
+    """A sentence of ours without the secrets that a command put into it: a name is no sign there."""
+    text = _without(text, secrets)
+    for pattern, put in _FORMS:
+        text = pattern.sub(put, text)
+    return text
+
+
+def _without(text: str, secrets: Sequence[tuple[str, str]]) -> str:
     for value, name in secrets:
         if value in text:
             text = text.replace(value, f"[{name}]")
+    return text
+
+
+def clean(text: str, secrets: Sequence[tuple[str, str]] = ()) -> str:
+    """One text without its secrets."""
+    text = _without(text, secrets)
     cut = len(text) - LONGEST
     text = text[: LONGEST * 2]  # what is cut off below may be half a secret, so it is looked at whole
     for pattern, put in _RULES:

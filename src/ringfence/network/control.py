@@ -86,7 +86,7 @@ def send(to: int, message: Message, fds: tuple[int, ...] = ()) -> None:
 
 def receive(source: int) -> tuple[Message, list[int]] | None:
     """The next message, or None: nobody is there any more."""
-    end = _socket.socket(fileno=os.dup(source))
+    end = _socket.socket(fileno=source)  # itself: for a copy there may be no descriptor left, and an end must be heard
     end.setblocking(True)
     try:
         space = _socket.CMSG_SPACE(4 * _MOST_FDS)
@@ -97,7 +97,7 @@ def receive(source: int) -> tuple[Message, list[int]] | None:
             more = end.recv(_PACKET)
             data = data + more if more else b""
     finally:
-        end.close()
+        end.detach()
     fds = array.array("i")
     for _, _, rights in ancillary:
         fds.frombytes(rights[: len(rights) - len(rights) % 4])

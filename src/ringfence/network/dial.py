@@ -23,8 +23,12 @@ _STAGGER = 0.3  # the next address of a name is tried beside one that does not a
 _MOST_HEAD = 16384
 _RESOLVED_SECONDS = 2.0  # what was resolved and judged serves the connections of a moment
 _MOST_RESOLVED = 1024
+_MOST_PLACES = 32  # addresses of a name that are looked at; whoever owns it chooses how many there are
 RESOLVING = 64  # threads of the gate; names that nobody answers for keep one each for many seconds
 _AT_ONCE = 8  # of them for one run
+_TRIES = (
+    1024  # connections of one run that are under way: of each name that says nothing there are as many as addresses
+)
 
 LOCAL = ("localhost", "127.0.0.1", "::1")  # this machine's, and not a proxy's own
 Credential = tuple[str, str] | None  # a user and a password
@@ -34,13 +38,13 @@ Place = tuple[int, tuple[str, int]]  # a family, and an address in it with a por
 class Dialler:
     """Dials what the judge allows."""
 
-    def __init__(self, judge: Judge, names: Names, parent: ParentProxy) -> None:
+    def __init__(self, judge: Judge, names: Names, parent: ParentProxy, tries: int = _TRIES) -> None:
         self.judge = judge
         self.names = names
         self.parent = parent
         self._loop = asyncio.get_running_loop()
         self._resolved: dict[tuple[str, int], tuple[float, list[Place]]] = {}
-        self._turns = asyncio.Semaphore(_AT_ONCE)
+        self._turns, self._tries = asyncio.Semaphore(_AT_ONCE), asyncio.Semaphore(tries)
         self.reached: Callable[[str, int], None] = lambda _host, _port: None  # is told of every host that is dialled
         self.ask: Callable[[str, int, Decision, Who], Awaitable[Judge]] | None = None  # a person, after a no
 
@@ -134,7 +138,7 @@ class Dialler:
             found = await asyncio.shield(asked)  # its thread goes on when nobody waits any longer, and so has its turn
         except OSError as error:
             raise Unreachable(f"{host} cannot be resolved: {error.strerror}", errno.EHOSTUNREACH) from None
-        return [(int(family), str(place[0])) for family, _, _, _, place in found]
+        return [(int(family), str(place[0])) for family, _, _, _, place in found[:_MOST_PLACES]]
 
     def _resume(self, asked: "asyncio.Task[Any]") -> None:
         self._turns.release()
@@ -172,14 +176,15 @@ class Dialler:
         raise _unreachable(places[0][1], failed)
 
     async def _connect(self, family: int, place: tuple[str, int]) -> socket.socket:
-        sock = socket.socket(family, socket.SOCK_STREAM)
-        sock.setblocking(False)
-        try:
-            await self._loop.sock_connect(sock, place)
-        except BaseException:
-            sock.close()
-            raise
-        return sock
+        async with self._tries:
+            sock = socket.socket(family, socket.SOCK_STREAM)
+            sock.setblocking(False)
+            try:
+                await self._loop.sock_connect(sock, place)
+            except BaseException:
+                sock.close()
+                raise
+            return sock
 
     # ---- Through somebody else's proxy ----
 

@@ -15,7 +15,7 @@ from . import heads
 from .channel import LARGE, open_channel
 from .heads import Headers, Request
 from .judge import Denied, Unreachable
-from .link import Link
+from .link import ALL, FEW, Link
 from .run import IDLE_SECONDS, LINGER_SECONDS, Run
 from .tunnel import open_tunnel
 
@@ -222,6 +222,9 @@ class Session:
         dropped = _HOP | _connection_words(request.headers)
         kept = [(name, value) for name, value in request.headers if name not in dropped and name != b"host"]
         self._is_chunked = any(name == b"transfer-encoding" for name, _ in request.headers)
+        self.client.most = FEW if self._is_chunked else ALL
+        if self.upstream is not None:
+            self.upstream.most = FEW  # until it is known that its answer is only carried
         if self._is_chunked:
             kept.append((b"Transfer-Encoding", b"chunked"))
         host, port = self.place
@@ -288,6 +291,8 @@ class Session:
         if len(rest) > length:
             self._keeps = False  # it says more than it announced: none of that is passed on
         self._reply = max(0, length - len(rest))
+        if self.upstream is not None:
+            self.upstream.most = ALL
         self._send_client(head + rest[:length])
         if not self._reply:
             self._replied()

@@ -6,6 +6,7 @@ transports allocate one for each read, which halves what a tunnel carries.
 
 import asyncio
 import socket
+from collections import deque
 from collections.abc import Callable
 from typing import ClassVar
 
@@ -16,10 +17,40 @@ _ENDLESS = 1 << 62
 HIGH = 1 << 20  # beyond this much kept, whoever writes is asked to wait
 # The same of all links together, for a run can have thousands that nobody reads from: each then keeps a little alone.
 MOST_KEPT, _LITTLE = 1 << 26, 1 << 14
+ALL, FEW = 0, 1 << 14  # bytes heard at once: of what is carried, and of what is read, which takes much longer
+_TURN = 0.01  # seconds
 
 
 def _nothing() -> None:
     pass
+
+
+class Turn:
+    """How long the links of one run are heard before others' are; then each in the order in which it came."""
+
+    __slots__ = ("_is_over_soon", "_left", "_loop", "_waiting")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop, self._left, self._is_over_soon = loop, _TURN, False
+        self._waiting = deque[Link]()
+
+    def has_come(self, link: "Link") -> bool:
+        """Whether a link is heard now; if not, it will be."""
+        if self._left > 0:
+            return True
+        self._waiting.append(link)
+        return False
+
+    def spend(self, seconds: float) -> None:
+        self._left -= seconds
+        if not self._is_over_soon:
+            self._is_over_soon = True
+            self._loop.call_soon(self._begin)  # behind all that can be heard now
+
+    def _begin(self) -> None:
+        self._left, self._is_over_soon = _TURN, False
+        while self._waiting and self._left > 0:
+            self._waiting.popleft().hear()
 
 
 class Link:
@@ -33,9 +64,11 @@ class Link:
         "_kept",
         "_loop",
         "_shut",
+        "_turn",
         "channel",
         "closed",
         "last",
+        "most",
         "now",
         "on_data",
         "on_drain",
@@ -43,7 +76,7 @@ class Link:
         "sock",
     )
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, sock: socket.socket) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, sock: socket.socket, turn: Turn | None = None) -> None:
         sock.setblocking(False)
         if sock.family in (socket.AF_INET, socket.AF_INET6):
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -56,7 +89,9 @@ class Link:
         self.on_data: Callable[[memoryview], None] = lambda _: None
         self.on_end: Callable[[], None] = _nothing
         self.on_drain: Callable[[], None] = _nothing
+        self.most = FEW
         self._loop = loop
+        self._turn = turn or Turn(loop)
         self._kept = bytearray()
         self._is_reading = False
         self._shut = False
@@ -73,20 +108,31 @@ class Link:
             self._is_reading = False
             self._loop.remove_reader(self.sock.fileno())
 
+    def hear(self) -> None:
+        """Its turn has come."""
+        if self._is_reading:
+            self._loop.add_reader(self.sock.fileno(), self._readable)
+            self._readable()
+
     def _readable(self) -> None:
         if self.channel is not None:
             self.channel.move()
             return
+        if not self._turn.has_come(self):
+            self._loop.remove_reader(self.sock.fileno())
+            return
+        begun = self._loop.time()
         try:
-            count = self.sock.recv_into(BUFFER, _LITTLE if Link.kept_by_all > MOST_KEPT else 0)
+            count = self.sock.recv_into(BUFFER, _LITTLE if Link.kept_by_all > MOST_KEPT else self.most)
         except (BlockingIOError, InterruptedError):
             return
         except OSError:
             count = 0
             self.close()
         if count:
-            self.last = self._loop.time()
+            self.last = begun
             self.on_data(BUFFER[:count])
+            self._turn.spend(self._loop.time() - begun)
         else:
             self.pause()
             self.on_end()
@@ -200,7 +246,7 @@ class Tunnel:
         other.read()
 
     def _carry(self, source: Link, target: Link) -> None:
-        left = LARGE
+        left, source.most = LARGE, ALL
 
         def forward(view: memoryview) -> None:
             nonlocal left

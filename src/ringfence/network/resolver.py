@@ -132,6 +132,7 @@ class Resolver:
     def serve_stream(self, link: Link) -> None:
         """Answer on a TCP connection: each message has its length before it."""
         kept = bytearray()
+        link.most = MOST_UDP  # a hundred questions: each takes as long as carrying many pages
 
         def data(view: memoryview) -> None:
             kept.extend(view)

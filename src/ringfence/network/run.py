@@ -11,7 +11,7 @@ from typing import Any
 from ..model import Decision, ParentProxy, Verdict
 from .dial import Dialler
 from .judge import NOBODY, Denied, Judge, Who
-from .link import Link, Tunnel
+from .link import Link, Tunnel, Turn
 from .names import Names
 from .resolver import Resolver
 
@@ -40,12 +40,15 @@ class Run:
     ) -> None:
         self.judge = judge
         self.names = Names(workspace, known)
-        self.dialler = Dialler(judge, self.names, parent)
+        # One run does not take every descriptor of a gate that serves others too.
+        self._most = min(MOST_CONNECTIONS, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 4)
+        self.dialler = Dialler(judge, self.names, parent, self._most // 2)
         self.dialler.reached = lambda host, port: self.denied(f"{host}:{port}", Decision(Verdict.ALLOW, "was dialled"))
         self.match_hosts = match_hosts
         self.loop = asyncio.get_running_loop()
         self.links: dict[Link, float] = {}  # each with how long it may be idle
         self._deadlines: dict[Link, float] = {}  # by when what a client asks must be said to the end
+        self._turn = Turn(self.loop)
         self._credential = credential.encode()
         self._report = report
         self._reported: dict[bool, set[tuple[str, str]]] = {True: set(), False: set()}  # what was done, and refused
@@ -54,8 +57,6 @@ class Run:
         self._tasks: set[asyncio.Task[None]] = set()
         self.signatures = 0
         self.at_agent: set[Link] = set()  # who is connected to the ssh agent
-        # One run does not take every descriptor of a gate that serves others too.
-        self._most = min(MOST_CONNECTIONS, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 4)
         self.resolver = Resolver(judge, self.names, self.denied)
         self.start(self._sweep())
 
@@ -107,7 +108,7 @@ class Run:
 
     def keep(self, sock: socket.socket, seconds: float) -> Link:
         """A link of this run, closed when nothing moves for so long."""
-        link = Link(self.loop, sock)
+        link = Link(self.loop, sock, self._turn)
         self.links[link] = seconds
         return link
 

@@ -103,15 +103,17 @@ class Gate:
 
     def _is_said(self) -> bool:
         """Whether all that is owed could be said now."""
+        end = socket.socket(fileno=self._control)
         try:
-            with socket.socket(fileno=os.dup(self._control)) as end:
-                while self._owed:
-                    end.send(self._owed[0], socket.MSG_DONTWAIT)
-                    self._owed.popleft()
+            while self._owed:
+                end.send(self._owed[0], socket.MSG_DONTWAIT)
+                self._owed.popleft()
         except BlockingIOError:
             return False
         except OSError:  # whoever started us is gone
             self._owed.clear()
+        finally:
+            end.detach()
         return True
 
 

@@ -3,7 +3,7 @@
 from ..model import Decision, Verdict
 from . import hello
 from .link import Link
-from .run import IDLE_SECONDS, Run
+from .run import IDLE_SECONDS, LINGER_SECONDS, Run
 
 
 def open_tunnel(run: Run, client: Link, upstream: Link, host: str, first: bytes) -> None:
@@ -38,12 +38,22 @@ def open_tunnel(run: Run, client: Link, upstream: Link, host: str, first: bytes)
         if not client.write(view):
             upstream.pause()
 
-    def end() -> None:
-        run.drop(client)
-        run.drop(upstream)
+    def heard() -> None:  # the client says no more; without a word it may still listen, and its end is read again there
+        if kept or client.closed:
+            run.drop(client)
+            run.drop(upstream)
+        else:
+            run.join(client, upstream)
 
-    client.on_data, client.on_end, client.on_drain = data, end, upstream.read
-    upstream.on_data, upstream.on_end = passed, end
+    def ended() -> None:  # the server says no more, and what it said goes out first
+        if upstream.closed:
+            client.close_after_writing()
+            run.links[client] = LINGER_SECONDS
+        else:
+            client.finish()
+
+    client.on_data, client.on_end, client.on_drain = data, heard, upstream.read
+    upstream.on_data, upstream.on_end = passed, ended
     run.links[client] = IDLE_SECONDS
     run.heard(client)
     client.read()

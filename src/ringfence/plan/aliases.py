@@ -167,11 +167,13 @@ def mounted(policy: Policy, canonical: dict[str, str], mounts: tuple[Mount, ...]
 def without_sockets(policy: Policy, points: Iterable[str], disk: Disk, door: str = "") -> Policy:
     """With a view: the policy with every socket closed that is mounted inside what may be written, as containers are
     given a daemon's. For the warden a socket that is a mount of its own is one that the plan has put there. So would be
-    one that a run beside another names in its rules, perhaps that one's own: it reaches its `door` alone."""
+    one that a rule about files names, by which nobody is let speak to a service; of a run beside another it may be that
+    one's own: it reaches its `door` alone."""
     named = {door, *(one.path for one in policy.network.sockets)}
-    asked = {rule.path for rule in policy.rules if policy.is_resolved and rule.path in disk.places} - named
+    asked = {rule.path for rule in policy.rules if rule.path in disk.places} - named
     closed = {point for point in points if disk[point].kind in (Kind.SOCKET, Kind.OTHER)}
     closed |= {disk[path].path for path in asked if disk[path].kind is Kind.SOCKET}
+    closed -= {disk[path].path for path in named if path in disk.places}  # by another of its names
     added = tuple(
         Rule(Access.WRITE, Verdict.DENY, path, BUILT_IN, why="it is a socket of the host's") for path in sorted(closed)
     )

@@ -28,7 +28,8 @@ DEVICES = (
 )
 
 _SYSTEM = ("/bin", "/boot", "/dev", "/etc", "/lib", "/lib32", "/lib64", "/proc", "/sbin", "/sys", "/usr")
-SHARED = ("/", "/home", "/media", "/mnt", "/opt", "/root", "/run", "/srv", "/tmp", "/var", "/var/tmp", *_SYSTEM)
+_EVERYBODYS = ("/tmp", "/var/tmp", "/dev/shm", "/run/lock")  # where all users write
+SHARED = ("/", "/home", "/media", "/mnt", "/opt", "/root", "/run", "/srv", "/var", *_EVERYBODYS, *_SYSTEM)
 _KERNEL = ("/dev", "/proc", "/sys")
 MOST_STARTS = 4  # directories on the way to where a command begins; each has a hundred names and more
 _ELSEWHERE = "start ringfence in the project's directory, or name one with --workspace"

@@ -5,11 +5,13 @@ import collections
 import contextlib
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import AbstractContextManager
 from typing import TypeVar
 
 import msgspec
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response, StreamingResponse
+from starlette.types import Receive, Scope, Send
 
 from ..model import TenantError
 from ..workspace.tenants.names import tenant_name
@@ -88,28 +90,22 @@ class Service:
         """Server-sent events, for so many at once of a workspace: each holds a connection. Who may watch is asked
         `again` while it goes on, for a run takes longer than an account may be there; and it is not counted, or who
         asks too often would be let for that."""
-        if self._streams[tenant] >= MOST_STREAMS:
-            raise Trouble("too_many", "this workspace is watched by as many as may be")
 
-        async def counted() -> AsyncIterator[bytes]:
+        async def while_let() -> AsyncIterator[bytes]:
             looked = time.monotonic()
-            with _one_more(self._streams, tenant):
-                async for line in lines:
-                    if time.monotonic() - looked > LOOK:
-                        if not await _may(again):
-                            return
-                        looked = time.monotonic()
-                    yield line
+            async for line in lines:
+                if time.monotonic() - looked > LOOK:
+                    if not await _may(again):
+                        return
+                    looked = time.monotonic()
+                yield line
 
-        return StreamingResponse(counted(), media_type="text/event-stream", headers={"Cache-Control": "no-store"})
+        place = _taken(self._streams, tenant, MOST_STREAMS, "this workspace is watched by as many as may be")
+        return _Pieces(place, while_let(), "text/event-stream", {"Cache-Control": "no-store"})
 
-    @contextlib.contextmanager
-    def large(self, tenant: str) -> Iterator[None]:
+    def large(self, tenant: str) -> AbstractContextManager[None]:
         """So many files at once."""
-        if self._large[tenant] >= MOST_LARGE:
-            raise Trouble("too_many", "as many files of this workspace as may be are on their way")
-        with _one_more(self._large, tenant):
-            yield
+        return _taken(self._large, tenant, MOST_LARGE, "as many files of this workspace as may be are on their way")
 
     def sent(self, tenant: str, document: object) -> Response:
         """A document that may be large."""
@@ -121,15 +117,14 @@ class Service:
         self.asked.spend(f"workspace {tenant}", len(data) / PIECE)
         if len(data) <= PIECE:
             return Response(data, media_type=kind, headers=headers)
-        if self._large[tenant] >= MOST_LARGE:
-            raise Trouble("too_many", "as many large answers of this workspace as may be are on their way")
+        refused = "as many large answers of this workspace as may be are on their way"
 
         async def pieces() -> AsyncIterator[bytes]:
-            with _one_more(self._large, tenant):
-                for start in range(0, len(data), PIECE):
-                    yield data[start : start + PIECE]
+            for start in range(0, len(data), PIECE):
+                yield data[start : start + PIECE]
 
-        return StreamingResponse(pieces(), media_type=kind, headers={**headers, "Content-Length": str(len(data))})
+        place = _taken(self._large, tenant, MOST_LARGE, refused)
+        return _Pieces(place, pieces(), kind, {**headers, "Content-Length": str(len(data))})
 
 
 async def _may(again: Callable[[], Awaitable[object]]) -> bool:
@@ -142,7 +137,11 @@ async def _may(again: Callable[[], Awaitable[object]]) -> bool:
 
 
 @contextlib.contextmanager
-def _one_more(counter: collections.Counter[str], name: str) -> Iterator[None]:
+def _taken(counter: collections.Counter[str], name: str, most: int, refused: str) -> Iterator[None]:
+    """One of so many places of a workspace: looked for and taken in one, or all who come at a moment would find the
+    last one free."""
+    if counter[name] >= most:
+        raise Trouble("too_many", refused)
     counter[name] += 1
     try:
         yield
@@ -150,6 +149,26 @@ def _one_more(counter: collections.Counter[str], name: str) -> Iterator[None]:
         counter[name] -= 1
         if not counter[name]:
             del counter[name]
+
+
+class _Pieces(StreamingResponse):
+    """An answer in pieces, which has its place from when it is made until all of it is said, or nobody is there."""
+
+    def __init__(
+        self, place: AbstractContextManager[None], pieces: AsyncIterator[bytes], kind: str, headers: dict[str, str]
+    ) -> None:
+        self._place = contextlib.ExitStack()
+        self._place.enter_context(place)
+        super().__init__(self._counted(pieces), media_type=kind, headers=headers)
+
+    async def _counted(self, pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+        with self._place:
+            async for piece in pieces:
+                yield piece
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        with self._place:  # who is gone before the first piece takes none
+            await super().__call__(scope, receive, send)
 
 
 async def body(request: Request, kind: type[T], most: int = MOST_SMALL) -> T:

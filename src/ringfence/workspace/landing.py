@@ -6,7 +6,7 @@ in the project itself is a ref moved to it.
 """
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from ..model import SessionError
 from ..model.session import Fault, Session
@@ -17,26 +17,46 @@ from .repository import make_directories
 
 
 def scratch(ledger: Ledger, session: Session) -> dict[str, str]:
-    """Variables by which git reads the objects of the project and of a session, and writes to neither."""
+    """Variables by which git reads the objects of the project and of a session, and writes to neither. A store may hold
+    one object under the name of another: what is shown or kept is read by `named_anew`."""
     private.check_lender(session)
     if not paths.exists_beneath(ledger.home, f"mirror/scratch/{session.name}"):
         private.check_objects(ledger, session)
-        made = make_directories(ledger.home, f"mirror/scratch/{session.name}/info")
+    return _borrowing(ledger, f"mirror/scratch/{session.name}", session.common, session.git)
+
+
+def _borrowing(ledger: Ledger, place: str, *lenders: str) -> dict[str, str]:
+    """Variables by which git reads the objects of others, and writes to a place of ours."""
+    if not paths.exists_beneath(ledger.home, place):
+        made = make_directories(ledger.home, f"{place}/info")
         try:
-            both = f"{session.common}/objects\n{session.git}/objects\n"
-            write_new(made, "alternates", os.fsencode(both))
+            write_new(made, "alternates", os.fsencode("".join(f"{lender}/objects\n" for lender in lenders)))
         finally:
             os.close(made)
-    return {"GIT_OBJECT_DIRECTORY": f"{ledger.place}/mirror/scratch/{session.name}"}
+    return {"GIT_OBJECT_DIRECTORY": f"{ledger.place}/{place}"}
+
+
+def named_anew(ledger: Ledger, session: Session, head: str) -> dict[str, str]:
+    """Variables by which git reads the objects of the project, and what of a session's belongs to a commit, each named
+    by its content: what a person reads of it is what would come to the project."""
+    told = _borrowing(ledger, f"mirror/named/{session.name}", session.common)
+    if head and _missing(ledger, [head], told):
+        _carry(ledger, session, [head], told)
+        _check(session, _missing(ledger, [head], told))
+    return told
 
 
 def bring(ledger: Ledger, session: Session, objects: Iterable[str]) -> None:
     """Bring commits or tags of a session, with everything that belongs to them, into the project."""
     wanted = sorted(set(objects))
-    if not wanted or not _missing(ledger, wanted):
-        return
-    told = scratch(ledger, session)
+    if wanted and _missing(ledger, wanted):
+        _carry(ledger, session, wanted, DURABLE)
+    check_whole(ledger, session, wanted)
+
+
+def _carry(ledger: Ledger, session: Session, wanted: list[str], into: Mapping[str, str]) -> None:
     words = ("pack-objects", "--revs", "--quiet", "--delta-base-offset", f"{ledger.place}/mirror/landing")
+    told = scratch(ledger, session)
     name = ledger.git.call(*words, data=_beyond(ledger, wanted), environ=told).decode().strip()
     mirror = paths.open_directory("mirror", ledger.home)
     try:
@@ -44,26 +64,33 @@ def bring(ledger: Ledger, session: Session, objects: Iterable[str]) -> None:
     finally:
         os.close(mirror)
     try:
-        ledger.git.call("index-pack", "--stdin", data=pack, environ=DURABLE)
+        ledger.git.call("index-pack", "--stdin", data=pack, environ=into)
     finally:
         os.close(pack)
-    check_whole(ledger, session, wanted)
 
 
 def check_whole(ledger: Ledger, session: Session, wanted: list[str]) -> None:
-    """Refuse a commit for which the project itself has not everything: a ref must not break it."""
-    said = _missing(ledger, wanted)
+    """Refuse a commit for which the project itself has not everything: a ref must not break it. What is there already
+    is read, too: git writes nothing where a file has the object's name, also one that a loss of power left empty."""
+    if wanted:
+        _check(session, _missing(ledger, wanted, verified=True))
+
+
+def _check(session: Session, said: str) -> None:
     if said:
         what = f"objects of its commits are missing: {said}"
         raise SessionError(Fault.UNSAVED, session.name, what, f"all of it stays in {session.worktree}")
 
 
-def _missing(ledger: Ledger, wanted: list[str]) -> str:
-    """What git says is missing in the project itself of all that belongs to some commits or tags."""
-    done = ledger.git.done(
-        "rev-list", "--objects", "--quiet", "--stdin", data=_beyond(ledger, wanted), good=(0, 1, 128)
-    )
-    return done.stderr.decode("utf-8", "replace").strip()[-400:] or "?" if done.returncode else ""
+def _missing(
+    ledger: Ledger, wanted: list[str], environ: Mapping[str, str] | None = None, verified: bool = False
+) -> str:
+    """What git says is missing, in the project itself or by these variables, of all that belongs to some commits or
+    tags; or, where that is verified, is not what it is called."""
+    words = ("rev-list", "--verify-objects" if verified else "--objects", "--quiet", "--stdin")
+    done = ledger.git.done(*words, data=_beyond(ledger, wanted), good=(0, 1, 128), environ=environ)
+    said = done.stderr.decode("utf-8", "replace").strip()
+    return said[-400:] or "?" if done.returncode or (verified and "error: " in said) else ""
 
 
 def _beyond(ledger: Ledger, wanted: list[str]) -> bytes:
