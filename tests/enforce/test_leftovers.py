@@ -155,6 +155,14 @@ def _tables(path: Path) -> None:
     path.write_bytes(head + (b"IEOT" + struct.pack(">IIII", 12, 1, 12, 5_000)) * 5_000)
 
 
+def _one_name_again(path: Path) -> None:
+    first = b"DIRC" + struct.pack(">II", 4, 5_000)
+    first += (entry(b"a", "00" * 20, b"a")[:62] + b"\1a\0") * 5_000
+    table = struct.pack(">II", len(first), 1) * 5_000
+    name = entry(b"a" * 300_000, "00" * 20, b"")
+    path.write_bytes(first + name + b"IEOT" + struct.pack(">II", 4 + len(table), 1) + table)
+
+
 def _long_number(path: Path) -> None:
     name = entry(b"a", "00" * 20, b"")[:62]
     path.write_bytes(b"DIRC" + struct.pack(">II", 4, 1) + name + b"\xff" * 900_000 + b"\0b\0")
@@ -168,7 +176,9 @@ def _shared_parts(path: Path) -> None:
     path.write_bytes(b"DIRC" + struct.pack(">II", 2, 0) + b"".join(b"link\0\0\0\x14" + name for name in names))
 
 
-@pytest.mark.parametrize("make", [_sparse, _second_name, _long_names, _tables, _long_number, _shared_parts])
+@pytest.mark.parametrize(
+    "make", [_sparse, _second_name, _long_names, _tables, _one_name_again, _long_number, _shared_parts]
+)
 def test_an_index_that_would_take_longer_to_read_than_to_write_is_told_of(
     workspace: Path, make: Callable[[Path], None]
 ) -> None:

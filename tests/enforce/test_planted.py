@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import struct
 import subprocess
 import sys
 import time
@@ -789,6 +790,26 @@ def test_the_search_ends_when_its_time_is_over_and_says_so(workspace: Path) -> N
     assert left == [f"{workspace}/deep"]
     assert scan(str(workspace), 0, 5, left=left) == (f"{workspace}/deep/sub/.git",)
     assert left == [f"{workspace}/deep"]
+
+
+@pytest.mark.parametrize("place", ["{}/.git", ".git/worktrees/{}"])
+def test_it_ends_too_where_each_of_many_repositories_takes_long(workspace: Path, place: str) -> None:
+    """The time was that for finding them: to look into four thousand, which a command makes in a second, took a
+    minute."""
+    git(workspace, "init", "-q")
+    for number in range(500):
+        own = workspace / place.format(number)
+        own.mkdir(parents=True)
+        (own / "HEAD").write_text("ref: refs/heads/main\n")
+        (own / "commondir").write_text("../..\n")
+        (own / "index").write_bytes(b"DIRC" + struct.pack(">II", 2, 14_000))
+        os.truncate(own / "index", 1 << 20)
+    left: list[str] = []
+    before = time.thread_time()
+    scan(str(workspace), 0, 0.1, left=left)
+
+    assert time.thread_time() - before < 2.5
+    assert any(str(workspace / place.format("")) in path for path in left)
 
 
 def test_nothing_outside_is_renamed_through_a_link(workspace: Path, tmp_path: Path) -> None:

@@ -38,6 +38,7 @@ from .repository import (
 MOST_ENTRIES = 500_000
 PATIENT = 5.0  # seconds, for whoever wants it moved out of the way
 WAIT = 1.0  # seconds, at most, for a disk or for our turn
+MORE = 1.0  # seconds of the processor, for a look into what was found
 GONE = (FileNotFoundError, NotADirectoryError)
 SUFFIX = ".quarantined"
 _STATES = ("rebase-merge", "sequencer", "rebase-apply", "index", "MERGE_RR", "BISECT_START", "gitdir")  # moved whole
@@ -63,6 +64,21 @@ _ORDINARY = {
 }
 _KEYS = {section: frozenset(keys.split()) for section, keys in _ORDINARY.items()}
 CLOCK_TICK = 10_000_000  # ns: files are stamped by a clock that goes in steps
+
+
+class Until:
+    """When a search is over: by our own work, which others cannot make longer, and by the clock."""
+
+    def __init__(self, seconds: float) -> None:
+        self._work = time.thread_time() + seconds
+        self._latest = time.monotonic() + max(seconds, WAIT)
+
+    def is_to_come(self) -> bool:
+        return time.thread_time() < self._work and time.monotonic() < self._latest
+
+    def is_for_more(self) -> bool:
+        """Whether there is time for a look into what was found, of which a command may have made thousands."""
+        return time.thread_time() < self._work + MORE
 
 
 EVERY_TIME = Listings()  # with nothing remembered
@@ -124,21 +140,30 @@ def scan(
         return ()
     if top is not None and not (top.below or top.has_git or top.is_repository or top.links):
         return ()
-    until, latest = time.thread_time() + seconds, time.monotonic() + max(seconds, WAIT)
+    until = Until(seconds)
     held = f"{workspace}/.git"
-    repositories = list(_repositories(workspace, top, listings, (until, latest), left))
-    found = [path for path in repositories if _runs_code(path, since, held) or _has_new_skill(path, since)]
-    told = frozenset(found)
-    gits = [path for path in repositories if path not in told and os.path.isdir(path) and not os.path.islink(path)]
+    repositories = list(_repositories(workspace, top, listings, until, left))
+    found, gits = list[str](), list[str]()
+    for count, path in enumerate(repositories):
+        if not until.is_for_more():
+            left += repositories[count:]
+            break
+        if _runs_code(path, since, held) or _has_new_skill(path, since):
+            found.append(path)
+        elif os.path.isdir(path) and not os.path.islink(path):
+            gits.append(path)
     if top is None or top.has_git:
         is_own = os.path.isdir(held)
         linked = None if is_own else linked_worktree(workspace)
         own = held if is_own else linked[0] if linked else submodule(workspace) or NOWHERE
         common = linked[1] if linked else own
         places = (f"{common}/{name}" for name in _NESTS[bool(linked) :])  # modules of the main worktree are not ours
-        inside = _inside(places, (until, latest), left)
+        within = Until(seconds)  # what is found elsewhere takes nothing of it
         found = [path for path in found if not _is_known_pointer(path, common)]  # that is held, too
-        for path in inside:
+        for path in _inside(places, within, left):
+            if not within.is_for_more():
+                left.append(path)
+                continue
             found += [path] if path != own and _runs_code(path, since, common) else []
             found += [f"{path}/gitdir"] if _claims_what_is_outside(path, since, workspace) else []
         found += _left_in(own, since)
@@ -146,16 +171,16 @@ def scan(
         # Held, but whoever writes it outside meanwhile writes a lock first, which the command can replace.
         files = [f"{git}/{name}" for git in dict.fromkeys((own, common)) for name in ("config", "config.worktree")]
         found += [file for file in files if is_new(file, since) and not _is_ordinary(file)]
-        found += _links(dict.fromkeys((own, common)), since, listings, (until, latest), left, common)
-    found += _links(gits, since, listings, (until, latest), left)
+        found += _links(dict.fromkeys((own, common)), since, listings, until, left, common)
+    found += _links(gits, since, listings, until, left)
     return tuple(dict.fromkeys(found))
 
 
-def _inside(places: Iterable[str], until: tuple[float, float], left: list[str]) -> Iterator[str]:
+def _inside(places: Iterable[str], until: Until, left: list[str]) -> Iterator[str]:
     """The git directories inside a git directory: of its submodules and worktrees, and of theirs. Those that were there
     are held; the command may add some, and so may somebody else while it runs."""
     queue, count = deque(places), 0
-    while queue and (count < _LEAST_INSIDE or (time.thread_time() < until[0] and time.monotonic() < until[1])):
+    while queue and (until.is_to_come() or (count < _LEAST_INSIDE and until.is_for_more())):
         path, count = queue.popleft(), count + 1
         try:
             for place in directories(path):
@@ -183,7 +208,7 @@ def _links(
     gits: Iterable[str],
     since: int,
     listings: Listings,
-    until: tuple[float, float],
+    until: Until,
     left: list[str],
     held: str = NOWHERE,
 ) -> Iterator[str]:
@@ -193,7 +218,7 @@ def _links(
     which a later run could rename into the workspace, by which they get no newer."""
     queue, count = deque((path, since) for path in gits), 0
     tops = frozenset(path for path, _ in queue)
-    while queue and (count < _LEAST or (time.thread_time() < until[0] and time.monotonic() < until[1])):
+    while queue and (count < _LEAST or until.is_to_come()):
         (path, age), count = queue.popleft(), count + 1
         try:
             found = listings.of(f"{path}/", _read_git)  # not what was read of it as of a directory among others
@@ -303,7 +328,7 @@ def _leads_into_git(link: str) -> bool:
 
 
 def _repositories(
-    workspace: str, top: Listing | None, listings: Listings, until: tuple[float, float], left: list[str]
+    workspace: str, top: Listing | None, listings: Listings, until: Until, left: list[str]
 ) -> Iterator[str]:
     """Every git directory below the top of the workspace, near the top first, until the time is over: the processor's,
     or everybody's. `top` is None when the workspace itself is closed to us."""
@@ -312,7 +337,7 @@ def _repositories(
     yield from (f"{workspace}/{name}" for name in (top.links if top else ()))
     queue = deque(f"{workspace}/{name}" for name in top.below) if top else deque[str]()
     entries = top.entries if top else 0
-    while queue and entries < MOST_ENTRIES and time.thread_time() < until[0] and time.monotonic() < until[1]:
+    while queue and entries < MOST_ENTRIES and until.is_to_come():
         path = queue.popleft()
         try:
             found = listings.of(path, _read)
