@@ -11,8 +11,9 @@ import os
 import re
 import stat
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
+from ..model import PlanError
 from .repository import content, facts_of, is_new, setting, whole, work_tree
 
 _BEGUN = ("rebase-merge", "sequencer", "rebase-apply")
@@ -59,9 +60,11 @@ def _says_so(place: str, name: str) -> bool:
     return text is None or _RUNS[name].search(text) is not None
 
 
-def is_run_by_prompts(place: str) -> bool:
-    """Whether the next prompt of a shell may run what is there, before anybody has read that it is."""
-    return any(_says_so(place, name) for name in _COUNTS)
+def run_by_prompts(found: Iterable[str]) -> tuple[str, ...]:
+    """What the next prompt of a shell may run before anybody has read that it is there: such work itself, or in a git
+    directory."""
+    places = (place for path in found for place in (path, *(f"{path}/{name}" for name in _BEGUN)))
+    return tuple(place for place in places if any(_says_so(place, name) for name in _COUNTS))
 
 
 def _copies_strangers(git: str, since: int) -> bool:
@@ -72,7 +75,10 @@ def _copies_strangers(git: str, since: int) -> bool:
     names = [row.partition(b"\t")[2] for row in text.split(b"\0") if row]
     if _ODD.search(b"\0".join(names)):
         return True
-    top = os.fsencode(work_tree(git)) if names else b""
+    try:
+        top = os.fsencode(work_tree(git)) if names else b""
+    except PlanError:  # its configuration is larger than we read
+        return True
     return any(_has_link(top, name) for name in names)
 
 
@@ -90,8 +96,8 @@ def _has_odd_index(git: str, since: int) -> bool:
     parts = {name for name in os.listdir(git) if name == "index" or name.startswith("sharedindex.")}
     if not any(is_new(f"{git}/{name}", since) for name in parts):
         return False
-    size = 32 if setting(git, "extensions.objectformat").lower() == "sha256" else 20
     try:
+        size = 32 if setting(git, "extensions.objectformat").lower() == "sha256" else 20
         data = _as_written(f"{git}/index")
         names = _names(data, size)
         # Only the one that is an extension names a file.
@@ -100,7 +106,7 @@ def _has_odd_index(git: str, since: int) -> bool:
             if count:
                 raise ValueError("more than there is")
             names += _names(_as_written(f"{git}/{shared}"), size)
-    except (IndexError, ValueError, struct.error):
+    except (IndexError, PlanError, ValueError, struct.error):
         return True
     return _ODD.search(b"\0".join(names)) is not None
 

@@ -105,9 +105,10 @@ def searched(
         outcome = msgspec.structs.replace(outcome, gaps=(*outcome.gaps, _unfinished(len(left), moves)))
     if not found:
         return outcome
-    from .leftovers import is_run_by_prompts
+    from .leftovers import run_by_prompts
 
-    moved = quarantine(found if moves else tuple(path for path in found if is_run_by_prompts(path)))
+    places = dict.fromkeys(place for path in found for place in (path, _pointed_at(path)) if place)
+    moved = quarantine(found if moves else run_by_prompts(places))
     return msgspec.structs.replace(outcome, planted=outcome.planted + found, quarantined=moved)
 
 
@@ -199,7 +200,10 @@ def _claims_what_is_outside(path: str, since: int, workspace: str) -> bool:
     make it say so, and a later git there would go by this repository."""
     if not is_new(f"{path}/gitdir", since):
         return False
-    back = os.path.realpath(os.path.join(path, os.fsdecode(whole(f"{path}/gitdir") or b"").rstrip("\r\n")))
+    text = os.fsdecode(whole(f"{path}/gitdir") or b"").rstrip("\r\n")
+    if "\0" in text:  # git reads what comes before it
+        return True
+    back = os.path.realpath(os.path.join(path, text))
     is_outside = os.path.isdir(os.path.dirname(back)) and not back.startswith(f"{workspace}/")
     return is_outside and _pointed_at(back) != os.path.realpath(path)
 
@@ -284,8 +288,12 @@ def _moved(where: str, name: str) -> list[str]:
     except OSError:  # gone, or closed to us: it stays among what is told, and not among what was moved
         return []
     try:
-        os.rename(name, new, src_dir_fd=fd, dst_dir_fd=fd)
-    except FileNotFoundError:  # somebody was faster, or it is no repository
+        try:
+            os.rename(name, new, src_dir_fd=fd, dst_dir_fd=fd)
+        except PermissionError:  # the command has closed the directory to changes
+            os.chmod(f"/proc/self/fd/{fd}" if hasattr(os, "O_PATH") else fd, os.fstat(fd).st_mode & 0o777 | 0o300)
+            os.rename(name, new, src_dir_fd=fd, dst_dir_fd=fd)
+    except OSError:  # somebody was faster, it is no repository, or nobody could move it
         return []
     finally:
         os.close(fd)
