@@ -16,7 +16,8 @@ from tests.looking import until
 
 import ringfence
 from ringfence.enforce import Listings
-from ringfence.enforce.planted import quarantine, scan
+from ringfence.enforce.planted import quarantine, scan, searched
+from ringfence.model import Exited, Outcome
 
 GIT = {"PATH": os.environ["PATH"], "HOME": "/nonexistent", "GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_COUNT": "1"}
 GIT |= {"GIT_CONFIG_KEY_0": "safe.directory", "GIT_CONFIG_VALUE_0": "*"}
@@ -810,6 +811,38 @@ def test_it_ends_too_where_each_of_many_repositories_takes_long(workspace: Path,
 
     assert time.thread_time() - before < 2.5
     assert any(str(workspace / place.format("")) in path for path in left)
+
+
+def test_a_repository_that_goes_while_it_is_looked_at_does_not_end_the_search(
+    workspace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another run works there. The command's own exit code was lost, too."""
+    git(workspace, "init", "-q", "going")
+    by_configuration(workspace)
+    listed = os.listdir
+
+    def listdir(path: str) -> list[str]:
+        if path == f"{workspace}/going/.git":
+            os.rename(path, f"{path}.gone")
+        return listed(path)
+
+    monkeypatch.setattr(os, "listdir", listdir)
+    ended = searched(str(workspace), Outcome(Exited(3), (), (), 60.0), 0, False)
+
+    assert (ended.exit_code, ended.planted) == (3, (f"{workspace}/deep/sub/.git",))
+
+
+def test_a_search_that_fails_is_said_to_be_unfinished(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def gone(*_: object) -> str:
+        raise FileNotFoundError
+
+    (tmp_path / ".git").write_text("gitdir: x\n")
+    monkeypatch.setattr("ringfence.enforce.planted.submodule", gone)
+    ended = searched(str(tmp_path), Outcome(Exited(3), (), (), 60.0), 0, False)
+
+    assert (ended.exit_code, [gap.what for gap in ended.gaps]) == (
+        3, ["repositories that were left in the workspace looked for"]
+    )  # fmt: skip
 
 
 def test_nothing_outside_is_renamed_through_a_link(workspace: Path, tmp_path: Path) -> None:

@@ -100,7 +100,10 @@ def searched(
         return outcome
     seconds = PATIENT if moves else min(0.001 + outcome.seconds * 0.03, most)
     left: list[str] = []
-    found = scan(workspace, begun - CLOCK_TICK, seconds, listings, seen, left)
+    try:
+        found = scan(workspace, begun - CLOCK_TICK, seconds, listings, seen, left)
+    except OSError:  # somebody changes it at this moment; how the run ended is known all the same
+        found, left = (), [workspace]
     if left:
         outcome = msgspec.structs.replace(outcome, gaps=(*outcome.gaps, _unfinished(len(left), moves)))
     if not found:
@@ -408,7 +411,10 @@ def _left_in(git: str, since: int) -> list[str]:
         return []
     from .leftovers import left  # a module less on the way where there is no repository
 
-    return left(git, since)
+    try:
+        return left(git, since)
+    except OSError:  # somebody changes it at this moment
+        return [git] if os.path.isdir(git) else []
 
 
 def _is_changed(path: str, since: int) -> bool:

@@ -430,7 +430,8 @@ def _pointed_at(workspace: str) -> str:
 
 def _is_theirs(workspace: str, *paths: str) -> bool:
     owner = os.stat(workspace).st_uid
-    return all(os.path.isdir(path) and os.stat(path).st_uid == owner for path in paths)
+    found = map(facts_of, paths)
+    return all(facts is not None and stat.S_ISDIR(facts.st_mode) and facts.st_uid == owner for facts in found)
 
 
 def _work_tree(settings: Settings) -> str:
