@@ -16,6 +16,7 @@ import pytest
 
 from ringfence.enforce.leftovers import left
 from ringfence.enforce.planted import quarantine, scan, searched
+from ringfence.enforce.repository import repository_of
 from ringfence.model import Exited, Outcome
 
 GIT = {"PATH": os.environ["PATH"], "HOME": "/nonexistent", "GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_COUNT": "1"}
@@ -350,6 +351,21 @@ def test_it_is_moved_out_of_a_directory_that_was_closed_to_changes() -> None:
 
         assert [os.path.dirname(path) for path in ended.quarantined] == [str(own)]
         assert own.stat().st_mode & 0o777 == 0o755
+
+
+def test_a_pointer_that_nobody_can_follow_does_not_end_the_search() -> None:
+    """Not even the link can be read. Nothing was told of, and the next run did not start."""
+    with tempfile.TemporaryDirectory() as place:
+        git(Path(place), "init", "-q", "evil")
+        git(Path(place, "evil"), "config", "core.fsmonitor", "./evil")
+        for name in ("sub/.git", ".git"):
+            Path(place, name).parent.mkdir(exist_ok=True)
+            Path(place, name).write_text("gitdir: /proc/1/root\n")
+        with as_plain_user(Path(place)):
+            found = scan(place, 0, 5)
+            of = repository_of(place)
+
+    assert (set(found), of.worktree) == ({f"{place}/evil/.git", f"{place}/sub/.git"}, None)
 
 
 def test_a_configuration_that_is_too_large_to_be_read_does_not_end_the_search(workspace: Path) -> None:

@@ -21,6 +21,7 @@ from collections.abc import Iterable, Iterator, Set
 import msgspec
 
 from ..model import BUILT_IN, Gap, Need, Origin, Outcome, Refused
+from .links import led_to
 from .lookout import Listing, Listings
 from .repository import (
     MOST_LINE,
@@ -206,9 +207,9 @@ def _claims_what_is_outside(path: str, since: int, workspace: str) -> bool:
     text = os.fsdecode(whole(f"{path}/gitdir") or b"").rstrip("\r\n")
     if "\0" in text:  # git reads what comes before it
         return True
-    back = os.path.realpath(os.path.join(path, text))
+    back = led_to(os.path.join(path, text))
     is_outside = os.path.isdir(os.path.dirname(back)) and not back.startswith(f"{workspace}/")
-    return is_outside and _pointed_at(back) != os.path.realpath(path)
+    return is_outside and _pointed_at(back) != led_to(path)
 
 
 def _links(
@@ -438,7 +439,7 @@ def _pointed_at(path: str) -> str:
     text = (whole(path) or b"").rstrip(b"\r\n").decode("utf-8", "surrogateescape")
     if not text.startswith("gitdir: ") or {"\n", "\0"} & set(text) or len(text) > MOST_LINE:  # to git all is one path
         return ""
-    own = os.path.realpath(os.path.join(os.path.dirname(path), text.removeprefix("gitdir: ")))
+    own = led_to(os.path.join(os.path.dirname(path), text.removeprefix("gitdir: ")))
     return own if os.path.isdir(own) else ""
 
 
@@ -478,7 +479,7 @@ def _is_ordinary(file: str) -> bool:
         key, _, value = line.partition("=")
         plain = value.replace('"', "").strip()
         if keys is _KEYS["core"] and key.strip().lower() == "worktree":  # of a submodule, which says the same
-            if "\\" in plain or _pointed_at(os.path.join(own, plain, ".git")) != os.path.realpath(own):
+            if "\\" in plain or _pointed_at(os.path.join(own, plain, ".git")) != led_to(own):
                 return False
             continue
         if key.strip().lower() not in keys or plain.endswith("\\") or plain.startswith(("ext::", "!")):

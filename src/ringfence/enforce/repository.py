@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from ..model import SESSION_PREFIX, PlanError
-from .links import real_path
+from .links import led_to
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -92,8 +92,8 @@ def linked_worktree(workspace: str) -> tuple[str, str] | None:
     own = _pointed_at(workspace)
     if not own:
         return None
-    common = real_path(os.path.join(own, _first_line(f"{own}/commondir") or NOWHERE))
-    back = real_path(os.path.join(own, _first_line(f"{own}/gitdir") or NOWHERE))
+    common = led_to(os.path.join(own, _first_line(f"{own}/commondir") or NOWHERE))
+    back = led_to(os.path.join(own, _first_line(f"{own}/gitdir") or NOWHERE))
     inside = workspace.rstrip("/") + "/"
     if (
         back != f"{workspace}/.git"
@@ -111,7 +111,7 @@ def project_of(workspace: str, own: str, common: str) -> str:
     """
     lent = _first_line(f"{common}/objects/info/alternates")
     project = lent.removesuffix("/objects")
-    if lent == project or not project.startswith("/") or real_path(project) != project:
+    if lent == project or not project.startswith("/") or led_to(project) != project:
         return ""
     known = _first_line(f"{project}/worktrees/{os.path.basename(own)}/gitdir")
     return project if known == f"{workspace}/.git" and _is_theirs(workspace, project) else ""
@@ -129,7 +129,7 @@ def submodule(workspace: str) -> str:
     if not is_called or f"{own}/".startswith(f"{workspace}/") or f"{workspace}/".startswith(f"{own}/"):
         return ""
     tree = _work_tree(_Read()[f"{own}/config"])
-    if not tree or real_path(os.path.join(own, tree)) != workspace or os.path.lexists(f"{own}/commondir"):
+    if not tree or led_to(os.path.join(own, tree)) != workspace or os.path.lexists(f"{own}/commondir"):
         return ""
     return own if _is_theirs(workspace, own) else ""
 
@@ -193,7 +193,7 @@ def _git_of(top: str) -> tuple[str, str]:
     as it is."""
     own = _pointed_at(top) or f"{top}/.git"
     common = _first_line(f"{own}/commondir")
-    return (real_path(os.path.join(own, common)) if common else own), own
+    return (led_to(os.path.join(own, common)) if common else own), own
 
 
 def all_programs(
@@ -242,13 +242,13 @@ def programs(
     configured = (f"{git}/config", f"{git}/config.worktree", *([f"{own}/config.worktree"] if own else []))
     files: list[tuple[str, tuple[str, ...]]] = [(path, (top or workspace,)) for path in configured]
     for module in modules or ():
-        tree = real_path(os.path.join(module, _work_tree(read[f"{module}/config"])))
+        tree = led_to(os.path.join(module, _work_tree(read[f"{module}/config"])))
         files += [(f"{module}/{name}", (tree,)) for name in ("config", "config.worktree")]
     trees = tuple(dict.fromkeys(tree for _, bases in files for tree in bases))
     files += [(path, trees) for path in users]
     first, run = len(files), 0
     for path, bases in files:  # it grows
-        for key, value in read[real_path(path)]:
+        for key, value in read[led_to(path)]:
             section, last = key.partition(".")[0].removesuffix(" *"), key.rpartition(".")[2]
             name = f"{section}.{last}"
             is_run = section == "pager" or name in _RUN or (name in _REMOTE and value.startswith(_BY_PROGRAM))
@@ -275,14 +275,14 @@ def programs(
         _check_named(path, run := run + sum(16 + len(name) for name in linked))
     # Nobody could work, or commit, if these were held whole: where one is the directory of hooks, each of them is.
     whole = (workspace, f"{workspace}/.git", git)
-    found += [f"{path}/{name}" for path in hooks if real_path(path) in whole for name in HOOKS]
+    found += [f"{path}/{name}" for path in hooks if led_to(path) in whole for name in HOOKS]
     found += hooks
     is_bare = all(os.path.lexists(f"{workspace}/{name}") for name in ("HEAD", "objects", "refs"))
     for place in (workspace if is_bare else git, git):  # a git directory in the workspace by another name
         if place != f"{workspace}/.git" and f"{place}/".startswith(f"{workspace}/"):
             found += [f"{place}/{name}" for name in _KEPT]
     # Husky's hooks are in a directory `_`, and run what lies beside it. Links lead here from outside, too.
-    both = (path for name in filter(_is_possible, found) for path in (name, real_path(name)))
+    both = (path for name in filter(_is_possible, found) for path in (name, led_to(name)))
     inside = {os.path.normpath(path.removesuffix("/_").rstrip("/")) for path in both}
     roots = tuple(f"{root}/" for root in (workspace, git, own) if root)
     return sorted(path for path in inside if path.startswith(roots) and not path.endswith("/.git"))
@@ -331,7 +331,7 @@ def _linked_hooks(directory: str) -> list[str]:
     try:
         with os.scandir(directory) as entries:
             links = [entry.path for entry in entries if entry.is_symlink()]
-        return [os.path.join(real_path(directory), os.readlink(link)) for link in links]
+        return [os.path.join(led_to(directory), os.readlink(link)) for link in links]
     except OSError as error:
         _check_means(error)
         return []
@@ -425,7 +425,7 @@ def _pointed_at(workspace: str) -> str:
     pointer = _first_line(f"{workspace}/.git")
     if not pointer.startswith("gitdir: "):
         return ""
-    return real_path(os.path.join(workspace, pointer.removeprefix("gitdir: ")))
+    return led_to(os.path.join(workspace, pointer.removeprefix("gitdir: ")))
 
 
 def _is_theirs(workspace: str, *paths: str) -> bool:
