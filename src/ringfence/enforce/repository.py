@@ -350,9 +350,9 @@ class _Read(dict[str, Settings]):
 
     def __missing__(self, path: str) -> Settings:
         data = content(path, self.left + 1)
-        self.left -= len(data)
-        if self.left < 0:
+        if (left := self.left - len(data)) < 0:
             raise PlanError(path, f"git's configuration is larger than {_MOST_SETTINGS >> 20} MiB", "make it smaller")
+        self.left = left
         return self.setdefault(path, _parsed(data))
 
 
@@ -429,8 +429,7 @@ def _pointed_at(workspace: str) -> str:
 
 
 def _is_theirs(workspace: str, *paths: str) -> bool:
-    owner = os.stat(workspace).st_uid
-    found = map(facts_of, paths)
+    owner, found = os.stat(workspace).st_uid, map(facts_of, paths)
     return all(facts is not None and stat.S_ISDIR(facts.st_mode) and facts.st_uid == owner for facts in found)
 
 
