@@ -793,6 +793,18 @@ def test_the_search_ends_when_its_time_is_over_and_says_so(workspace: Path) -> N
     assert left == [f"{workspace}/deep"]
 
 
+@pytest.mark.parametrize("is_link", [False, True])
+def test_the_repository_of_the_workspace_is_looked_into_whatever_else_there_is(tmp_path: Path, is_link: bool) -> None:
+    """Wherever it lies: a command that made it can put thousands of others before it."""
+    where = by_configuration(tmp_path)
+    if is_link:
+        (tmp_path / ".git").symlink_to("deep/sub/.git")
+    else:
+        (tmp_path / ".git").write_text("gitdir: deep/sub/.git\n")
+
+    assert scan(str(tmp_path), 0, 0, left=[])[:1] == (f"{where}/.git",)
+
+
 @pytest.mark.parametrize("place", ["{}/.git", ".git/worktrees/{}"])
 def test_it_ends_too_where_each_of_many_repositories_takes_long(workspace: Path, place: str) -> None:
     """The time was that for finding them: to look into four thousand, which a command makes in a second, took a

@@ -147,7 +147,10 @@ def scan(
         return ()
     until = Until(seconds)
     held = f"{workspace}/.git"
-    repositories = list(_repositories(workspace, top, listings, until, left))
+    # Where a prompt and the next git go by comes first, however deep it lies.
+    first = led_to(held) if os.path.islink(held) else _pointed_at(held)
+    others = _repositories(workspace, top, listings, until, left)
+    repositories = list(dict.fromkeys((*([first] * first.startswith(f"{workspace}/")), *others)))
     found, gits = list[str](), list[str]()
     for count, path in enumerate(repositories):
         if not until.is_for_more():
