@@ -1,6 +1,7 @@
 """Without a view: a warden that nobody has asked anything serves the next command too, and no other does."""
 
 import contextlib
+import errno
 import os
 import signal
 import subprocess
@@ -16,7 +17,7 @@ from tests.looking import until
 import ringfence
 from ringfence import enforce
 from ringfence.enforce import endings, standby, wire
-from ringfence.model import Ending, Plan, StepKind
+from ringfence.model import Ending, Plan, Step, StepKind
 
 AS_ROOT = os.geteuid() == 0
 # From the second turn on a command's parent is the stem, and the stem's the warden.
@@ -150,6 +151,15 @@ def test_a_failure_of_the_next_is_not_the_last_ones() -> None:
     assert endings.ending_of(
         data, 0, Plan((), (), ringfence.Enforcement.REQUIRED, (), "", ()), was_standby=True
     ) == ringfence.Exited(3)
+
+
+def test_more_than_the_warden_has_room_for_is_no_full_disk() -> None:
+    step = Step(StepKind.NAME, "/x must not appear")
+    plan = Plan((step,), (), ringfence.Enforcement.REQUIRED, (), "", ())
+    data = wire.RECORD.pack(wire.FAILED, 0, StepKind.NAME, errno.ENOSPC)
+    text = "/x must not appear: more names and directories are to be watched than the warden has room for"
+
+    assert endings.ending_of(data, 0, plan, was_standby=False) == ringfence.Refused(0, "name", errno.ENOSPC, text)
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,9 @@ import pytest
 from tests.test_run import each_backend as each_backend
 from tests.test_run import run
 
-from ringfence import enforce, plan
+from ringfence import enforce, keep, plan
 from ringfence.enforce import planted
+from ringfence.model import PlanError
 
 GIT = ["git", "-c", "user.name=n", "-c", "user.email=e@example.org"]
 
@@ -186,6 +187,18 @@ def test_a_worktree_that_takes_a_directory_outside_for_its_own_is_reported(works
 
     assert (outcome.stdout, (theirs / ".git").exists()) == (b"done\n", True), "the plant must be able to harm"
     assert outcome.planted == (() if says_so else (f"{evil}/gitdir",))
+
+
+@pytest.mark.parametrize("file", ["gitdir", "commondir", "HEAD", "config", "config.worktree"])
+def test_a_null_in_a_file_of_a_worktree_does_not_end_the_search(workspace: Path, file: str) -> None:
+    main, _ = linked(workspace.parent)
+    own = main / ".git/worktrees/evil"
+    outcome = run(
+        main, f"git worktree add -q evil; printf '[core]\\nworktree = a\\0b' > {own}/{file}; git init -q x; echo done"
+    )
+
+    assert outcome.stdout == b"done\n", outcome
+    assert any(path.startswith(str(own)) for path in outcome.planted) or file == "HEAD"
 
 
 @pytest.mark.parametrize("place", ["bare", ".bare"])
@@ -591,3 +604,47 @@ def test_a_pointer_longer_than_any_path_is_not_followed(tmp_path: Path) -> None:
 
     assert (found, left) == (f"{tmp_path}/.git", ())
     assert time.thread_time() - before < 0.2
+
+
+def test_the_configurations_of_many_submodules_are_read_once_and_not_without_end(tmp_path: Path) -> None:
+    """A command that made the repository itself could have them be large, by 64 names for one: that took minutes, of
+    every later plan."""
+    modules = [tmp_path / f".git/modules/{number}" for number in range(20)]
+    for module in modules:
+        module.mkdir(parents=True)
+        (module / "HEAD").write_text("ref: refs/heads/main\n")
+    (modules[0] / "config").write_bytes(b"[a]\n" + b"b=\n" * 200_000)
+    for module in modules[1:]:
+        os.link(modules[0] / "config", module / "config")
+    of = enforce.repository_of(str(tmp_path))
+    before = time.thread_time()
+    with pytest.raises(PlanError, match="larger than 4 MiB"):
+        enforce.all_programs(str(tmp_path), of.worktree, of.submodule, of.modules, "/nonexistent", {})
+
+    assert time.thread_time() - before < 6
+
+
+@pytest.mark.parametrize("kind", ["directories", "files"])
+def test_more_worktrees_than_can_be_held_one_by_one_are_held_together(workspace: Path, kind: str) -> None:
+    """A command may add some, and so many that no later one could start: "no space left on device"."""
+    main, _ = linked(workspace.parent)
+    make = "mkdir" if kind == "directories" else "touch"
+    many = f"cd .git/worktrees && seq 4200 | sed s/^/n/ | xargs {make} && echo done"
+    assert run(main, many).stdout == b"done\n"
+    keep.forget_all()
+    outcome = run(
+        main, "echo x > .git/worktrees/tree/commondir; touch .git/worktrees/new; git rev-parse HEAD >&2; echo done"
+    )
+
+    assert outcome.stdout == b"done\n", outcome
+    assert (main / ".git/worktrees/tree/commondir").read_text() == "../..\n"
+    assert not (main / ".git/worktrees/new").exists() or not is_judged()
+
+
+def test_more_links_among_the_hooks_than_can_be_held_are_said(tmp_path: Path) -> None:
+    (tmp_path / ".git/hooks").mkdir(parents=True)
+    for number in range(4000):
+        (tmp_path / f".git/hooks/{number}").symlink_to(f"../../{number}")
+
+    with pytest.raises(PlanError, match="runs more programs"):
+        enforce.all_programs(str(tmp_path), None, "", [], "/nonexistent", {})

@@ -277,6 +277,27 @@ def test_the_terminal_is_given_back_as_it_was(desk: Desk, how: object) -> None:
     assert person.settings() == settings
 
 
+@pytest.mark.parametrize("ignored", [False, True])
+def test_a_terminal_that_is_closed_ends_the_run_and_what_it_left_is_looked_at(desk: Desk, ignored: bool) -> None:
+    """It ended by a traceback: nothing was written down but that nobody waited, and nothing was looked for. Also where
+    its hang-up is heard by nobody (nohup), and where the command hears neither that nor that it is to end."""
+    said = desk.workspace.parent / "said"
+    script = "trap '' HUP TERM; git init -q evil; git -C evil config core.fsmonitor evil; echo ready; sleep 50"
+    with said.open("wb") as errors:
+        words = desk.words("sh", "-c", script)
+        words.remove("--quiet")
+        whole = ["sh", "-c", "trap '' HUP; exec \"$@\"", "sh", *words] if ignored else words
+        person = desk.at(whole, stderr=errors)
+    person.sees("ready")
+    os.close(person.theirs)
+    os.close(person.ours)
+    desk.people.remove(person)
+
+    assert person.code() == 128 + signal.SIGKILL
+    assert b"evil/.git appeared" in said.read_bytes()
+    assert b"Traceback" not in said.read_bytes()
+
+
 def test_vim_survives_its_own_key_that_suspends(desk: Desk) -> None:
     """In raw mode that key is no signal: vim reads it, gives the screen back, and asks the kernel to stop it, which a
     program that leads its session is not. So it goes on, and nothing is lost."""

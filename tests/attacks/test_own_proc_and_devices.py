@@ -2,8 +2,11 @@
 own /proc comes over it. It was hidden in the plan, and open."""
 
 import pytest
-from tests.attacks.conftest import EVERY_WALL, ROOT, Field, Ground, Walls
+from tests.attacks.conftest import EVERY_WALL, ROOT, Field, Ground, Walls, backend
 
+import ringfence
+from ringfence import keep, policy
+from ringfence.model import Access, Verdict
 from ringfence.model.errors import Unenforceable
 
 PROGRAM = """
@@ -42,6 +45,66 @@ attempt("another", lambda: write("/dev/null", flags=0))
     seen = field.program(field.ground(), program + more * (field.walls.kind == "view"), **denied(field.ground()))
 
     assert set(seen.answers.values()) == {"done"}, seen.said
+
+
+@EVERY_WALL
+@pytest.mark.parametrize("place", ["/proc/*/limits", "/dev/*"])
+def test_what_a_pattern_denies_there_is_not_opened(field: Field, place: str) -> None:
+    """For each process of the machine, and for where the links in /dev led, bubblewrap was to mount something in a
+    /proc that is another one."""
+    program = PROGRAM.splitlines()[5:6] if place.startswith("/proc") else PROGRAM.splitlines()[-2:]
+
+    field.repels("\n".join(program), denied=lambda _ground: {"deny_read": (place,)})
+
+
+ALL_OF_IT = """
+attempt("its own", lambda: read("/proc/self/status"))
+attempt("its own by number", lambda: read(f"/proc/{os.getpid()}/status"))
+attempt("a directory of it", lambda: os.listdir("/proc/self/task"))
+"""
+
+
+@pytest.mark.parametrize("place", ["/proc/self", "/proc/thread-self"])
+def test_all_that_is_said_of_a_process_is_not_opened(field: Field, place: str) -> None:
+    """The plan had it by ringfence's own number, which is nobody's inside."""
+    field.repels(ALL_OF_IT, denied=lambda _ground: {"deny_read": (place,)})
+
+
+def test_the_tasks_of_a_process_are_denied_alone(field: Field) -> None:
+    program = ALL_OF_IT if field.walls.kind == "view" else 'attempt("a device", lambda: read("/dev/zero"))'
+    seen = field.program(field.ground(), program, deny_read=("/proc/self/task",))
+    seen.answers.pop("a directory of it", None)
+
+    assert set(seen.answers.values()) == {"done"}, seen.said
+
+
+def test_a_device_that_is_a_link_inside_is_not_opened(field: Field) -> None:
+    program = """
+attempt("terminals", lambda: os.open("/dev/ptmx", os.O_RDWR))
+attempt("where it leads", lambda: os.open("/dev/pts/ptmx", os.O_RDWR))
+"""
+    field.repels(program, denied=lambda _ground: {"deny_read": ("/dev/ptmx",)}, unknown=("where it leads",))
+
+
+@pytest.mark.parametrize("place", ["/dev/zero", "/dev", "/dev/*"])
+def test_the_judge_says_of_devices_what_is_held(field: Field, place: str) -> None:
+    program = """
+attempt("read", lambda: read("/dev/zero"))
+attempt("write", lambda: write("/dev/zero", flags=0))
+"""
+    ground = field.ground()
+    seen = field.program(ground, program, deny_read=(place,))
+    with backend(field.walls):
+        asked = keep.prepare(
+            keep.Request(
+                str(ground.workspace), str(ground.workspace), ringfence.Flags(deny_read=(place,)), str(ground.home),
+                (ground.uid, ground.gid) if field.walls.who == "owner" else None,
+            )
+        ).judged()  # fmt: skip
+        said = {access.value: policy.decide(asked, access, "/dev/zero").verdict for access in Access}
+
+    assert seen.answers == {"read": "EACCES", "write": "EACCES"}, seen.said
+    assert said == {"read": Verdict.DENY, "write": Verdict.DENY}
 
 
 WHO = "owner" if ROOT else "self"

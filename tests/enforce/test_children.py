@@ -41,3 +41,11 @@ def test_what_was_left_out_is_closed_and_said(field: Field, monkeypatch: pytest.
         assert any("everything in" in gap.what for gap in outcome.gaps)
     else:
         assert read == 3100
+
+
+def test_of_proc_no_process_is_listed() -> None:
+    """They come and go: a launch was begun anew for each that had ended, and refused in the end."""
+    places = enforce_disk.list_children(Disk({}), ["/proc"]).children["/proc"]
+
+    assert "/proc/uptime" in [place.path for place in places]
+    assert not [place.path for place in places if place.path[6:].isdigit()]

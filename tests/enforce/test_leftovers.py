@@ -1,6 +1,7 @@
 """What a run leaves in a git directory, beside configuration and hooks, that leads a later git elsewhere: each harms
 when a person types an ordinary command, and is told of before."""
 
+import contextlib
 import hashlib
 import os
 import resource
@@ -8,13 +9,14 @@ import struct
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from ringfence.enforce.leftovers import left
 from ringfence.enforce.planted import quarantine, scan, searched
+from ringfence.enforce.repository import repository_of
 from ringfence.model import Exited, Outcome
 
 GIT = {"PATH": os.environ["PATH"], "HOME": "/nonexistent", "GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_COUNT": "1"}
@@ -155,6 +157,14 @@ def _tables(path: Path) -> None:
     path.write_bytes(head + (b"IEOT" + struct.pack(">IIII", 12, 1, 12, 5_000)) * 5_000)
 
 
+def _one_name_again(path: Path) -> None:
+    first = b"DIRC" + struct.pack(">II", 4, 5_000)
+    first += (entry(b"a", "00" * 20, b"a")[:62] + b"\1a\0") * 5_000
+    table = struct.pack(">II", len(first), 1) * 5_000
+    name = entry(b"a" * 300_000, "00" * 20, b"")
+    path.write_bytes(first + name + b"IEOT" + struct.pack(">II", 4 + len(table), 1) + table)
+
+
 def _long_number(path: Path) -> None:
     name = entry(b"a", "00" * 20, b"")[:62]
     path.write_bytes(b"DIRC" + struct.pack(">II", 4, 1) + name + b"\xff" * 900_000 + b"\0b\0")
@@ -168,7 +178,9 @@ def _shared_parts(path: Path) -> None:
     path.write_bytes(b"DIRC" + struct.pack(">II", 2, 0) + b"".join(b"link\0\0\0\x14" + name for name in names))
 
 
-@pytest.mark.parametrize("make", [_sparse, _second_name, _long_names, _tables, _long_number, _shared_parts])
+@pytest.mark.parametrize(
+    "make", [_sparse, _second_name, _long_names, _tables, _one_name_again, _long_number, _shared_parts]
+)
 def test_an_index_that_would_take_longer_to_read_than_to_write_is_told_of(
     workspace: Path, make: Callable[[Path], None]
 ) -> None:
@@ -262,6 +274,110 @@ def test_a_rebase_by_which_the_next_prompt_runs_a_program_is_moved_unasked(
     assert (workspace.parent / "pwned").exists(), "the plant must be able to harm"
     assert ended.planted == (f"{workspace}/.git/{state}",)
     assert len(ended.quarantined) == 1
+
+
+def nested(workspace: Path) -> tuple[Path, Path]:
+    git(workspace, "init", "-q", "sub")
+    return workspace / "sub", workspace / "sub/.git"
+
+
+def bare(workspace: Path) -> tuple[Path, Path]:
+    git(workspace, "init", "-q", "--bare", "sub")
+    return workspace / "sub", workspace / "sub"
+
+
+def by_a_file(workspace: Path) -> tuple[Path, Path]:
+    git(workspace, "init", "-q", "--separate-git-dir", "aside.git", "sub")
+    return workspace / "sub", workspace / "aside.git"
+
+
+def by_a_link(workspace: Path) -> tuple[Path, Path]:
+    git(workspace, "init", "-q", "x")
+    (workspace / "sub").mkdir()
+    (workspace / "sub/.git").symlink_to("../x/.git")
+    return workspace / "sub", workspace / "x/.git"
+
+
+def of_a_new_worktree(workspace: Path) -> tuple[Path, Path]:
+    git(workspace, "worktree", "add", "-q", "sub")
+    return workspace / "sub", workspace / ".git/worktrees/sub"
+
+
+@pytest.mark.parametrize("make", [nested, bare, by_a_file, by_a_link, of_a_new_worktree])
+def test_such_a_rebase_is_moved_in_whatever_repository_a_prompt_finds(
+    workspace: Path, make: Callable[[Path], tuple[Path, Path]]
+) -> None:
+    """It was that of the workspace alone, and only where `.git` is no file and no link."""
+    begun = time.time_ns() - 10_000_000
+    where, own = make(workspace)
+    (own / "rebase-merge").mkdir()
+    (own / "rebase-merge/end").write_text("2\n")
+    (own / "rebase-merge/msgnum").write_text(f"$(touch${{IFS}}{workspace.parent}/pwned)\n")
+    prompt = ["bash", "-c", f'. {PROMPT}; __git_ps1 "" "$ "; echo "${{PS1@P}}"']
+    ended = searched(str(workspace), Outcome(Exited(0), (), (), 1.0), begun, False)
+    subprocess.run(prompt, cwd=where, env=GIT, capture_output=True, timeout=60)
+    assert not (workspace.parent / "pwned").exists()
+    assert [os.path.dirname(path) for path in ended.quarantined] == [str(own)]
+    os.rename(ended.quarantined[0], own / "rebase-merge")
+    subprocess.run(prompt, cwd=where, env=GIT, capture_output=True, timeout=60)
+
+    assert (workspace.parent / "pwned").exists(), "the plant must be able to harm"
+
+
+@contextlib.contextmanager
+def as_plain_user(*owned: Path) -> Iterator[None]:
+    """Root is let through by every mode."""
+    plain = os.geteuid() or 65534
+    for path in owned:
+        os.chown(path, plain, -1)
+    os.setresuid(plain, plain, os.geteuid())
+    try:
+        yield
+    finally:
+        _, _, saved = os.getresuid()
+        os.setresuid(saved, saved, saved)
+
+
+def test_it_is_moved_out_of_a_directory_that_was_closed_to_changes() -> None:
+    """By then there was nothing to be told of: the search had ended with an error."""
+    with tempfile.TemporaryDirectory() as place:
+        own = Path(place, ".git")
+        git(Path(place), "init", "-q")
+        (own / "rebase-merge").mkdir()
+        (own / "rebase-merge/msgnum").write_text("$(true)\n")
+        with as_plain_user(Path(place), own, own / "rebase-merge"):
+            own.chmod(0o555)
+            ended = searched(place, Outcome(Exited(0), (), (), 1.0), 0, False)
+
+        assert [os.path.dirname(path) for path in ended.quarantined] == [str(own)]
+        assert own.stat().st_mode & 0o777 == 0o755
+
+
+def test_a_pointer_that_nobody_can_follow_does_not_end_the_search() -> None:
+    """Not even the link can be read. Nothing was told of, and the next run did not start."""
+    with tempfile.TemporaryDirectory() as place:
+        git(Path(place), "init", "-q", "evil")
+        git(Path(place, "evil"), "config", "core.fsmonitor", "./evil")
+        for name in ("sub/.git", ".git"):
+            Path(place, name).parent.mkdir(exist_ok=True)
+            Path(place, name).write_text("gitdir: /proc/1/root\n")
+        with as_plain_user(Path(place)):
+            found = scan(place, 0, 5)
+            of = repository_of(place)
+
+    assert (set(found), of.worktree) == ({f"{place}/evil/.git", f"{place}/sub/.git"}, None)
+
+
+def test_a_configuration_that_is_too_large_to_be_read_does_not_end_the_search(workspace: Path) -> None:
+    git(workspace, "init", "-q", "sub")
+    with (workspace / "sub/.git/config").open("ab") as file:
+        file.truncate(5 << 20)
+    time.sleep(0.02)
+    begun = time.time_ns() - 10_000_000
+    for name in ("index", "MERGE_RR"):
+        (workspace / "sub/.git" / name).write_bytes(b"x" * 40 + b"\ty\0")
+        assert scan(str(workspace), begun, 5) == (f"{workspace}/sub/.git",)
+        (workspace / "sub/.git" / name).unlink()
 
 
 def by_blocks(workspace: Path, odd: bool) -> None:

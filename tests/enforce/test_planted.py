@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import struct
 import subprocess
 import sys
 import time
@@ -15,7 +16,8 @@ from tests.looking import until
 
 import ringfence
 from ringfence.enforce import Listings
-from ringfence.enforce.planted import quarantine, scan
+from ringfence.enforce.planted import quarantine, scan, searched
+from ringfence.model import Exited, Outcome
 
 GIT = {"PATH": os.environ["PATH"], "HOME": "/nonexistent", "GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_COUNT": "1"}
 GIT |= {"GIT_CONFIG_KEY_0": "safe.directory", "GIT_CONFIG_VALUE_0": "*"}
@@ -789,6 +791,70 @@ def test_the_search_ends_when_its_time_is_over_and_says_so(workspace: Path) -> N
     assert left == [f"{workspace}/deep"]
     assert scan(str(workspace), 0, 5, left=left) == (f"{workspace}/deep/sub/.git",)
     assert left == [f"{workspace}/deep"]
+
+
+@pytest.mark.parametrize("is_link", [False, True])
+def test_the_repository_of_the_workspace_is_looked_into_whatever_else_there_is(tmp_path: Path, is_link: bool) -> None:
+    """Wherever it lies: a command that made it can put thousands of others before it."""
+    where = by_configuration(tmp_path)
+    if is_link:
+        (tmp_path / ".git").symlink_to("deep/sub/.git")
+    else:
+        (tmp_path / ".git").write_text("gitdir: deep/sub/.git\n")
+
+    assert scan(str(tmp_path), 0, 0, left=[])[:1] == (f"{where}/.git",)
+
+
+@pytest.mark.parametrize("place", ["{}/.git", ".git/worktrees/{}"])
+def test_it_ends_too_where_each_of_many_repositories_takes_long(workspace: Path, place: str) -> None:
+    """The time was that for finding them: to look into four thousand, which a command makes in a second, took a
+    minute."""
+    git(workspace, "init", "-q")
+    for number in range(500):
+        own = workspace / place.format(number)
+        own.mkdir(parents=True)
+        (own / "HEAD").write_text("ref: refs/heads/main\n")
+        (own / "commondir").write_text("../..\n")
+        (own / "index").write_bytes(b"DIRC" + struct.pack(">II", 2, 14_000))
+        os.truncate(own / "index", 1 << 20)
+    left: list[str] = []
+    before = time.thread_time()
+    scan(str(workspace), 0, 0.1, left=left)
+
+    assert time.thread_time() - before < 2.5
+    assert any(str(workspace / place.format("")) in path for path in left)
+
+
+def test_a_repository_that_goes_while_it_is_looked_at_does_not_end_the_search(
+    workspace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another run works there. The command's own exit code was lost, too."""
+    git(workspace, "init", "-q", "going")
+    by_configuration(workspace)
+    listed = os.listdir
+
+    def listdir(path: str) -> list[str]:
+        if path == f"{workspace}/going/.git":
+            os.rename(path, f"{path}.gone")
+        return listed(path)
+
+    monkeypatch.setattr(os, "listdir", listdir)
+    ended = searched(str(workspace), Outcome(Exited(3), (), (), 60.0), 0, False)
+
+    assert (ended.exit_code, ended.planted) == (3, (f"{workspace}/deep/sub/.git",))
+
+
+def test_a_search_that_fails_is_said_to_be_unfinished(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def gone(*_: object) -> str:
+        raise FileNotFoundError
+
+    (tmp_path / ".git").write_text("gitdir: x\n")
+    monkeypatch.setattr("ringfence.enforce.planted.submodule", gone)
+    ended = searched(str(tmp_path), Outcome(Exited(3), (), (), 60.0), 0, False)
+
+    assert (ended.exit_code, [gap.what for gap in ended.gaps]) == (
+        3, ["repositories that were left in the workspace looked for"]
+    )  # fmt: skip
 
 
 def test_nothing_outside_is_renamed_through_a_link(workspace: Path, tmp_path: Path) -> None:

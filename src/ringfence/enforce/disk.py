@@ -209,13 +209,14 @@ def children(
     path: str, ids: tuple[int, int] | None = None, most: int = MOST_CHILDREN
 ) -> tuple[tuple[Place, ...], bool]:
     """What a directory holds and its own mode lets its user use, but for symbolic links: they lead to places that have
-    their own rules. And whether there was more than could be taken."""
+    their own rules; nor the processes in /proc, which come and go. And whether there was more than could be taken."""
     try:
         if ids and _closed_to(f"{path}/", ids, {}):
             return (), False
         with os.scandir(path) as entries:
             taken = list(itertools.islice(entries, most + 1))
-            found = [(entry.path, entry.stat(follow_symlinks=False)) for entry in taken if not entry.is_symlink()]
+            lasting = [one for one in taken if not (one.is_symlink() or (path == "/proc" and one.name.isdigit()))]
+            found = [(entry.path, entry.stat(follow_symlinks=False)) for entry in lasting]
     except OSError:  # what cannot be listed is not granted
         return (), False
     places = tuple(

@@ -53,6 +53,8 @@ def _refused(plan: Plan, step: int, kind: int, error: int) -> Refused:
     text = f"{what.text}: {os.strerror(error)}"
     if error == errno.ESTALE:
         text = f"{what.text}: something else stands there than when it was planned"
+    if error == errno.ENOSPC and what.kind in (StepKind.PARENT, StepKind.NAME):
+        text = f"{what.text}: more names and directories are to be watched than the warden has room for"
     exit_code = 125
     if kind == StepKind.EXEC:
         exit_code = 127 if error == errno.ENOENT else 126

@@ -11,7 +11,9 @@ import os
 import re
 import stat
 import struct
+from collections.abc import Iterable, Iterator
 
+from ..model import PlanError
 from .repository import content, facts_of, is_new, setting, whole, work_tree
 
 _BEGUN = ("rebase-merge", "sequencer", "rebase-apply")
@@ -58,9 +60,11 @@ def _says_so(place: str, name: str) -> bool:
     return text is None or _RUNS[name].search(text) is not None
 
 
-def is_run_by_prompts(place: str) -> bool:
-    """Whether the next prompt of a shell may run what is there, before anybody has read that it is."""
-    return any(_says_so(place, name) for name in _COUNTS)
+def run_by_prompts(found: Iterable[str]) -> tuple[str, ...]:
+    """What the next prompt of a shell may run before anybody has read that it is there: such work itself, or in a git
+    directory."""
+    places = (place for path in found for place in (path, *(f"{path}/{name}" for name in _BEGUN)))
+    return tuple(place for place in places if any(_says_so(place, name) for name in _COUNTS))
 
 
 def _copies_strangers(git: str, since: int) -> bool:
@@ -71,7 +75,10 @@ def _copies_strangers(git: str, since: int) -> bool:
     names = [row.partition(b"\t")[2] for row in text.split(b"\0") if row]
     if _ODD.search(b"\0".join(names)):
         return True
-    top = os.fsencode(work_tree(git)) if names else b""
+    try:
+        top = os.fsencode(work_tree(git)) if names else b""
+    except PlanError:  # its configuration is larger than we read
+        return True
     return any(_has_link(top, name) for name in names)
 
 
@@ -89,8 +96,8 @@ def _has_odd_index(git: str, since: int) -> bool:
     parts = {name for name in os.listdir(git) if name == "index" or name.startswith("sharedindex.")}
     if not any(is_new(f"{git}/{name}", since) for name in parts):
         return False
-    size = 32 if setting(git, "extensions.objectformat").lower() == "sha256" else 20
     try:
+        size = 32 if setting(git, "extensions.objectformat").lower() == "sha256" else 20
         data = _as_written(f"{git}/index")
         names = _names(data, size)
         # Only the one that is an extension names a file.
@@ -99,7 +106,7 @@ def _has_odd_index(git: str, since: int) -> bool:
             if count:
                 raise ValueError("more than there is")
             names += _names(_as_written(f"{git}/{shared}"), size)
-    except (IndexError, ValueError, struct.error):
+    except (IndexError, PlanError, ValueError, struct.error):
         return True
     return _ODD.search(b"\0".join(names)) is not None
 
@@ -120,12 +127,25 @@ def _as_written(path: str) -> bytes:
 
 
 def _names(data: bytes, size: int) -> list[bytes]:
-    """The paths in an index with object names of a size, from its beginning and from where its table says that others
-    may begin to read: git does so with many."""
+    """The paths in an index with object names of a size. What git writes has more bytes than its names, read twice, and
+    not a few for many long ones: each as the one before it, but for its end, or the same again by the table."""
+    names, left_over = list[bytes](), min(8 * len(data), _MOST_INDEX)
+    for name in _entries(data, size):
+        left_over -= len(name)
+        if left_over < 0:
+            raise ValueError("a few bytes each, and long")
+        names.append(name)
+    return names
+
+
+def _entries(data: bytes, size: int) -> Iterator[bytes]:
+    """The path of each entry, from the beginning and from where a table says that others may begin to read: git does so
+    with many."""
     if not data:
-        return []
+        return
     version, count = struct.unpack_from(">II", data, 4)
-    names, told = _read(data, 12, count, version, size), 0
+    yield from _read(data, 12, count, version, size)
+    told = 0
     for found in _TABLE.finditer(data):
         (length,) = struct.unpack_from(">I", data, found.start() + 4)
         blocks = list(struct.iter_unpack(">II", data[found.end() : found.start() + 8 + length]))
@@ -133,29 +153,24 @@ def _names(data: bytes, size: int) -> list[bytes]:
         if told > count:
             raise ValueError("more than there are")
         for place, number in blocks:
-            names += _read(data, place, number, version, size)
-    return names
+            yield from _read(data, place, number, version, size)
 
 
-def _read(data: bytes, place: int, count: int, version: int, size: int) -> list[bytes]:
-    names, name, flagged, left_over = list[bytes](), b"", 40 + size, min(8 * len(data), _MOST_INDEX)
-    for _ in range(count):
+def _read(data: bytes, place: int, count: int, version: int, size: int) -> Iterator[bytes]:
+    name, flagged = b"", 40 + size
+    for number in range(count):
         at = place + flagged
         length = (data[at] << 8 | data[at + 1]) & 0xFFF
         start, same = at + (4 if data[at] & 0x40 else 2), 0  # a second word of flags
         if version > 3:  # as the last one, but for its end
             gone, start = _number(data, start)
-            same = len(name) - gone if names else 0  # where a block begins git knows of none before it
+            same = len(name) - gone if number else 0  # where a block begins git knows of none before it
             if same < 0:
                 raise ValueError("shorter than nothing")
         end = data.index(0, start) if length == 0xFFF else start + length - same
         name = name[:same] + data[start:end]
-        names.append(name)
-        left_over -= len(name)
-        if left_over < 0:
-            raise ValueError("a few bytes each, and long")  # each as the one before it, but for its end
+        yield name
         place = end + 1 if version > 3 else place + ((end - place + 8) & ~7)
-    return names
 
 
 def _number(data: bytes, place: int) -> tuple[int, int]:

@@ -21,6 +21,14 @@ def real_path(path: str) -> str:
     return os.path.realpath(path)
 
 
+def led_to(path: str) -> str:
+    """Where a path leads; itself where that cannot be known, as by a link in /proc into another process."""
+    try:
+        return real_path(path)
+    except OSError:
+        return path
+
+
 def _has_too_many(path: str) -> bool:
     """Whether more links are on a path than the kernel follows."""
     try:

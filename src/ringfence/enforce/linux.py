@@ -326,7 +326,7 @@ class Launch:
                 continue
             from .terminal import Terminal
 
-            self._terminal = Terminal(self.plan.screen, self.signal)
+            self._terminal = Terminal(self.plan.screen, self.signal, self.supervisor.end)
             self.supervisor.add_terminal(self._terminal, inner)
         return data
 

@@ -21,6 +21,7 @@ from collections.abc import Iterable, Iterator, Set
 import msgspec
 
 from ..model import BUILT_IN, Gap, Need, Origin, Outcome, Refused
+from .links import led_to
 from .lookout import Listing, Listings
 from .repository import (
     MOST_LINE,
@@ -38,6 +39,7 @@ from .repository import (
 MOST_ENTRIES = 500_000
 PATIENT = 5.0  # seconds, for whoever wants it moved out of the way
 WAIT = 1.0  # seconds, at most, for a disk or for our turn
+MORE = 1.0  # seconds of the processor, for a look into what was found
 GONE = (FileNotFoundError, NotADirectoryError)
 SUFFIX = ".quarantined"
 _STATES = ("rebase-merge", "sequencer", "rebase-apply", "index", "MERGE_RR", "BISECT_START", "gitdir")  # moved whole
@@ -65,6 +67,21 @@ _KEYS = {section: frozenset(keys.split()) for section, keys in _ORDINARY.items()
 CLOCK_TICK = 10_000_000  # ns: files are stamped by a clock that goes in steps
 
 
+class Until:
+    """When a search is over: by our own work, which others cannot make longer, and by the clock."""
+
+    def __init__(self, seconds: float) -> None:
+        self._work = time.thread_time() + seconds
+        self._latest = time.monotonic() + max(seconds, WAIT)
+
+    def is_to_come(self) -> bool:
+        return time.thread_time() < self._work and time.monotonic() < self._latest
+
+    def is_for_more(self) -> bool:
+        """Whether there is time for a look into what was found, of which a command may have made thousands."""
+        return time.thread_time() < self._work + MORE
+
+
 EVERY_TIME = Listings()  # with nothing remembered
 
 
@@ -84,14 +101,18 @@ def searched(
         return outcome
     seconds = PATIENT if moves else min(0.001 + outcome.seconds * 0.03, most)
     left: list[str] = []
-    found = scan(workspace, begun - CLOCK_TICK, seconds, listings, seen, left)
+    try:
+        found = scan(workspace, begun - CLOCK_TICK, seconds, listings, seen, left)
+    except OSError:  # somebody changes it at this moment; how the run ended is known all the same
+        found, left = (), [workspace]
     if left:
         outcome = msgspec.structs.replace(outcome, gaps=(*outcome.gaps, _unfinished(len(left), moves)))
     if not found:
         return outcome
-    from .leftovers import is_run_by_prompts
+    from .leftovers import run_by_prompts
 
-    moved = quarantine(found if moves else tuple(path for path in found if is_run_by_prompts(path)))
+    places = dict.fromkeys(place for path in found for place in (path, _pointed_at(path)) if place)
+    moved = quarantine(found if moves else run_by_prompts(places))
     return msgspec.structs.replace(outcome, planted=outcome.planted + found, quarantined=moved)
 
 
@@ -124,21 +145,33 @@ def scan(
         return ()
     if top is not None and not (top.below or top.has_git or top.is_repository or top.links):
         return ()
-    until, latest = time.thread_time() + seconds, time.monotonic() + max(seconds, WAIT)
+    until = Until(seconds)
     held = f"{workspace}/.git"
-    repositories = list(_repositories(workspace, top, listings, (until, latest), left))
-    found = [path for path in repositories if _runs_code(path, since, held) or _has_new_skill(path, since)]
-    told = frozenset(found)
-    gits = [path for path in repositories if path not in told and os.path.isdir(path) and not os.path.islink(path)]
+    # Where a prompt and the next git go by comes first, however deep it lies.
+    first = led_to(held) if os.path.islink(held) else _pointed_at(held)
+    others = _repositories(workspace, top, listings, until, left)
+    repositories = list(dict.fromkeys((*([first] * first.startswith(f"{workspace}/")), *others)))
+    found, gits = list[str](), list[str]()
+    for count, path in enumerate(repositories):
+        if not until.is_for_more():
+            left += repositories[count:]
+            break
+        if _runs_code(path, since, held) or _has_new_skill(path, since):
+            found.append(path)
+        elif os.path.isdir(path) and not os.path.islink(path):
+            gits.append(path)
     if top is None or top.has_git:
         is_own = os.path.isdir(held)
         linked = None if is_own else linked_worktree(workspace)
         own = held if is_own else linked[0] if linked else submodule(workspace) or NOWHERE
         common = linked[1] if linked else own
         places = (f"{common}/{name}" for name in _NESTS[bool(linked) :])  # modules of the main worktree are not ours
-        inside = _inside(places, (until, latest), left)
+        within = Until(seconds)  # what is found elsewhere takes nothing of it
         found = [path for path in found if not _is_known_pointer(path, common)]  # that is held, too
-        for path in inside:
+        for path in _inside(places, within, left):
+            if not within.is_for_more():
+                left.append(path)
+                continue
             found += [path] if path != own and _runs_code(path, since, common) else []
             found += [f"{path}/gitdir"] if _claims_what_is_outside(path, since, workspace) else []
         found += _left_in(own, since)
@@ -146,16 +179,16 @@ def scan(
         # Held, but whoever writes it outside meanwhile writes a lock first, which the command can replace.
         files = [f"{git}/{name}" for git in dict.fromkeys((own, common)) for name in ("config", "config.worktree")]
         found += [file for file in files if is_new(file, since) and not _is_ordinary(file)]
-        found += _links(dict.fromkeys((own, common)), since, listings, (until, latest), left, common)
-    found += _links(gits, since, listings, (until, latest), left)
+        found += _links(dict.fromkeys((own, common)), since, listings, until, left, common)
+    found += _links(gits, since, listings, until, left)
     return tuple(dict.fromkeys(found))
 
 
-def _inside(places: Iterable[str], until: tuple[float, float], left: list[str]) -> Iterator[str]:
+def _inside(places: Iterable[str], until: Until, left: list[str]) -> Iterator[str]:
     """The git directories inside a git directory: of its submodules and worktrees, and of theirs. Those that were there
     are held; the command may add some, and so may somebody else while it runs."""
     queue, count = deque(places), 0
-    while queue and (count < _LEAST_INSIDE or (time.thread_time() < until[0] and time.monotonic() < until[1])):
+    while queue and (until.is_to_come() or (count < _LEAST_INSIDE and until.is_for_more())):
         path, count = queue.popleft(), count + 1
         try:
             for place in directories(path):
@@ -174,16 +207,19 @@ def _claims_what_is_outside(path: str, since: int, workspace: str) -> bool:
     make it say so, and a later git there would go by this repository."""
     if not is_new(f"{path}/gitdir", since):
         return False
-    back = os.path.realpath(os.path.join(path, os.fsdecode(whole(f"{path}/gitdir") or b"").rstrip("\r\n")))
+    text = os.fsdecode(whole(f"{path}/gitdir") or b"").rstrip("\r\n")
+    if "\0" in text:  # git reads what comes before it
+        return True
+    back = led_to(os.path.join(path, text))
     is_outside = os.path.isdir(os.path.dirname(back)) and not back.startswith(f"{workspace}/")
-    return is_outside and _pointed_at(back) != os.path.realpath(path)
+    return is_outside and _pointed_at(back) != led_to(path)
 
 
 def _links(
     gits: Iterable[str],
     since: int,
     listings: Listings,
-    until: tuple[float, float],
+    until: Until,
     left: list[str],
     held: str = NOWHERE,
 ) -> Iterator[str]:
@@ -193,7 +229,7 @@ def _links(
     which a later run could rename into the workspace, by which they get no newer."""
     queue, count = deque((path, since) for path in gits), 0
     tops = frozenset(path for path, _ in queue)
-    while queue and (count < _LEAST or (time.thread_time() < until[0] and time.monotonic() < until[1])):
+    while queue and (count < _LEAST or until.is_to_come()):
         (path, age), count = queue.popleft(), count + 1
         try:
             found = listings.of(f"{path}/", _read_git)  # not what was read of it as of a directory among others
@@ -259,8 +295,12 @@ def _moved(where: str, name: str) -> list[str]:
     except OSError:  # gone, or closed to us: it stays among what is told, and not among what was moved
         return []
     try:
-        os.rename(name, new, src_dir_fd=fd, dst_dir_fd=fd)
-    except FileNotFoundError:  # somebody was faster, or it is no repository
+        try:
+            os.rename(name, new, src_dir_fd=fd, dst_dir_fd=fd)
+        except PermissionError:  # the command has closed the directory to changes
+            os.chmod(f"/proc/self/fd/{fd}" if hasattr(os, "O_PATH") else fd, os.fstat(fd).st_mode & 0o777 | 0o300)
+            os.rename(name, new, src_dir_fd=fd, dst_dir_fd=fd)
+    except OSError:  # somebody was faster, it is no repository, or nobody could move it
         return []
     finally:
         os.close(fd)
@@ -303,7 +343,7 @@ def _leads_into_git(link: str) -> bool:
 
 
 def _repositories(
-    workspace: str, top: Listing | None, listings: Listings, until: tuple[float, float], left: list[str]
+    workspace: str, top: Listing | None, listings: Listings, until: Until, left: list[str]
 ) -> Iterator[str]:
     """Every git directory below the top of the workspace, near the top first, until the time is over: the processor's,
     or everybody's. `top` is None when the workspace itself is closed to us."""
@@ -312,7 +352,7 @@ def _repositories(
     yield from (f"{workspace}/{name}" for name in (top.links if top else ()))
     queue = deque(f"{workspace}/{name}" for name in top.below) if top else deque[str]()
     entries = top.entries if top else 0
-    while queue and entries < MOST_ENTRIES and time.thread_time() < until[0] and time.monotonic() < until[1]:
+    while queue and entries < MOST_ENTRIES and until.is_to_come():
         path = queue.popleft()
         try:
             found = listings.of(path, _read)
@@ -375,7 +415,10 @@ def _left_in(git: str, since: int) -> list[str]:
         return []
     from .leftovers import left  # a module less on the way where there is no repository
 
-    return left(git, since)
+    try:
+        return left(git, since)
+    except OSError:  # somebody changes it at this moment
+        return [git] if os.path.isdir(git) else []
 
 
 def _is_changed(path: str, since: int) -> bool:
@@ -399,7 +442,7 @@ def _pointed_at(path: str) -> str:
     text = (whole(path) or b"").rstrip(b"\r\n").decode("utf-8", "surrogateescape")
     if not text.startswith("gitdir: ") or {"\n", "\0"} & set(text) or len(text) > MOST_LINE:  # to git all is one path
         return ""
-    own = os.path.realpath(os.path.join(os.path.dirname(path), text.removeprefix("gitdir: ")))
+    own = led_to(os.path.join(os.path.dirname(path), text.removeprefix("gitdir: ")))
     return own if os.path.isdir(own) else ""
 
 
@@ -439,7 +482,7 @@ def _is_ordinary(file: str) -> bool:
         key, _, value = line.partition("=")
         plain = value.replace('"', "").strip()
         if keys is _KEYS["core"] and key.strip().lower() == "worktree":  # of a submodule, which says the same
-            if "\\" in plain or _pointed_at(os.path.join(own, plain, ".git")) != os.path.realpath(own):
+            if "\\" in plain or _pointed_at(os.path.join(own, plain, ".git")) != led_to(own):
                 return False
             continue
         if key.strip().lower() not in keys or plain.endswith("\\") or plain.startswith(("ext::", "!")):

@@ -14,20 +14,21 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from ..model import SESSION_PREFIX, PlanError
-from .links import real_path
+from .links import led_to
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
 NOWHERE = "/nonexistent"
 _MOST = 1 << 16
-_MOST_SETTINGS = 1 << 22  # of one file; and of what all of them set
+_MOST_SETTINGS = 1 << 22  # of one file, and of all
 _MOST_RUN = 1 << 16  # of what names programs and hooks, 16 for each and its bytes
 _PATH_MOST, _NAME_MOST = 4096, 255
 MOST_LINE = 2 * _PATH_MOST  # that names a path: to follow a longer one, name by name, takes seconds
 _HEADER = re.compile(r'\s*\[([^\s\]"]*)(\s+"(?:[^"\\]|\\.)*")?\s*\]')
 _ESCAPED = {"n": "\n", "t": "\t", "b": "\b"}
 MOST_MODULES = 64
+MOST_WORKTREES = 1000  # each is four names to be held
 MOST_INCLUDED = 64
 _SHARED = frozenset(
     "objects refs reftable logs worktrees lost-found packed-refs packed-refs.lock packed-refs.new rr-cache".split()
@@ -62,6 +63,7 @@ _QUOTED = re.compile(r"""'([^']+)'|"([^"]+)\"""")
 _WORD = re.compile(r"""(?:\\.|[^\s;|&()<>="'`\\])+""")
 _UNKNOWN = re.compile(r"(?:\$\w+|\$\{\w+\})?/+")  # what the shell puts before a path: of `$PWD/x`, of `$(pwd)/x`
 _INSTALLED = frozenset((".venv", "venv", "node_modules"))  # package managers replace them whole
+Settings = list[tuple[str, str]]
 
 
 class Repository(msgspec.Struct, frozen=True):
@@ -90,8 +92,8 @@ def linked_worktree(workspace: str) -> tuple[str, str] | None:
     own = _pointed_at(workspace)
     if not own:
         return None
-    common = real_path(os.path.join(own, _first_line(f"{own}/commondir") or NOWHERE))
-    back = real_path(os.path.join(own, _first_line(f"{own}/gitdir") or NOWHERE))
+    common = led_to(os.path.join(own, _first_line(f"{own}/commondir") or NOWHERE))
+    back = led_to(os.path.join(own, _first_line(f"{own}/gitdir") or NOWHERE))
     inside = workspace.rstrip("/") + "/"
     if (
         back != f"{workspace}/.git"
@@ -109,7 +111,7 @@ def project_of(workspace: str, own: str, common: str) -> str:
     """
     lent = _first_line(f"{common}/objects/info/alternates")
     project = lent.removesuffix("/objects")
-    if lent == project or not project.startswith("/") or real_path(project) != project:
+    if lent == project or not project.startswith("/") or led_to(project) != project:
         return ""
     known = _first_line(f"{project}/worktrees/{os.path.basename(own)}/gitdir")
     return project if known == f"{workspace}/.git" and _is_theirs(workspace, project) else ""
@@ -126,15 +128,15 @@ def submodule(workspace: str) -> str:
     is_called = _CALLED.search(own) is not None
     if not is_called or f"{own}/".startswith(f"{workspace}/") or f"{workspace}/".startswith(f"{own}/"):
         return ""
-    tree = _work_tree(f"{own}/config")
-    if not tree or real_path(os.path.join(own, tree)) != workspace or os.path.lexists(f"{own}/commondir"):
+    tree = _work_tree(_Read()[f"{own}/config"])
+    if not tree or led_to(os.path.join(own, tree)) != workspace or os.path.lexists(f"{own}/commondir"):
         return ""
     return own if _is_theirs(workspace, own) else ""
 
 
 def worktrees(*gits: str) -> list[str] | None:
-    """Where the repositories with these git directories keep their linked worktrees; None where nobody can look: a
-    command that closed the directory could open it again."""
+    """Where the repositories with these git directories keep their linked worktrees; None when they are too many, for a
+    command may add some, or where nobody can look: a command that closed the directory could open it again."""
     found = []
     for git in gits:
         try:
@@ -143,7 +145,7 @@ def worktrees(*gits: str) -> list[str] | None:
             pass
         except OSError:
             return None
-    return found
+    return found if len(found) <= MOST_WORKTREES else None
 
 
 def beside(workspace: str, common: str) -> list[str] | None:
@@ -191,7 +193,7 @@ def _git_of(top: str) -> tuple[str, str]:
     as it is."""
     own = _pointed_at(top) or f"{top}/.git"
     common = _first_line(f"{own}/commondir")
-    return (real_path(os.path.join(own, common)) if common else own), own
+    return (led_to(os.path.join(own, common)) if common else own), own
 
 
 def all_programs(
@@ -236,25 +238,22 @@ def programs(
     submodules. `own` is the git directory of a linked worktree, `top` the worktree's directory if the workspace lies
     below it."""
     users = _of_user(home, environ or {})
-    found, hooks = list(users), list[str]()
+    found, hooks, read = list(users), list[str](), _Read()
     configured = (f"{git}/config", f"{git}/config.worktree", *([f"{own}/config.worktree"] if own else []))
     files: list[tuple[str, tuple[str, ...]]] = [(path, (top or workspace,)) for path in configured]
     for module in modules or ():
-        tree = real_path(os.path.join(module, _work_tree(f"{module}/config")))
+        tree = led_to(os.path.join(module, _work_tree(read[f"{module}/config"])))
         files += [(f"{module}/{name}", (tree,)) for name in ("config", "config.worktree")]
     trees = tuple(dict.fromkeys(tree for _, bases in files for tree in bases))
     files += [(path, trees) for path in users]
-    first, left, run = len(files), _MOST_SETTINGS, 0
+    first, run = len(files), 0
     for path, bases in files:  # it grows
-        settings = _settings(real_path(path), left)
-        left -= sum(len(value) for _, value in settings)
-        for key, value in settings:
+        for key, value in read[led_to(path)]:
             section, last = key.partition(".")[0].removesuffix(" *"), key.rpartition(".")[2]
             name = f"{section}.{last}"
             is_run = section == "pager" or name in _RUN or (name in _REMOTE and value.startswith(_BY_PROGRAM))
             run += 16 + len(value) if is_run or last in ("hookspath", "templatedir") else 0
-            if run > _MOST_RUN:
-                raise PlanError(path, "git's configuration names more programs than are looked for", "name fewer")
+            _check_named(path, run)
             if is_run:
                 line = value.removeprefix(_BY_PROGRAM)
                 found += [program for base in bases for program in _named(line, base, home)]
@@ -272,20 +271,26 @@ def programs(
         if len(files) > first + MOST_INCLUDED:
             raise PlanError(path, f"git includes more than {MOST_INCLUDED} files of configuration", "include fewer")
     for path in (*(f"{path}/hooks" for path in (git, *(modules or ()))), *hooks):
-        found += _linked_hooks(path)
+        found += (linked := _linked_hooks(path))
+        _check_named(path, run := run + sum(16 + len(name) for name in linked))
     # Nobody could work, or commit, if these were held whole: where one is the directory of hooks, each of them is.
     whole = (workspace, f"{workspace}/.git", git)
-    found += [f"{path}/{name}" for path in hooks if real_path(path) in whole for name in HOOKS]
+    found += [f"{path}/{name}" for path in hooks if led_to(path) in whole for name in HOOKS]
     found += hooks
     is_bare = all(os.path.lexists(f"{workspace}/{name}") for name in ("HEAD", "objects", "refs"))
     for place in (workspace if is_bare else git, git):  # a git directory in the workspace by another name
         if place != f"{workspace}/.git" and f"{place}/".startswith(f"{workspace}/"):
             found += [f"{place}/{name}" for name in _KEPT]
     # Husky's hooks are in a directory `_`, and run what lies beside it. Links lead here from outside, too.
-    both = (path for name in filter(_is_possible, found) for path in (name, real_path(name)))
+    both = (path for name in filter(_is_possible, found) for path in (name, led_to(name)))
     inside = {os.path.normpath(path.removesuffix("/_").rstrip("/")) for path in both}
     roots = tuple(f"{root}/" for root in (workspace, git, own) if root)
     return sorted(path for path in inside if path.startswith(roots) and not path.endswith("/.git"))
+
+
+def _check_named(path: str, run: int) -> None:
+    if run > _MOST_RUN:
+        raise PlanError(path, "git runs more programs there, by their names, than are looked for", "name fewer")
 
 
 def _is_possible(path: str) -> bool:
@@ -326,7 +331,7 @@ def _linked_hooks(directory: str) -> list[str]:
     try:
         with os.scandir(directory) as entries:
             links = [entry.path for entry in entries if entry.is_symlink()]
-        return [os.path.join(real_path(directory), os.readlink(link)) for link in links]
+        return [os.path.join(led_to(directory), os.readlink(link)) for link in links]
     except OSError as error:
         _check_means(error)
         return []
@@ -338,12 +343,22 @@ def _check_means(error: OSError) -> None:
         raise error
 
 
-def _settings(path: str, most: int = _MOST_SETTINGS) -> list[tuple[str, str]]:
-    """The settings of a configuration of git's, each by its section and key."""
+class _Read(dict[str, Settings]):
+    """Files of configuration of git's, each read once, and no more bytes of all than are looked at."""
+
+    left = _MOST_SETTINGS
+
+    def __missing__(self, path: str) -> Settings:
+        data = content(path, self.left + 1)
+        if (left := self.left - len(data)) < 0:
+            raise PlanError(path, f"git's configuration is larger than {_MOST_SETTINGS >> 20} MiB", "make it smaller")
+        self.left = left
+        return self.setdefault(path, _parsed(data))
+
+
+def _parsed(data: bytes) -> Settings:
+    """Settings, each by its section and key."""
     section, found = "", []
-    data = content(path, most + 1)
-    if len(data) > most:
-        raise PlanError(path, f"git's configuration is larger than {_MOST_SETTINGS >> 20} MiB", "make it smaller")
     lines = iter(os.fsdecode(data.removeprefix(b"\xef\xbb\xbf")).replace("\r\n", "\n").split("\n"))
     for line in lines:
         place = 0
@@ -410,32 +425,29 @@ def _pointed_at(workspace: str) -> str:
     pointer = _first_line(f"{workspace}/.git")
     if not pointer.startswith("gitdir: "):
         return ""
-    return real_path(os.path.join(workspace, pointer.removeprefix("gitdir: ")))
+    return led_to(os.path.join(workspace, pointer.removeprefix("gitdir: ")))
 
 
 def _is_theirs(workspace: str, *paths: str) -> bool:
-    owner = os.stat(workspace).st_uid
-    return all(os.path.isdir(path) and os.stat(path).st_uid == owner for path in paths)
+    owner, found = os.stat(workspace).st_uid, map(facts_of, paths)
+    return all(facts is not None and stat.S_ISDIR(facts.st_mode) and facts.st_uid == owner for facts in found)
 
 
-def _work_tree(path: str) -> str:
+def _work_tree(settings: Settings) -> str:
     """core.worktree in the simple form in which git writes it."""
-    tree = _last(path, "core.worktree")
+    tree = dict(settings).get("core.worktree", "")  # the last one
     return tree if _is_possible(tree) else ""
-
-
-def _last(path: str, wanted: str) -> str:
-    return next((value for key, value in reversed(_settings(path)) if key == wanted), "")
 
 
 def setting(git: str, wanted: str) -> str:
     """What the configuration of a git directory says, in the simple form in which git writes it; "" where nothing."""
-    return _last(os.path.join(git, _first_line(f"{git}/commondir"), "config"), wanted)
+    path = os.path.join(git, _first_line(f"{git}/commondir"), "config")
+    return dict(_Read()[path]).get(wanted, "")
 
 
 def work_tree(git: str) -> str:
     """The directory whose files a git directory is about: it, or its configuration, says which; or it lies there."""
-    back, tree = _first_line(f"{git}/gitdir"), _work_tree(f"{git}/config")
+    back, tree = _first_line(f"{git}/gitdir"), _work_tree(_Read()[f"{git}/config"])
     return os.path.dirname(back) if back else os.path.join(git, tree or "..")
 
 
@@ -463,7 +475,7 @@ def content(path: str, most: int = _MOST) -> bytes:
 def facts_of(path: str) -> os.stat_result | None:
     try:
         return os.lstat(path)
-    except OSError:
+    except (OSError, ValueError):  # no path has a null in it
         return None
 
 

@@ -22,12 +22,12 @@ _TIOCGSID = 0x5429
 
 
 class Terminal:
-    """Between the person's terminal and the run's. `send` gives the command a signal."""
+    """Between the person's terminal and the run's. `send` gives the command a signal; `end` ends the run."""
 
-    def __init__(self, screen: Screen, send: Callable[[int], None]) -> None:
+    def __init__(self, screen: Screen, send: Callable[[int], None], end: Callable[[], None]) -> None:
         self._is_interactive = screen.is_interactive
         self._unfiltered = screen.unfiltered
-        self._send = send
+        self._send, self._end = send, end
         self._outer = next(fd for fd in range(3) if screen.mask >> fd & 1)
         self._screen = next(fd for fd in (1, 2, 0) if screen.mask >> fd & 1)
         self._inner = -1
@@ -90,8 +90,8 @@ class Terminal:
         """Give the terminal back as it was. Answers that it was asked for and nobody read are not for the shell."""
         saved, self._saved = self._saved, None
         if saved is not None:
-            self._set(saved)
-            with contextlib.suppress(termios.error):
+            with contextlib.suppress(termios.error):  # it has gone: its window was closed
+                self._set(saved)
                 termios.tcflush(self._outer, termios.TCIFLUSH)
 
     def _on_resize(self, *_: object) -> None:
@@ -143,11 +143,14 @@ class Terminal:
     def _on_continue(self, *_: object) -> None:
         """What we have set is left as it is, unless somebody has set it meanwhile: to set it loses what was typed. We
         may be told late, when `suspend` has looked already."""
-        if self._saved is not None and termios.tcgetattr(self._outer) != raw(self._saved):
-            self._saved = None
-        elif not self._is_in_front():
-            self.restore()
-        self.look()
+        try:
+            if self._saved is not None and termios.tcgetattr(self._outer) != raw(self._saved):
+                self._saved = None
+            elif not self._is_in_front():
+                self.restore()
+            self.look()
+        except termios.error:  # it has gone, by which one is continued, too: nobody is at it any more
+            self._end()
 
     def close(self) -> None:
         """Put everything back."""

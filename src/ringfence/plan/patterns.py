@@ -31,25 +31,31 @@ def late(policy: Policy) -> list[Rule]:
 def by_use(policy: Policy, host: Host, disk: Disk) -> Policy:
     """The policy with what no mount can hold as patterns: somebody's denials in /proc, for the run's own comes over
     what is mounted there, and of the devices that every run has."""
-    rules: list[Rule] = []
+    rules: dict[Rule, None] = {}
     for rule in policy.rules:
-        is_somebodys = rule.verdict is not Verdict.ALLOW and rule.origin != BUILT_IN and not (rule.glob or rule.pattern)
-        found = _without_mounts(disk[rule.path].path, rule.access, host) if is_somebodys else []
-        rules += [msgspec.structs.replace(rule, path=path, glob=True) for path in found] or [rule]
+        is_somebodys = rule.verdict is not Verdict.ALLOW and rule.origin != BUILT_IN and not rule.glob
+        path = disk[rule.path].path if is_somebodys else ""
+        found = _without_mounts(rule.path, path, rule.access, host) if is_somebodys else []
+        if found and rule.pattern and path == rule.path:
+            continue  # its pattern is judged when it is used, too
+        others = [msgspec.structs.replace(rule, path=path, glob=True) for path in found]
+        rules.update(dict.fromkeys(others or [rule]))
     return msgspec.structs.replace(policy, rules=tuple(rules))
 
 
-def _without_mounts(path: str, access: Access, host: Host) -> list[str]:
-    if path == view.DEV or is_below(path, "/dev/pts") or path.removeprefix("/dev/") in (*view.NODES, "pts", "ptmx"):
+def _without_mounts(asked: str, path: str, access: Access, host: Host) -> list[str]:
+    if path == "/dev/ptmx":  # inside it is a link
+        return [path, "/dev/pts/ptmx"]
+    if path == view.DEV or is_below(path, "/dev/pts") or path.removeprefix("/dev/") in (*view.NODES, "pts"):
         return [_literal(path)]
     is_ours = has_view(host) and host.fresh_proc and (path == "/proc" or is_below(path, "/proc"))
     if access is Access.WRITE or not is_ours:
         return []
     _, _, number, *rest = [*path.split("/"), ""]
-    if not number.isdigit() or not any(rest):
+    if not number.isdigit() or asked == f"/proc/{number}":
         return [_literal(path)]
     # A process has another number inside; and what is said of one is said of its threads.
-    inner = _literal("/".join(rest[2:] if rest[0] == "task" else rest).rstrip("/"))
+    inner = _literal("/".join(rest[2:] if rest[0] == "task" and rest[1] else rest).rstrip("/"))
     return [f"/proc/[0-9]*/{inner}", f"/proc/[0-9]*/task/[0-9]*/{inner}"]
 
 

@@ -111,7 +111,9 @@ class _Judge:
         """The rule that makes a path the command's own: private, and nobody speaks of the host's file inside it."""
         for depth, rule in self.matching(Access.WRITE, path):
             if rule.verdict is Verdict.ALLOW:
-                inside = bool(reading) and reading[0][0] > depth
+                # A device can be closed itself, or with all of /dev; what is private has nothing that could be.
+                is_closed = rule.path in DEVICES and bool(reading) and reading[0][1].verdict is not Verdict.ALLOW
+                inside = bool(reading) and reading[0][0] > (0 if is_closed else depth)
                 return rule if shows_nothing(rule) and not inside else None
         return None
 
