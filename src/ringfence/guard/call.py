@@ -322,7 +322,7 @@ def declare(walk: Walk, fields: list[Field], shell: Shell) -> None:
         if not field.known:
             walk.doubt(f"it declares {field.shown!r}, which is not known")
         elif re.match(r"[-+]", field.text):
-            if re.search(r"[nifluc]", field.text):
+            if not re.fullmatch(r"--|[-+][gxrtaApF]+", field.text):  # zsh has more than bash
                 walk.doubt(f"{field.text} makes names mean other things")
         else:
             name, equals, value = field.text.partition("=")

@@ -209,6 +209,8 @@ class Walk(Values):
                 if len(fields) > MOST_WORDS:
                     raise TooLong
         concern(self, node.name, None, shell)
+        for field in fields if node.name == "path" else ():  # which is PATH to zsh
+            concern(self, node.name, field.text if field.known else None, shell)
         if node.chosen or not all(field.known for field in fields) or len(fields) > 24 or not self.holds(node.name):
             inner = shell.copy()
             inner.assign(node.name, None)
@@ -322,7 +324,7 @@ class Walk(Values):
         if name != "PATH" or assignment.more or not only_adds(self, assignment.value, shell):
             concern(self, name, value, shell)
         if assignment.value is None or assignment.more:
-            listed(self, name)
+            listed(self, name, all(element.raw.isalnum() for element in assignment.elements))
         if not lasting:
             handed_on(self, name, value, shell)
         kept = lasting and self.holds(name)

@@ -171,6 +171,8 @@ class Touches:
         self.odd_names = self.odd_names or not _WILD.isdisjoint(name) or any(map(str.isspace, name))
         if name.startswith("-"):
             self.doubt(f"{what}, a name that looks like an option")
+        if field.text[0] == "=" and not self.bounds.held:
+            self.doubt(f"{what}, which zsh takes for the program of that name")
         follow = not replaces or field.below or field.text.endswith("/")
         paths = self.absolute(field.text, shell, what, follow or posixpath.basename(field.text) in (".", ".."))
         before, self.findings = self.findings, {}
