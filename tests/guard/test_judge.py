@@ -650,3 +650,29 @@ def test_a_path_is_outside_if_it_is_so_by_its_letters(tool: str, given: dict[str
     assert [judged(path) for path in ("link/../../x", f"{root}/link/../../x", "link/%2e%2e/../x")] == ["deny"] * 3
     assert [judged(path) for path in ("@file:///x", "sub/%2e%2e/.\uff0e/x")] == ["deny"] * 2  # two ways at once
     assert judged("link/../x") == judged("sub/../x") == "allow"
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("psql -h localhost -U postgres -d app -c 'select count(*) from users'", "allow"),
+        ("psql postgres://x:y@localhost:5432/test -c '\\dt'", "allow"),
+        ('PGPASSWORD=x psql -h localhost -U app -tAc "select * from users limit 5"', "allow"),
+        ("psql app -c '\\d users'", "allow"),
+        ("psql -c \"select pg_read_file('x')\"", "ask"),
+        ("psql -c 'select lo_export (1, $$x$$)'", "ask"),
+        ("psql -c 'select 1' -o x", "ask"),
+        ("psql -c 'select 1' -c '\\! touch x'", "ask"),
+        ("psql -c '\\dt \\! touch x'", "ask"),
+        ("psql -c 'select 1 \\g x'", "ask"),
+        ("psql -c 'select 1; drop table x'", "ask"),
+        ("psql -c 'select * into y from x'", "ask"),
+        ("psql -h example.com -c 'select 1'", "ask"),
+        ("psql postgres://example.com/x -c 'select 1'", "ask"),
+        ("psql 'host=example.com' -c 'select 1'", "ask"),
+        ("psql -f x.sql", "ask"),
+        ('psql -c "$X"', "ask"),
+    ],
+)
+def test_a_database_of_this_machine_is_asked_what_it_has_and_no_more(line: str, expected: str, bounds: Bounds) -> None:
+    assert verdict(bounds, "bash", command=line) == expected

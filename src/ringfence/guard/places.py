@@ -99,6 +99,8 @@ def kill(walk: Walk, fields: list[Field], shell: Shell, stdin: Word | None) -> N
     if signal and signal[0].text in ("-s", "-n"):
         signal = words[:2]
     for field in words[len(signal) :]:
+        if walk.bounds.held and field.text == "0":
+            continue  # this line, and all that it has started
         counted = "$((" in field.shown or "-$$" in field.shown
         if counted or "PPID" in field.shown.upper() or (field.known and _EVERYBODY.match(field.text)):
             walk.doubt(f"it ends {field.shown!r}, which nobody here has started")
