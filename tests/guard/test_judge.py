@@ -676,3 +676,31 @@ def test_a_path_is_outside_if_it_is_so_by_its_letters(tool: str, given: dict[str
 )
 def test_a_database_of_this_machine_is_asked_what_it_has_and_no_more(line: str, expected: str, bounds: Bounds) -> None:
     assert verdict(bounds, "bash", command=line) == expected
+
+
+@pytest.mark.parametrize(
+    ("tool", "given", "expected"),
+    [
+        ("read_many_files", {"path": "sub", "include": ["../../other/x"]}, "deny"),
+        ("read_many_files", {"path": "sub", "include": ["../a.txt"]}, "deny"),
+        ("read_many_files", {"dir_path": "sub", "paths": ["../other/*"]}, "deny"),
+        ("read_many_files", {"path": "sub", "include": ["*.txt"]}, "allow"),
+        ("rg", {"path": "sub", "paths": ["sub", "a.txt"]}, "allow"),
+        ("glob", {"path": "sub/deep", "dir_path": ".", "pattern": "../other/*"}, "deny"),
+        ("glob", {"file_path": "sub", "pattern": "../other/*"}, "deny"),
+        ("glob", {"path": "sub", "pattern": "*/../*.txt"}, "deny"),
+        ("glob", {"path": "sub", "pattern": "deep/*.txt"}, "allow"),
+        ("glob", {"pattern": "{.,}./other/*"}, "deny"),
+        ("glob", {"pattern": ".{.,x}/other/*"}, "deny"),
+        ("glob", {"pattern": "{.,a}./{other,b}/*"}, "deny"),
+        ("glob", {"pattern": "{a,b,{c,../../other}}/*"}, "deny"),
+        ("glob", {"pattern": "{a,b}" * 20}, "deny"),
+        ("glob", {"pattern": "sub/**/*.{ts,tsx,{js,mjs}}"}, "allow"),
+        ("read", {"path": "file:../etc/hosts"}, "deny"),
+        ("write", {"path": "file:etc/hosts"}, "deny"),
+    ],
+)
+def test_what_a_search_is_told_is_looked_at_from_each_place_and_in_each_spelling(
+    tool: str, given: dict[str, object], expected: str, bounds: Bounds
+) -> None:
+    assert verdict(bounds, tool, **given) == expected
