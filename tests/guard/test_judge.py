@@ -704,3 +704,11 @@ def test_what_a_search_is_told_is_looked_at_from_each_place_and_in_each_spelling
     tool: str, given: dict[str, object], expected: str, bounds: Bounds
 ) -> None:
     assert verdict(bounds, tool, **given) == expected
+
+
+@pytest.mark.parametrize("options", ["-PT", "-aT", "-dT", "-T", "-fT"])
+def test_a_file_is_written_through_the_link_that_it_is_copied_to(options: str, root: Path, bounds: Bounds) -> None:
+    (root / "link").symlink_to("../other/x")
+
+    assert verdict(bounds, "bash", command=f"cp {options} a.txt link") == "deny"
+    assert verdict(bounds, "bash", command=f"cp --remove-destination {options} a.txt link") == "allow"

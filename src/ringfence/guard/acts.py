@@ -35,9 +35,7 @@ def copy(walk: Walk, call: Call) -> None:
     if not target.plain and target.known and "*" in target.raw:
         walk.doubt(f"{call.name} writes the last of {target.raw!r}, whichever that is")
     moves, links = call.name == "mv", call.has("-l", "-s", "--link", "--symbolic-link")
-    replaces = (
-        moves or links or call.name == "install" or call.has("--remove-destination", "-a", "-d", "-P", "-b", "--backup")
-    )
+    replaces = moves or links or call.name == "install" or call.has("--remove-destination", "-b", "--backup")
     plain = not call.has("-T", "--no-target-directory")
     walk.writes(target, call.shell, replaces=replaces and not plain)
     if plain and (replaces or target.text.rstrip("/") != "/dev/null"):

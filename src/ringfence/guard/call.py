@@ -153,10 +153,13 @@ _HOMES = {
 
 
 def change(walk: Walk, fields: list[Field], shell: Shell, stdin: Word | None) -> States:
-    physical = False
+    physical = odd = False
     while fields and fields[0].known and re.fullmatch(r"-[LPe@]+|--", fields[0].text):
         option = fields.pop(0).text
-        physical = physical or "P" in option
+        physical, odd = (
+            physical or "P" in option,
+            odd or "e" in option or "@" in option,
+        )  # which other shells do not know
         if option == "--":
             break
     if not fields:
@@ -175,7 +178,7 @@ def change(walk: Walk, fields: list[Field], shell: Shell, stdin: Word | None) ->
             return moved(shell, frozenset())  # what is done there the sandbox holds; from here on nobody knows where
         if walk.bounds.held:
             target = Field(target.text, raw=target.raw, plain=True)
-        return moved(shell, enter(walk, target, shell, "it tries to cd to", physical), walk)
+        return moved(shell, enter(walk, target, shell, "it tries to cd to", physical), None if odd else walk)
     return moved(shell, frozenset())
 
 
@@ -425,6 +428,11 @@ def jobs(walk: Walk, fields: list[Field], shell: Shell, stdin: Word | None) -> N
         walk.doubt("jobs -x runs a command")
 
 
+def limits(walk: Walk, fields: list[Field], shell: Shell, stdin: Word | None) -> None:
+    """`ulimit`: where few files may be open no stream can be led elsewhere, and what should have been is not run."""
+    walk.limited = walk.limited or any(not re.match("-", field.text) for field in fields)
+
+
 def says(walk: Walk, fields: list[Field], shell: Shell, stdin: Word | None) -> None:
     """`echo`: what it prints may be a path for another program."""
     if walk.feeds and not walk.bounds.reads_free:
@@ -478,11 +486,12 @@ BUILTINS: dict[str, Handler] = {
     "return": go_back,
     "hash": hashed,
     "wait": wait,
+    "ulimit": limits,
     "jobs": jobs,
     "kill": kill,
     **dict.fromkeys(("alias", "unalias", "enable", "bind", "complete", "compgen", "compopt", "fc", "history"), odd),
     **dict.fromkeys(
-        ": true false pwd type times fg bg disown ulimit umask dirs caller suspend logout times help".split(),
+        ": true false pwd type times fg bg disown umask dirs caller suspend logout times help".split(),
         nothing,
     ),
 }

@@ -232,7 +232,7 @@ def child(shell: Shell) -> Shell:
 _BASH_ONLY = lazy(
     r"\$['\"\[]|\(\(|\[\[|\w\+?=\(|\w\+=|[<>]\(|<<<|&>|>&[^\d&-]|[|;]&|\{[^{}\s,]*(?:,|\.\.)|\$\{!|\$\{\w+[:/^,@\[]"
     r"|\b(?:function|select|coproc|pushd|popd|dirs|declare|typeset|builtin|let|shopt|mapfile|readarray|enable|source"
-    r"|disown|compgen|complete|caller|bind|logout|suspend|help|history)\b|\bread\s+-[^r]|\b(?:printf|wait)\s+-|\{\w+\}[<>]"
+    r"|disown|compgen|complete|caller|bind|logout|suspend|help|history|time)\b|\bcd\s+-\w*[e@]|\bread\s+-[^r]|\b(?:printf|wait)\s+-|\{\w+\}[<>]"
     r"|\b(?:export|readonly|local)\s+\w+=[^\s\x22\x27;&|]*[$`]"
 )
 
