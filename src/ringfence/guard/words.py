@@ -54,6 +54,8 @@ class Words:
         """One word, up to a blank or an operator."""
         found = PLAIN.match(self.text, self.at)
         if found is not None:
+            if found.group() == "}":
+                raise Unreadable("'}' ends a group in zsh, wherever it stands")
             self.at = found.end()
             return Word(found.group(), (Literal(found.group(), False),))
         start = self.at
