@@ -14,7 +14,7 @@ from .arguments import (
     told_by_the_line,
 )
 from .patterns import lazy
-from .places import enter, kill, moved, options, settings
+from .places import enter, kill, limits, moved, options, settings
 from .programs import ROWS, row
 from .reach import Walk
 from .state import MISSING, Field, Shell, merged
@@ -233,6 +233,13 @@ def direct(walk: Walk, fields: list[Field], shell: Shell, stdin: Word | None) ->
     return builtin_or_program(walk, fields, shell, stdin) if fields and named(walk, fields) else None
 
 
+def past(walk: Walk, fields: list[Field], shell: Shell, stdin: Word | None) -> States:
+    """`command`: to zsh there are only programs behind it, so that `command cd` stays where it is."""
+    before = shell.copy()
+    ok, bad = direct(walk, fields, shell, stdin) or (shell, shell)
+    return (ok, bad) if walk.bounds.held else (merged(before, ok), merged(before, bad))
+
+
 def named(walk: Walk, fields: list[Field]) -> bool:
     if not fields[0].known:
         walk.doubt(f"which program {fields[0].shown!r} is cannot be known")
@@ -428,11 +435,6 @@ def jobs(walk: Walk, fields: list[Field], shell: Shell, stdin: Word | None) -> N
         walk.doubt("jobs -x runs a command")
 
 
-def limits(walk: Walk, fields: list[Field], shell: Shell, stdin: Word | None) -> None:
-    """`ulimit`: where few files may be open no stream can be led elsewhere, and what should have been is not run."""
-    walk.limited = walk.limited or any(not re.match("-", field.text) for field in fields)
-
-
 def says(walk: Walk, fields: list[Field], shell: Shell, stdin: Word | None) -> None:
     """`echo`: what it prints may be a path for another program."""
     if walk.feeds and not walk.bounds.reads_free:
@@ -461,7 +463,7 @@ BUILTINS: dict[str, Handler] = {
     "source": source,
     ".": source,
     "exec": execute,
-    "command": direct,
+    "command": past,
     "builtin": direct,
     "trap": trap,
     "exit": end,

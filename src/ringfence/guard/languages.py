@@ -16,7 +16,8 @@ _ADDRESS = rf"(?:\d+(?:~\d+)?|\$|/(?:[^/\\\n\[]|\\.|{_BRACKETS.replace('D', '/')
 _ADDRESSES = rf"(?:{_ADDRESS}(?:\s*,\s*(?:[+~]?\d+|{_ADDRESS}))?\s*!?\s*)?"
 _PART = rf"(?:[^\\\n\[D]|\\.|\\\n|{_BRACKETS})*"
 _SED = lazy(
-    rf"\s*{_ADDRESSES}(?:[dpqQ=nNDPgGhHxz{{}}]|[bt]\s*\w*|:\s*\w+|[aic](?:\\\n|\\|\s)[^\n]*|l\s*\d*"
+    rf"\s*{_ADDRESSES}(?:[dpqQ=nNDPgGhHxz{{}}]|(?:[bt][ \t]*\w*|:[ \t]*\w+)(?![ \t]*}}[ \t}}]*[^;\n \t}}])"
+    r"|[aic](?:\\\n|\\|[ \t])[^\n]*|l[ \t]*\d*"
     + "".join(
         rf"|s{re.escape(mark)}{_PART.replace('D', re.escape(mark))}{re.escape(mark)}"
         rf"{_PART.replace('D', re.escape(mark)).replace('[', '[', 1)}{re.escape(mark)}[gpiIM0-9]*"

@@ -106,3 +106,8 @@ def kill(walk: Walk, fields: list[Field], shell: Shell, stdin: Word | None) -> N
             walk.doubt(f"it ends {field.shown!r}, which nobody here has started")
         elif not field.known and walk.sought:
             walk.doubt(f"it ends {field.shown!r}, and has asked for {walk.sought!r}")
+
+
+def limits(walk: Walk, fields: list[Field], shell: Shell, stdin: Word | None) -> None:
+    """`ulimit`: where few files may be open no stream can be led elsewhere, and what should have been is not run."""
+    walk.limited = walk.limited or any(not re.match("-", field.text) for field in fields)

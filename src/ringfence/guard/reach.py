@@ -301,7 +301,8 @@ class Walk(Values):
             listed = assignment.name in self.lists or any(re.match(r"-\w*[aA]", option.text) for option in options)
             if (listed and value is None) or (value or "").lstrip().startswith("("):
                 self.doubt(f"it declares {assignment.name}, perhaps as a list that is expanded though it is quoted")
-            if "{" in assignment.value.raw:
+            past = options[0].text == "command" and not self.bounds.held  # which zsh takes for a program
+            if past or "{" in assignment.value.raw:
                 shell.assign(assignment.name, None)
         return [Field(f"{assignment.name}=")]  # nothing is written of it: it was assigned here
 
