@@ -591,10 +591,13 @@ def test_cursors_names_for_what_edits_are_known(bounds: Bounds, tool: str) -> No
         "touch " + "a " * 45_000,
         "a=1 " * 22_000 + "ls",
         "".join(f"ln -s a b{index} & " for index in range(300)),
+        "while ln -s sub/x .; do cd sub; ln -s x/sub .; done",
+        "for i in 1 2 3 4 5 6; do ln sub sub/..; ln -sfn sub/x ./; cd sub; done",
     ],
 )
 def test_a_long_line_is_judged_long_before_a_hook_must_end(bounds: Bounds, line: str) -> None:
-    """The first took half a minute: what is made of a pattern to match it grows with its square."""
+    """The first took half a minute: what is made of a pattern to match it grows with its square. The last two went on
+    for minutes: a link that leads below itself."""
     start = time.process_time()
     judge(ToolCall("bash", {"command": line}), bounds)
 
