@@ -97,7 +97,7 @@ OWN = [
     "swift build -c release",
     "bun index.ts",
     "bun run src/x.ts a.txt",
-    "psql --version",
+    "pg_dump --version",
     "pip install -r requirements.txt",
     "python -m pip install -q -U -e '.[dev]'",
     ".venv/bin/pip3 install pytest==8.* ruff",
@@ -141,6 +141,10 @@ OWN = [
     'B=$(git branch --show-current); git push origin "$B"',
     "for c in $(git rev-list HEAD~3..HEAD); do git show --stat $c; done",
     "git branch --merged | grep -v main | xargs git branch -d",
+    'LOG=/tmp/build-$(date +%s).log; make > "$LOG" 2>&1',
+    "cp a.txt a.txt.$(date +%Y%m%d-%H%M%S)",
+    "trap 'rm -f /tmp/x.$$' EXIT; echo a > /tmp/x.$$",
+    'trap "kill 0" EXIT; npm start & sleep 2',
 ]
 
 
@@ -337,3 +341,36 @@ def test_a_directory_that_expands_is_entered_where_the_sandbox_holds_what_is_don
 @pytest.mark.parametrize("line", ["git stash && mkdir -p build", "git checkout main && echo x > a.txt"])
 def test_where_a_link_leads_that_the_line_may_have_put_there_is_the_sandboxs_matter(line: str, root: Path) -> None:
     assert [verdict(line, bounds(root)), verdict(line, bounds(root, held=False))] == ["allow", "ask"]
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("find . -type f -exec sed -i s/a/b/ {} +", "ask"),
+        ("find . -delete", "ask"),
+        ("find . -name config -type f -exec sed -i s/a/b/ {} +", "ask"),
+        ("find . -type f -name 'PRE-*' -o -iname 'Pre-*' -delete", "ask"),
+        ("find . -name x.py -o -type f -exec sed -i s/a/b/ {} +", "ask"),
+        ("find . -type f ! \\( -name '*.py' \\) -exec sed -i s/a/b/ {} +", "ask"),
+        ("find . -type f \\( -name '*.py' -o -type f \\) -exec sed -i s/a/b/ {} +", "ask"),
+        ("find . -type f \\( -name '*.py' -o -name '*.ts' \\) -exec sed -i s/a/b/ {} +", "allow"),
+        ("find . -type f -not -path './.git/*' -exec sed -i s/a/b/ {} +", "allow"),
+        ("find . -path ./.git -prune -o -type f -exec sed -i s/a/b/ {} +", "allow"),
+        ("find src -type f -exec sed -i s/a/b/ {} +", "allow"),
+        ("find . -name '*.pyc' -delete", "allow"),
+        ("find . -type f -exec chmod 644 {} +", "allow"),
+    ],
+)
+def test_what_find_comes_upon_is_not_gits_where_no_sandbox_keeps_it_from_that(
+    line: str, expected: str, root: Path
+) -> None:
+    assert [verdict(line, bounds(root, held=False)), verdict(line, bounds(root))] == [expected, "allow"]
+
+
+@pytest.mark.parametrize("line", ["cp -r tree/. .", "cp -rT tree .", "rsync -a tree/ ."])
+def test_a_tree_that_brings_settings_of_an_agent_is_asked_about(line: str, tmp_path: Path) -> None:
+    (tmp_path / "w/tree/.claude").mkdir(parents=True)
+    (tmp_path / "w/other").mkdir(parents=True)
+    made = bounds_of(str(tmp_path / "w"), home="/home/x")
+
+    assert [verdict(line, made), verdict(line.replace("tree", "other"), made)] == ["ask", "allow"]

@@ -591,10 +591,13 @@ def test_cursors_names_for_what_edits_are_known(bounds: Bounds, tool: str) -> No
         "touch " + "a " * 45_000,
         "a=1 " * 22_000 + "ls",
         "".join(f"ln -s a b{index} & " for index in range(300)),
+        "while ln -s sub/x .; do cd sub; ln -s x/sub .; done",
+        "for i in 1 2 3 4 5 6; do ln sub sub/..; ln -sfn sub/x ./; cd sub; done",
     ],
 )
 def test_a_long_line_is_judged_long_before_a_hook_must_end(bounds: Bounds, line: str) -> None:
-    """The first took half a minute: what is made of a pattern to match it grows with its square."""
+    """The first took half a minute: what is made of a pattern to match it grows with its square. The last two went on
+    for minutes: a link that leads below itself."""
     start = time.process_time()
     judge(ToolCall("bash", {"command": line}), bounds)
 
@@ -650,3 +653,65 @@ def test_a_path_is_outside_if_it_is_so_by_its_letters(tool: str, given: dict[str
     assert [judged(path) for path in ("link/../../x", f"{root}/link/../../x", "link/%2e%2e/../x")] == ["deny"] * 3
     assert [judged(path) for path in ("@file:///x", "sub/%2e%2e/.\uff0e/x")] == ["deny"] * 2  # two ways at once
     assert judged("link/../x") == judged("sub/../x") == "allow"
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("psql -h localhost -U postgres -d app -c 'select count(*) from users'", "allow"),
+        ("psql postgres://x:y@localhost:5432/test -c '\\dt'", "allow"),
+        ('PGPASSWORD=x psql -h localhost -U app -tAc "select * from users limit 5"', "allow"),
+        ("psql app -c '\\d users'", "allow"),
+        ("psql -c \"select pg_read_file('x')\"", "ask"),
+        ("psql -c 'select lo_export (1, $$x$$)'", "ask"),
+        ("psql -c 'select 1' -o x", "ask"),
+        ("psql -c 'select 1' -c '\\! touch x'", "ask"),
+        ("psql -c '\\dt \\! touch x'", "ask"),
+        ("psql -c 'select 1 \\g x'", "ask"),
+        ("psql -c 'select 1; drop table x'", "ask"),
+        ("psql -c 'select * into y from x'", "ask"),
+        ("psql -h example.com -c 'select 1'", "ask"),
+        ("psql postgres://example.com/x -c 'select 1'", "ask"),
+        ("psql 'host=example.com' -c 'select 1'", "ask"),
+        ("psql -f x.sql", "ask"),
+        ('psql -c "$X"', "ask"),
+    ],
+)
+def test_a_database_of_this_machine_is_asked_what_it_has_and_no_more(line: str, expected: str, bounds: Bounds) -> None:
+    assert verdict(bounds, "bash", command=line) == expected
+
+
+@pytest.mark.parametrize(
+    ("tool", "given", "expected"),
+    [
+        ("read_many_files", {"path": "sub", "include": ["../../other/x"]}, "deny"),
+        ("read_many_files", {"path": "sub", "include": ["../a.txt"]}, "deny"),
+        ("read_many_files", {"dir_path": "sub", "paths": ["../other/*"]}, "deny"),
+        ("read_many_files", {"path": "sub", "include": ["*.txt"]}, "allow"),
+        ("rg", {"path": "sub", "paths": ["sub", "a.txt"]}, "allow"),
+        ("glob", {"path": "sub/deep", "dir_path": ".", "pattern": "../other/*"}, "deny"),
+        ("glob", {"file_path": "sub", "pattern": "../other/*"}, "deny"),
+        ("glob", {"path": "sub", "pattern": "*/../*.txt"}, "deny"),
+        ("glob", {"path": "sub", "pattern": "deep/*.txt"}, "allow"),
+        ("glob", {"pattern": "{.,}./other/*"}, "deny"),
+        ("glob", {"pattern": ".{.,x}/other/*"}, "deny"),
+        ("glob", {"pattern": "{.,a}./{other,b}/*"}, "deny"),
+        ("glob", {"pattern": "{a,b,{c,../../other}}/*"}, "deny"),
+        ("glob", {"pattern": "{a,b}" * 20}, "deny"),
+        ("glob", {"pattern": "sub/**/*.{ts,tsx,{js,mjs}}"}, "allow"),
+        ("read", {"path": "file:../etc/hosts"}, "deny"),
+        ("write", {"path": "file:etc/hosts"}, "deny"),
+    ],
+)
+def test_what_a_search_is_told_is_looked_at_from_each_place_and_in_each_spelling(
+    tool: str, given: dict[str, object], expected: str, bounds: Bounds
+) -> None:
+    assert verdict(bounds, tool, **given) == expected
+
+
+@pytest.mark.parametrize("options", ["-PT", "-aT", "-dT", "-T", "-fT"])
+def test_a_file_is_written_through_the_link_that_it_is_copied_to(options: str, root: Path, bounds: Bounds) -> None:
+    (root / "link").symlink_to("../other/x")
+
+    assert verdict(bounds, "bash", command=f"cp {options} a.txt link") == "deny"
+    assert verdict(bounds, "bash", command=f"cp --remove-destination {options} a.txt link") == "allow"

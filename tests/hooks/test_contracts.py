@@ -1,6 +1,7 @@
 """Each agent's question and our answer, as values: the payloads are in fixtures/, the answers what it honours."""
 
 import json
+import shlex
 from pathlib import Path
 
 import pytest
@@ -207,10 +208,51 @@ def test_a_line_is_wrapped_and_unwrapped() -> None:
     assert unwrapped(wrapped(line, PREFIX), PREFIX) == line
 
 
+def to_fish(text: str) -> str:
+    """One word as fish reads it: in single quotes, too, a backslash takes a quote or a backslash."""
+    out, quoted, chars = "", False, iter(text)
+    for char in chars:
+        if char == "\\":
+            following = next(chars)
+            out += following if not quoted or following in "'\\" else char + following
+        elif char == "'":
+            quoted = not quoted
+        else:
+            assert quoted, f"{text!r} is more than one word"
+            out += char
+    assert not quoted
+    return out
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "x\\'; touch /etc/x #",
+        "a\\\\",
+        "\\",
+        "'",
+        "\\'",
+        "'\\",
+        "''\\\\''",
+        "a\\nb\\\\n\\\\\\c",
+        "sed 's/\\//x/' \\\n a",
+        "\\\\'\\'\\",
+    ],
+)
+def test_a_line_is_one_word_to_every_shell_that_may_start_it(line: str) -> None:
+    made = wrapped(line, PREFIX)
+
+    assert shlex.split(made) == [*PREFIX, "bash", "-c", line]
+    assert to_fish(made.partition(" bash -c ")[2]) == line
+    assert unwrapped(made, PREFIX) == line
+
+
 @pytest.mark.parametrize(
     "line",
     [
         "'/opt/ring fence' run -- bash -c 'a'; touch /etc/x'",
+        "'/opt/ring fence' run -- bash -c 'a\\'; touch /etc/x'",
+        "'/opt/ring fence' run -- bash -c 'a'\\\\'b'; touch /etc/x'",
         "'/opt/ring fence' run -- bash -c 'a' 'b'",
         "'/opt/ring fence' run --enforcement off -- bash -c 'a'",
         "'/opt/ring fence' run -- bash -c ''a''",

@@ -26,16 +26,16 @@ def copy(walk: Walk, call: Call) -> None:
         walk.doubt(f"how many files {call.name} gets is not known, so neither is its last")
         return
     if not targets:
-        if len(operands) < 2:
-            return  # it will say so
+        if len(operands) < 2:  # it will say so; but on macOS -S has no value
+            for operand in operands:
+                walk.writes(operand, call.shell)
+            return
         targets = [operands.pop()]
     target = targets[-1]
     if not target.plain and target.known and "*" in target.raw:
         walk.doubt(f"{call.name} writes the last of {target.raw!r}, whichever that is")
     moves, links = call.name == "mv", call.has("-l", "-s", "--link", "--symbolic-link")
-    replaces = (
-        moves or links or call.name == "install" or call.has("--remove-destination", "-a", "-d", "-P", "-b", "--backup")
-    )
+    replaces = moves or links or call.name == "install" or call.has("--remove-destination", "-b", "--backup")
     plain = not call.has("-T", "--no-target-directory")
     walk.writes(target, call.shell, replaces=replaces and not plain)
     if plain and (replaces or target.text.rstrip("/") != "/dev/null"):
@@ -100,6 +100,20 @@ def carried(walk: Walk, call: Call, sources: list[Field], target: Field) -> None
                     walk.doubt(f"{call.name} carries the link {source.shown!r} to another place")
                 elif walk.bounds.is_directory(walk.bounds.resolve(place)):
                     walk.loose.append(real)
+                    brings_rules(walk, call, place, real)
+
+
+def brings_rules(walk: Walk, call: Call, place: str, real: str) -> None:
+    """What a tree brings to the top of the worktree by which git or an agent runs something."""
+    if not walk.bounds.held and real == walk.bounds.root:
+        found = [name for name in _RULES if walk.bounds.is_directory(walk.bounds.resolve(f"{place}/{name}"))]
+        if found:
+            walk.doubt(f"{call.name} brings {found[0]!r}, by which git or an agent runs something")
+
+
+_RULES = (
+    ".git .claude .codex .copilot .cursor .gemini .opencode .pi .vscode .idea .zed .devcontainer .github/hooks".split()
+)
 
 
 def link(walk: Walk, call: Call) -> None:
@@ -271,7 +285,9 @@ def rsync(walk: Walk, call: Call) -> None:
         return
     if any(re.match(r"[^/]+:|rsync://", field.text) for field in operands):
         walk.doubt("rsync speaks to another machine")
-    if call.has("-K", "--keep-dirlinks", "--inplace", "-s") or any("K" in option for option, _ in call.options):
+    if call.has("-K", "--keep-dirlinks", "--inplace", "--append", "--append-verify", "--write-devices", "-s") or any(
+        "K" in option for option, _ in call.options
+    ):
         walk.doubt("rsync follows links where it writes")
     target = operands.pop()
     walk.writes(target, call.shell)
@@ -282,6 +298,8 @@ def rsync(walk: Walk, call: Call) -> None:
         walk.loose.append(real)
         if walk.bounds.is_directory(real) and walk.bounds.leaks(real):
             walk.doubt(f"rsync writes below {target.shown!r}, where a link leads elsewhere")
+        for place in [place for source in operands for place in names(walk, source, call)]:
+            brings_rules(walk, call, place, real)
 
 
 _TAR_VALUES = {"f": "file", "C": "C", "X": "r", "g": "w", **dict.fromkeys("TIF", "q"), **dict.fromkeys("bHVKLN", "n")}
@@ -300,7 +318,7 @@ _TAR_LONG = {
     }.items()
     for name in names.split()
 }
-_TAR_FLAGS = frozenset("xctruvzjJapkmopwhSWOZdls")
+_TAR_FLAGS = frozenset("xctruvzjJapkmopwhSOZdl")  # -s and -W are other things to bsdtar, as macOS has it
 
 
 def tar(walk: Walk, call: Call) -> None:
@@ -329,6 +347,9 @@ def tar(walk: Walk, call: Call) -> None:
             options.add(option)
             if value is None:
                 continue
+            if role == "n" and value.text[:1] == "-":  # to bsdtar -H and -L have no value
+                walk.doubt(f"tar may take {value.shown!r} for an option, and not for the value of {option}")
+                return
             if not value.known and value.many:  # what comes after its first word may be an option
                 walk.doubt(f"tar gets {value.shown!r}, which is not known and may be more than one word")
                 return
@@ -338,8 +359,6 @@ def tar(walk: Walk, call: Call) -> None:
                 files.append(value)
             elif role and role != "n":
                 apply_role(walk, role, value, call)
-    if call.name == "bsdtar" and "s" in options:
-        walk.doubt("bsdtar -s gives files other names")
     _tar_acts(walk, call, options, files, archives, operands)
 
 

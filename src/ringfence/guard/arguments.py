@@ -108,7 +108,7 @@ def take_value(walk: Walk, call: Call, option: str, rest: list[Field]) -> Field:
     """The next word, as the value of an option. Where not every option is known, the one before may have wanted this
     one, and then the next word is an option itself."""
     taken = rest.pop(0)
-    if taken.many and not taken.known and (call.row.stops or not call.row.harmless):
+    if taken.many and not taken.known and (call.row.stops or not call.row.harmless or call.row.roles.strip("nr")):
         walk.doubt(f"{call.name} gets {taken.shown!r}, which may be more than the value of {option}")
     if call.row.tolerant and acts(call.row, taken.text):
         walk.doubt(f"{call.name} may take {taken.shown!r} for an option, and not for the value of {option}")
@@ -187,7 +187,9 @@ def apply_role(walk: Walk, role: str, field: Field, call: Call) -> None:
         if field.text != "-" or not field.known:
             walk.writes(field, call.shell, mode=call.name == "chmod")
     elif role == "x":
+        before = walk.odd_names
         walk.writes(field, call.shell, replaces=True)
+        walk.odd_names = before  # it takes a name away
     elif role == "d":
         worked_in(walk, field, call)
     elif role == "m":
@@ -274,6 +276,7 @@ def told_by_the_line(walk: Walk, call: Call, fields: list[Field]) -> None:
             if named and not walk.shows_all and modules.intersection(re.split(r"[./:,@]+", text)):
                 walk.doubt(f"{call.name} is told {field.shown!r}, a module that this line has written itself")
             data = call.name == "go" and field.text.startswith(("-func=", "-html="))  # what its tests have counted
+            data = data or (call.name == "cmake" and before.text == "-G")  # whose value is the name of a tool
             if data or (call.name in ("cmake", "ctest") and text in walk.generated):
                 continue
             if text and (option or guides or call.name in _EXECUTORS) and walk.has_brought(text, call.shell):

@@ -14,7 +14,7 @@ from .arguments import (
     told_by_the_line,
 )
 from .patterns import lazy
-from .places import enter, kill, moved, options, settings
+from .places import enter, kill, limits, moved, options, settings
 from .programs import ROWS, row
 from .reach import Walk
 from .state import MISSING, Field, Shell, merged
@@ -153,10 +153,13 @@ _HOMES = {
 
 
 def change(walk: Walk, fields: list[Field], shell: Shell, stdin: Word | None) -> States:
-    physical = False
+    physical = odd = False
     while fields and fields[0].known and re.fullmatch(r"-[LPe@]+|--", fields[0].text):
         option = fields.pop(0).text
-        physical = physical or "P" in option
+        physical, odd = (
+            physical or "P" in option,
+            odd or "e" in option or "@" in option,
+        )  # which other shells do not know
         if option == "--":
             break
     if not fields:
@@ -175,7 +178,7 @@ def change(walk: Walk, fields: list[Field], shell: Shell, stdin: Word | None) ->
             return moved(shell, frozenset())  # what is done there the sandbox holds; from here on nobody knows where
         if walk.bounds.held:
             target = Field(target.text, raw=target.raw, plain=True)
-        return moved(shell, enter(walk, target, shell, "it tries to cd to", physical), walk)
+        return moved(shell, enter(walk, target, shell, "it tries to cd to", physical), None if odd else walk)
     return moved(shell, frozenset())
 
 
@@ -228,6 +231,13 @@ def direct(walk: Walk, fields: list[Field], shell: Shell, stdin: Word | None) ->
         if "v" in fields.pop(0).text.lower():
             return None
     return builtin_or_program(walk, fields, shell, stdin) if fields and named(walk, fields) else None
+
+
+def past(walk: Walk, fields: list[Field], shell: Shell, stdin: Word | None) -> States:
+    """`command`: to zsh there are only programs behind it, so that `command cd` stays where it is."""
+    before = shell.copy()
+    ok, bad = direct(walk, fields, shell, stdin) or (shell, shell)
+    return (ok, bad) if walk.bounds.held else (merged(before, ok), merged(before, bad))
 
 
 def named(walk: Walk, fields: list[Field]) -> bool:
@@ -322,7 +332,7 @@ def declare(walk: Walk, fields: list[Field], shell: Shell) -> None:
         if not field.known:
             walk.doubt(f"it declares {field.shown!r}, which is not known")
         elif re.match(r"[-+]", field.text):
-            if re.search(r"[nifluc]", field.text):
+            if not re.fullmatch(r"--|[-+][gxrtaApF]+", field.text):  # zsh has more than bash
                 walk.doubt(f"{field.text} makes names mean other things")
         else:
             name, equals, value = field.text.partition("=")
@@ -453,7 +463,7 @@ BUILTINS: dict[str, Handler] = {
     "source": source,
     ".": source,
     "exec": execute,
-    "command": direct,
+    "command": past,
     "builtin": direct,
     "trap": trap,
     "exit": end,
@@ -478,11 +488,12 @@ BUILTINS: dict[str, Handler] = {
     "return": go_back,
     "hash": hashed,
     "wait": wait,
+    "ulimit": limits,
     "jobs": jobs,
     "kill": kill,
     **dict.fromkeys(("alias", "unalias", "enable", "bind", "complete", "compgen", "compopt", "fc", "history"), odd),
     **dict.fromkeys(
-        ": true false pwd type times fg bg disown ulimit umask dirs caller suspend logout times help".split(),
+        ": true false pwd type times fg bg disown umask dirs caller suspend logout times help".split(),
         nothing,
     ),
 }

@@ -23,6 +23,7 @@ _SAFE_KEYS = lazy(
     r"|safe\.directory|gc\.auto|push\.default|rebase\.autosquash)=.*\Z",
     re.IGNORECASE | re.DOTALL,
 )
+_NO_PROGRAM = ("core.pager=cat", "core.editor=true", "core.editor=:", "sequence.editor=true", "sequence.editor=:")
 _READS = frozenset(
     "log show blame annotate rev-parse rev-list ls-files ls-tree ls-remote cat-file shortlog name-rev "
     "for-each-ref "
@@ -36,7 +37,7 @@ _CHANGES = frozenset(
     "cherry-pick revert rm mv clean remote gc prune notes sparse-checkout apply am update-index write-tree read-tree "
     "commit-tree mktree mktag hash-object update-ref pack-refs repack rerere replace bisect submodule difftool "
     "mergetool "
-    "init clone worktree archive format-patch bundle config lfs".split()
+    "merge-tree init clone worktree archive format-patch bundle config lfs".split()
 )
 _LINKS = frozenset(
     "checkout switch restore reset stash pull merge rebase cherry-pick revert apply am read-tree bisect".split()
@@ -78,7 +79,7 @@ def git(walk: Walk, call: Call) -> None:
     ):
         walk.doubt("git is told which repository to go by, and that says what it runs")
     for value in found.values("-c"):
-        if not value.known or not (_SAFE_KEYS.match(value.text) or value.text == "core.pager=cat"):
+        if not value.known or not (_SAFE_KEYS.match(value.text) or value.text in _NO_PROGRAM):
             walk.doubt(f"git is told {value.shown!r}, which may run a command")
     if not found.operands:
         return
@@ -143,7 +144,9 @@ def common(walk: Walk, call: Call, words: list[Field]) -> None:
     values = _values(call.name, words)
     for index, word in enumerate(words):
         if not word.known:
-            one = index in values and not word.many
+            option, equals, _ = word.text.partition("=")
+            runs = any(name.startswith(option) for name in (*_RUNS, *_OUTPUT))
+            one = not word.many and (index in values or (equals and option[:2] == "--" and not runs))
             held = walk.shows_all and not walk.strewn and not word.text.startswith("-")  # as a word of another tool
             if word.may_be_option and "--" not in [before.text for before in words[:index]] and not one and not held:
                 walk.doubt(f"git {call.name} gets {word.shown!r}, which is not known and may be an option")

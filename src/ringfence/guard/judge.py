@@ -175,8 +175,14 @@ def file(call: ToolCall, bounds: Bounds, access: Access, lists_not: bool) -> Jud
         return Judgement(Verdict.DENY, ("the path is not a text",), call.input)
     paths = {name: path for name, path in given.items() if isinstance(path, str) and path}
     base = next(iter(paths.values()), "")
+    # From which of the other words, or from none of them, it goes on, nobody knows either.
     outward = [
-        posixpath.join(base, one) for path in many if isinstance(path, str) and path for one in {_start(path), path}
+        posixpath.join(start, one)
+        for path in many[: MOST_PATHS + 1]
+        if isinstance(path, str) and path
+        for spelled in _spelled(path)
+        for one in {_start(spelled), spelled}
+        for start in ("", *paths.values())
     ]
     outward += [path for path in inner if isinstance(path, str) and path]
     if not paths and not outward:
@@ -217,6 +223,25 @@ def _parts(given: object) -> list[dict[str, object]]:
     return found + [part for one in inner for part in _parts(one)]
 
 
+def _spelled(pattern: str) -> list[str]:
+    """What a pattern with braces stands for, `{.,}./x` for `../x`; the root, where that is too much."""
+    waiting, found = [pattern], list[str]()
+    while waiting:
+        one = waiting.pop()
+        inner = _BRACES.search(one)
+        if inner is None:
+            found.append(one)
+            continue
+        waiting += [one[: inner.start()] + part + one[inner.end() :] for part in inner[1].split(",")]
+        if len(waiting) + len(found) > MOST_SPELLED:
+            return ["/"]
+    return [pattern, *found]
+
+
+_BRACES = lazy(r"\{([^{}]*)\}")
+MOST_SPELLED = 256
+
+
 def _names(pattern: str) -> list[str]:
     return pattern.replace("{", "/").replace(",", "/").replace("}", "/").split("/")
 
@@ -253,7 +278,7 @@ def _read_otherwise(path: str) -> set[str]:
     `..` takes away the name before it, to the kernel what that leads to."""
     others = {path.strip(), path.removeprefix("@")}
     if address := _FILE_ADDRESS.match(path):  # whichever machine it names
-        others |= {address[1]}
+        others |= {"/" + address[1]}
     if not path.isascii():
         import unicodedata  # few paths need it
 
@@ -275,7 +300,7 @@ _OF_THE_MACHINE = lazy(r"/proc/(?:cpuinfo|meminfo|version|loadavg|uptime|filesys
 _PRIVATE = frozenset(("/tmp", "/var/tmp"))  # which the sandbox has of its own, by the built-in policy
 # What agents put there of a line's output that is too long, and tell their model to read.
 _OUTPUTS = lazy(r"/tmp/(?:claude-[^/]*/|pi-bash-[^/]*\.log\Z|[^/]*copilot-tool-output[^/]*\Z)")
-_FILE_ADDRESS = lazy(r"(?is)\s*file:(?://[^/]*)?(/.*?)\s*\Z")
+_FILE_ADDRESS = lazy(r"(?is)\s*file:(?://[^/]*)?/?(.*?)\s*\Z")  # without a stroke, too, it begins at the root
 _UNSEEN = "\u200b\u200c\u200d\u2060\ufeff"
 
 

@@ -1,24 +1,29 @@
 """Programs with a language of their own among their arguments: sed, awk, find, sqlite3."""
 
 import re
+from fnmatch import fnmatchcase
 
+from ..model import Access, Verdict
 from .arguments import Call
 from .patterns import lazy
 from .reach import Walk
 from .state import Field, Shell
 
 # One command of sed that touches no file: addresses, then a letter, or a substitution with plain flags.
-_ADDRESS = r"(?:\d+(?:~\d+)?|\$|/(?:[^/\\\n\[]|\\.|\[\^?\]?[^\]/\n]*\])*/I?)"
+# Between brackets the mark D ends a pattern for some readers and not for others, where no backslash stands before it.
+_BRACKETS = r"\[\^?\]?(?:[^\]\[D\\\n]|\[(?![:.=])|\[:\w+:\]|\\[^\]\n]|\\(?=\]))*\]"
+_ADDRESS = rf"(?:\d+(?:~\d+)?|\$|/(?:[^/\\\n\[]|\\.|{_BRACKETS.replace('D', '/')})*/I?)"
 _ADDRESSES = rf"(?:{_ADDRESS}(?:\s*,\s*(?:[+~]?\d+|{_ADDRESS}))?\s*!?\s*)?"
-_PART = r"(?:[^\\\n\[D]|\\.|\\\n|\[\^?\]?[^\]D\n]*\])*"
+_PART = rf"(?:[^\\\n\[D]|\\.|\\\n|{_BRACKETS})*"
 _SED = lazy(
-    rf"\s*{_ADDRESSES}(?:[dpqQ=nNDPgGhHxz{{}}]|[bt]\s*\w*|:\s*\w+|[aic](?:\\\n|\\|\s)[^\n]*|l\s*\d*"
+    rf"\s*{_ADDRESSES}(?:[dpqQ=nNDPgGhHxz{{}}]|(?:[bt][ \t]*\w*|:[ \t]*\w+)(?![ \t]*}}[ \t}}]*[^;\n \t}}])"
+    r"|[aic](?:\\\n|\\|[ \t])[^\n]*|l[ \t]*\d*"
     + "".join(
         rf"|s{re.escape(mark)}{_PART.replace('D', re.escape(mark))}{re.escape(mark)}"
         rf"{_PART.replace('D', re.escape(mark)).replace('[', '[', 1)}{re.escape(mark)}[gpiIM0-9]*"
         for mark in "/|#,:@!%_+~"
     )
-    + r"|y/[^/\n]*/[^/\n]*/)\s*(?=[;\n}]|\Z)[;\n]*"
+    + r"|y/(?:[^/\\\n]|\\.)*/(?:[^/\\\n]|\\.)*/)\s*(?=[;\n}]|\Z)[;\n]*"
 )
 
 
@@ -46,6 +51,10 @@ def sed(walk: Walk, call: Call) -> None:
     operands = list(call.operands)
     if not scripts and not call.has("-f", "--file") and operands:
         scripts = [operands.pop(0)]
+        if (
+            call.has("-i") and scripts[0].known and not scripts[0].text
+        ):  # on macOS an ending, and the next is the script
+            scripts += operands[:1]
     for script in scripts:
         if not script.known:
             walk.doubt(f"the script of sed, {script.shown!r}, is not known")
@@ -68,35 +77,46 @@ _AWK_WRITES = lazy(
 
 # What awk reads as one thing in which nothing is a command: texts, comments, and patterns where no division can stand.
 _AWK_TOKEN = lazy(
-    r'(?P<text>"(?:[^"\\\n]|\\[^\n])*")|(?P<comment>#[^\n]*)|(?P<pattern>/(?:[^/\\\[\n]|\\[^\n]|\[\^?\]?[^]/\\\n]*\])+/)|(?P<space>\s+)'
+    r'(?P<text>"(?:[^"\\\n]|\\[^\n])*")|(?P<comment>#[^\n]*)|(?P<pattern>/(?:[^/\\\[\n]|\\[^\n]|'
+    r"\[\^?\]?(?:[^]\[/\\\n]|\[(?![:.=])|\[:\w+:\]|\\[^\n])*\])+/)|(?P<space>\s+)"
     r"|(?P<code>[A-Za-z0-9_.$]+|\|\||&&|.)"
 )
 _AWK_STREAM = lazy(r'>\s*"/dev/std(?:out|err)"[ \t]*(?=[;}\n]|\Z)')
-_AWK_OPERAND = lazy(r"(?!(?:return|print|printf|in|do|else|case)\Z)[\w.$]+\Z|[)\]+-]")
+# Behind a value a stroke divides. Behind these it may: `if (x) /y/`, `x++ / 2`.
+_AWK_VALUE = lazy(r"(?!(?:return|printf?|in|do|else|case|exit|length|next|delete|default)\Z)[\w.$]*[\w.]\Z|\]")
+_AWK_CONDITIONS = frozenset(("if", "while", "for", "switch", ""))
+_AWK_OPERAND = lazy(r'(?:exit|length|next|delete|default)\Z|[)+$-]|""')
 
 
 def awk_code(script: str) -> str | None:
     """A program of awk without its texts, comments and patterns; None where two readers might differ."""
     out, at, before = "", 0, ""
+    opened: list[str] = []  # what stands before each parenthesis
     while at < len(script):
         found = _AWK_TOKEN.match(script, at)
         kind = found.lastgroup if found else None
         if found is None or (kind == "code" and found.group() in '"\\'):
             return None
-        if kind == "pattern" and _AWK_OPERAND.match(before):  # a division, or who knows
-            return None
-        if kind == "code" and found.group() == "/" and not _AWK_OPERAND.match(before):
-            return None
         stream = _AWK_STREAM.match(script, at)
         if stream is not None:
             found, kind = stream, "space"
-        at = found.end()
+        elif script[at] == "/":
+            divides = _AWK_VALUE.match(before) is not None
+            unsure = not divides and _AWK_OPERAND.match(before) is not None
+            if (unsure and "/" in script[at + 1 :].partition("\n")[0]) or (kind == "code" and not (divides or unsure)):
+                return None
+            kind = "code" if divides else kind
+        at = at + 1 if kind == "code" and script[at] == "/" else found.end()
         if kind in ("comment", "space"):
             before = "" if "\n" in found.group() else before
             out += "\n" if "\n" in found.group() else " "
             continue
-        before = "0" if kind in ("text", "pattern") else found.group()
-        out += '""' if kind in ("text", "pattern") else before
+        last, before = before, '""' if kind in ("text", "pattern") else "/" if script[at - 1] == "/" else found.group()
+        out += before
+        if before == "(":
+            opened.append(last)
+        elif before == ")" and opened and opened.pop() not in _AWK_CONDITIONS:
+            before = "]"
     return out
 
 
@@ -127,29 +147,76 @@ _FIND_FLAGS = lazy(
 )
 
 
-class Typed:
-    """Of which kinds is surely everything that comes to a place in find's expression: what stands behind `-o`, `!` or
-    before a `-type` is not what that says."""
+# By which git and agents are told what to run, below where a search begins.
+_KEPT = {
+    ".git": ("config", "hooks/pre-commit", "hooks/post-checkout"),
+    ".claude": ("settings.json", "settings.local.json"),
+    ".codex": ("config.toml", "hooks.json"),
+    ".cursor": ("hooks.json",),
+    ".gemini": ("settings.json",),
+    ".vscode": ("settings.json", "tasks.json"),
+}
 
-    def __init__(self) -> None:
+
+class Typed:
+    """Of which kinds is surely everything that comes to a place in find's expression, and whether by its name it is
+    none of those `kept`: what stands behind `-o`, `!` or before a `-type` is not what that says."""
+
+    def __init__(self, kept: list[str]) -> None:
+        self.kept = kept
         self.levels = [""]  # by parentheses
         self.plain = [True]  # whether what is said inside them holds behind them, too
+        self.named = [not kept]
+        self.every = [True]  # whether each way through them has a name
 
     def take(self, word: str, value: str, negated: bool) -> None:
         if word == "(":
             self.levels.append(self.levels[-1])
             self.plain.append(not negated)
+            self.named.append(self.named[-1])
+            self.every.append(not negated)
         elif word == ")" and len(self.levels) > 1:
             said, holds = self.levels.pop(), self.plain.pop()
             self.levels[-1] = said if holds else self.levels[-1]
+            named, every = self.named.pop(), self.every.pop()
+            self.named[-1] = self.named[-1] or (named and every)
         elif word in ("-o", "-or", ","):
             self.levels[-1] = self.levels[-2] if len(self.levels) > 1 else ""
             self.plain[-1] = False
+            self.every[-1] = self.every[-1] and self.named[-1]
+            self.named[-1] = self.named[-2] if len(self.levels) > 1 else not self.kept
         elif word == "-type" and not negated:
             self.levels[-1] = value
+        elif word in ("-name", "-iname") and not negated:
+            self.named[-1] = self.named[-1] or not any(fnmatchcase(name, value.lower()) for name in self.kept)
+        elif word in ("-path", "-wholename") and negated and value.strip("*./") == "git":
+            self.named[-1] = True
 
     def kinds(self) -> set[str]:
         return set(self.levels[-1].split(",")) if self.levels[-1] else {"l"}
+
+    def spares(self, walk: Walk, what: str) -> None:
+        if not self.named[-1]:
+            walk.doubt(f"{what} may come upon what git or an agent runs; -name would say that it does not")
+
+
+def _kept(walk: Walk, call: Call, starts: list[Field], words: list[str]) -> list[str]:
+    """The names there that nobody may write, where no sandbox keeps anybody from it."""
+    pruned = words[:3] in (["-path", "./.git", "-prune"], ["-name", ".git", "-prune"]) and words[3:4] in (
+        ["-o"],
+        ["-or"],
+    )
+    if walk.bounds.held or pruned:
+        return []
+    places = {walk.stand(path) for start in starts for path in walk.absolute(start.text, call.shell, "")}
+    return [
+        name.rpartition("/")[2]
+        for place in places
+        for directory, names in _KEPT.items()
+        if walk.bounds.is_directory(f"{place}/{directory}")
+        for name in names
+        if walk.bounds.decide(Access.WRITE, f"{place}/{directory}/{name}").verdict is not Verdict.ALLOW
+    ]
 
 
 def find(walk: Walk, call: Call) -> None:
@@ -168,7 +235,7 @@ def find(walk: Walk, call: Call) -> None:
             starts.append(words.pop(0))
     starts = starts or [Field(".", raw=".")]
     follows = follows or any(word.text in ("-follow", "-L", "-H") for word in words)
-    typed, before = Typed(), ""
+    typed, before = Typed(_kept(walk, call, starts, [word.text for word in words])), ""
     for start in starts:
         walk.reads(start, call.shell, names=True)
         if not start.known and start.may_be_option:
@@ -192,13 +259,15 @@ def find(walk: Walk, call: Call) -> None:
                 walk.writes(start, call.shell)
                 if follows:
                     walk.doubt("find removes files behind links")
+            if typed.kinds() != {"d"}:  # of which it removes those that are empty
+                typed.spares(walk, "find -delete")
         elif word.text in ("-fprint", "-fprint0", "-fls", "-fprintf"):
             if words:
                 walk.writes(words.pop(0), call.shell)
             if word.text == "-fprintf" and words:
                 words.pop(0)
         elif word.text in ("-exec", "-execdir", "-ok", "-okdir"):
-            _executed(walk, call, word.text, words, starts, {"l"} if follows else typed.kinds())
+            _executed(walk, call, word.text, words, starts, typed, follows)
         elif not _FIND_FLAGS.match(word.text):
             walk.doubt(f"what {word.shown!r} does in find is not known")
             return
@@ -208,8 +277,11 @@ _REMOVES = frozenset(("rm", "rmdir", "unlink", "/bin/rm"))
 _OF_DIRECTORIES = frozenset(("chmod", "chown", "chgrp", "touch", "setfacl"))  # which write nothing that lies in one
 
 
-def _executed(walk: Walk, call: Call, how: str, words: list[Field], starts: list[Field], kinds: set[str]) -> None:
-    """A command that find runs for what it found, which is of these kinds."""
+def _executed(
+    walk: Walk, call: Call, how: str, words: list[Field], starts: list[Field], typed: Typed, follows: bool
+) -> None:
+    """A command that find runs for what it found."""
+    kinds = {"l"} if follows else typed.kinds()
     command: list[Field] = []
     while words:
         word = words.pop(0)
@@ -228,6 +300,8 @@ def _executed(walk: Walk, call: Call, how: str, words: list[Field], starts: list
         fields = [_filled(field, start) for field in command]
         before = walk.written_paths
         walk.call(fields, shell.copy())
+        if walk.written_paths > before and command[0].text not in _OF_DIRECTORIES:
+            typed.spares(walk, repr(command[0].shown))
         if links and not walk.bounds.held and walk.written_paths > before and command[0].text not in _REMOVES:
             walk.doubt(
                 f"{command[0].shown!r} may follow a link that find comes upon; -type f would say that it does not"
@@ -244,7 +318,7 @@ def _filled(field: Field, start: Field) -> Field:
 
 LONGEST_STATEMENT = 20_000
 _SQL_WRITES = lazy(
-    r"attach|into\s*['\"]|vacuum\b[^;]*\binto|writefile|load_extension|\bedit[\"'`\]]?\s*(?:\(|/\*|--)|readfile|fsdir|fts\w*_|^\s*\.|\n\s*\.|zipfile"
+    r"attach|into\s*['\"]|vacuum\b.*\binto|writefile|load_extension|\bedit[\"'`\]]?\s*(?:\(|/\*|--)|readfile|fsdir|fts\w*_|^\s*\.|\n\s*\.|zipfile"
     r"|_store_directory",
     re.IGNORECASE,
 )

@@ -232,7 +232,7 @@ def child(shell: Shell) -> Shell:
 _BASH_ONLY = lazy(
     r"\$['\"\[]|\(\(|\[\[|\w\+?=\(|\w\+=|[<>]\(|<<<|&>|>&[^\d&-]|[|;]&|\{[^{}\s,]*(?:,|\.\.)|\$\{!|\$\{\w+[:/^,@\[]"
     r"|\b(?:function|select|coproc|pushd|popd|dirs|declare|typeset|builtin|let|shopt|mapfile|readarray|enable|source"
-    r"|disown|compgen|complete|caller|bind|logout|suspend|help|history)\b|\bread\s+-[^r]|\b(?:printf|wait)\s+-|\{\w+\}[<>]"
+    r"|disown|compgen|complete|caller|bind|logout|suspend|help|history|time)\b|\bcd\s+-\w*[e@]|\bread\s+-[^r]|\b(?:printf|wait)\s+-|\{\w+\}[<>]"
     r"|\b(?:export|readonly|local)\s+\w+=[^\s\x22\x27;&|]*[$`]"
 )
 
@@ -276,7 +276,8 @@ _SERVES = lazy(r"(?:\d+|--bind|-b|127\.0\.0\.1|localhost)\Z")  # a port, and who
 
 
 _PYTHON_VALUES = lazy(
-    r"(?:dev|utf8|importtime|faulthandler|tracemalloc|showrefcount|error|ignore|always|default)[=:\w.]*"
+    r"(?:dev|utf8|importtime|faulthandler|tracemalloc|showrefcount|error|ignore|always|default)"
+    r"(?:=\w+)?(?::[\w ]*(?::\w*(?::[\w.:]*)?)?)?"  # a category with a point in it is imported
 )
 
 
@@ -304,8 +305,9 @@ def python(walk: Walk, call: Call) -> None:
 
 def module(walk: Walk, call: Call, name: str, words: list[Field]) -> None:
     made = {posixpath.basename(one.path) for one in walk.findings.values() if one.access == "write"}
-    modules = () if walk.shows_all else (*sys.stdlib_module_names, name.partition(".")[0])
-    if any(text.removesuffix(".py") in modules for text in made):
+    first = ("sitecustomize", "usercustomize", name.partition(".")[0])
+    modules = () if walk.shows_all else (*sys.stdlib_module_names, *first)
+    if any(text.partition(".")[0] in modules for text in made):
         walk.doubt(f"the module {name} may import what this line has written itself")
     if name in ("pip", "uv") or (name in MODULES and name.replace("_", "-") in ROWS):
         walk.call([Field(name.replace("_", "-")), *words], outside(call.shell))
@@ -361,22 +363,34 @@ _CHECKS = {"node": "--check", "ruby": "-c", "php": "-l"}
 # Of these, words that only show something, and those that do what the project says.
 _SHOWS = {
     "gh": lazy(
-        r"(?s)(?:pr|issue|run|repo|release|workflow) (?:view|list|status|diff|checks)\b|auth status\Z"
+        r"(?s)(?:pr|issue|run|repo|release|workflow|label) (?:view|list|status|diff|checks)\b|auth status\Z"
+        r"|search (?:code|issues|prs|repos|commits)\b"
         r"|api (?!graphql\b|-|\w+:/)(?!.* -(?!-paginate(?: |\Z)|-jq |q ))"
     ),
     **dict.fromkeys(
         ("docker", "podman"),
         lazy(
-            r"(?:ps|images|logs|info|top|port|version|compose (?:ps|logs|images|ls|version))(?: |\Z)"
-            r"|compose config(?: --services| -q)?\Z"
+            r"(?!.* --(?:runtime|conmon|root|runroot|imagestore|tmpdir|network|hooks|module|url|out|remote|ssh"
+            r"|storage)\b)"
+            r"(?:(?:ps|images|logs|info|top|port|version|inspect|stats|compose (?:ps|logs|images|ls|version)"
+            r"|(?:container|image|volume|network) (?:ls|inspect))(?: |\Z)|compose config(?: --services| -q)?\Z)"
         ),
     ),
     "kubectl": lazy(
-        r"(?is)(?:(?:get|describe) (?!.*\bsecrets?\b)(?!-\w*[fk])|logs |top |explain |version\Z"
-        r"|config current-context\Z)(?!.* -\w*[fk]|(?:.* )?(?:-[fpAw]*s|--(?:filename|kustomize|kubeconfig|kuberc|as"
-        r"|token|server|raw|template|cache-dir|profile)\b|(?:-o|--output).*file))"
+        r"(?is)(?:(?:-n|--namespace)[ =][\w-]+ )?(?:(?:get|describe) (?!.*\bsecrets?\b)(?!-\w*[fk])|logs "
+        r"|top |explain |version\Z|(?:cluster-info|config current-context)\Z)(?!.* -\w*[fk]|(?:.* )?(?:-[fpAw]*s"
+        r"|--(?:filename|kustomize|kubeconfig|kuberc|as|token|server|raw|template|cache[-_]dir|profile"
+        r"|log[-_](?:file|dir))\b|(?:-o|--output).*file))"
     ),
     "openssl": lazy(r"rand -(?:hex|base64) \d+\Z"),
+    # Whether somebody listens; and what a database of this machine has, by no function that could do more.
+    **dict.fromkeys(("nc", "ncat"), lazy(r"-[nv]*z[nv]*(?: -v| -w ?\d+)* \w[\w.-]* \d+\Z")),
+    "redis-cli": lazy(r"(?:-[hp] [\w.]+ )*ping\Z"),
+    "psql": lazy(
+        r"(?is)(?!.*(?<!\bcount)(?<!\bsum)(?<!\bmin)(?<!\bmax)(?<!\bavg)\()(?!.*\b(?:into|copy)\b)(?:-h\0?localhost\0|-[pUd]\0?\w+\0"
+        r"|-[tAqXwx]+\0|--csv\0|\w+\0|postgres(?:ql)?://(?:[\w:%]+@)?(?:localhost|127\.0\.0\.1)(?::\d+)?/\w+\0)*"
+        r"-[tAqX]*c\0(?:\\(?:dt|d|l|du|dn)\+?(?: \w+)?|(?:select|show)\b[^;\\\0]*;?)(?:\0\w+)?\Z"
+    ),
     "rustup": lazy(r"show\Z|(?:toolchain|target|component) list\b"),
 }
 _DOES = {
@@ -399,10 +413,12 @@ def interpreter(walk: Walk, call: Call) -> None:
             break
         call.operands = call.operands[1:]
     texts = [field.text for field in call.operands if field.known]
-    known = bool(texts) and len(texts) == len(call.operands)
+    if call.name == "kubectl" and "logs" in texts[:1]:
+        texts = [text for text in texts if text != "-f"]  # it follows them
+    known = bool(texts) and all(field.known for field in call.operands)
     if known and set(texts) <= {"-v", "-V", "-version", "--version", "version"}:
         return
-    line = " ".join(texts)
+    line = ("\0" if call.name == "psql" else " ").join(texts)
     opens = any(re.match(r"-w|--w|--config|-H|--host|--context", text) for text in texts)  # a browser, other settings
     if known and call.name in _SHOWS and _SHOWS[call.name].match(line) and not opens:
         return

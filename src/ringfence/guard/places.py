@@ -99,8 +99,15 @@ def kill(walk: Walk, fields: list[Field], shell: Shell, stdin: Word | None) -> N
     if signal and signal[0].text in ("-s", "-n"):
         signal = words[:2]
     for field in words[len(signal) :]:
+        if walk.bounds.held and field.text == "0":
+            continue  # this line, and all that it has started
         counted = "$((" in field.shown or "-$$" in field.shown
         if counted or "PPID" in field.shown.upper() or (field.known and _EVERYBODY.match(field.text)):
             walk.doubt(f"it ends {field.shown!r}, which nobody here has started")
         elif not field.known and walk.sought:
             walk.doubt(f"it ends {field.shown!r}, and has asked for {walk.sought!r}")
+
+
+def limits(walk: Walk, fields: list[Field], shell: Shell, stdin: Word | None) -> None:
+    """`ulimit`: where few files may be open no stream can be led elsewhere, and what should have been is not run."""
+    walk.limited = walk.limited or any(not re.match("-", field.text) for field in fields)

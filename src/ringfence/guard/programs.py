@@ -154,7 +154,12 @@ ROWS: dict[str, str] = {
     "--filter=n -f:n -B:n --bwlimit=n --timeout=n --chmod=n --chown=n --max-size=n --suffix=n --link-dest=x "
     "--copy-dest=r "
     "--compare-dest=r --daemon=q --early-input=r -M:q --remote-option=q --remove-source-files=q "
-    "--copy-as=q --password-file=r + !rsync",
+    "--copy-as=q --password-file=r --remove-sent-files=q --out-format=n --log-file-format=n --info=n --debug=n "
+    "--port=n --address=n --sockopts=n --contimeout=n --iconv=n --protocol=n --checksum-seed=n --compress-choice=n "
+    "--zc=n "
+    "--checksum-choice=n --cc=n --compress-level=n --zl=n --skip-compress=n --max-delete=n --min-size=n --max-alloc=n "
+    "--modify-window=n -@:n --block-size=n --outbuf=n --stop-after=n --stop-at=n --time-limit=n --usermap=n "
+    "--groupmap=n --read-batch=r + !rsync",
     # the network
     "curl": "-o:w --output=w -O -J --output-dir=w -D:w --dump-header=w -c:w --cookie-jar=w --trace=w --trace-ascii=w "
     "--stderr=w -K:q --config=q --libcurl=w --etag-save=w --etag-compare=r --hsts=w --alt-svc=w -w:W --write-out=W "
@@ -194,7 +199,7 @@ ROWS: dict[str, str] = {
     **dict.fromkeys("bash sh dash ash".split(), "!shell"),
     **dict.fromkeys("python python2 python3 pypy pypy3".split(), "!python"),
     **dict.fromkeys(
-        "docker podman kubectl helm gh glab aws gcloud openssl ssh java rustup swift "
+        "docker podman kubectl helm gh glab aws gcloud openssl ssh psql redis-cli nc ncat java rustup swift "
         "node deno ruby perl php lua luajit Rscript julia tclsh osascript pwsh ts-node tsx fish expect groovy "
         "scala zsh ksh".split(),
         "!interpreter",

@@ -80,6 +80,8 @@ _RUNNERS = frozenset(
     "onchange chokidar npm-run-all wsrun tsc-watch node sh bash bun deno python python3 perl ruby php ts-node-dev "
     "ts-node-esm ts-node-script esr esbuild-runner swc-node".split()
 )
+# And programs of the system that have others act, which pnpm and bun find as well.
+_OUTWARD = frozenset("crontab at batch systemctl systemd-run su pkexec screen tmux script scp sftp socat mail".split())
 _MANY = frozenset("workspace workspaces recursive multi m foreach".split())
 
 
@@ -133,9 +135,9 @@ def installed(walk: Walk, call: Call) -> None:
         name = field.text
         if id(field) in values:
             continue
-        if name in _RUNNERS:
+        if name in _RUNNERS | _OUTWARD:
             walk.doubt(f"{call.name} {name} runs what it is told")
-        elif name in ROWS and name not in _MANY | _OWN and name != "npm":
+        elif name[:2] == "./" or (name in ROWS and name not in _MANY | _OWN and name != "npm"):
             walk.call(call.words[index:], outside(call.shell))
         elif name == "run" or name in _MANY or name.startswith("-") or call.words[index - 1].text == "workspace":
             continue

@@ -73,6 +73,7 @@ class Walk(Values):
         self.returns: list[list[Shell]] = []  # for each call around: how it may be left early
         self.locals: list[set[str]] = []  # for each call around: the names that are its own
         self.closes = False  # whether a stream may have been closed
+        self.limited = False  # whether there may be no descriptor left for another one
         self.later: list[tuple[Node, Shell, tuple[object, ...]]] = []  # what runs beside the rest, since when
 
     # --- walking -------------------------------------------------------------------------------------------------
@@ -132,15 +133,16 @@ class Walk(Values):
         self.aside(node, shell)
 
     def pipeline(self, node: Pipeline, shell: Shell) -> tuple[Shell, Shell]:
-        before, feeds, piped = self.spread(), self.feeds, self.piped
+        before, feeds, piped, end = self.spread(), self.feeds, self.piped, shell
         self.feeds += any(hands_on(command) for command in node.commands[1:])
         for command in node.commands:
-            self.aside(command, shell)
+            end = self.after(command, shell.copy())
             self.piped = piped or len(node.commands) > 1
         for command in node.commands if self.spread() != before else ():  # each runs while the others do
             self.aside(command, shell)
         self.feeds, self.piped = feeds, piped
-        return shell, shell
+        end = shell if self.bounds.held else merged(shell, end)  # to zsh the last of them is this shell
+        return end, end
 
     def compound(self, node: Compound, shell: Shell) -> tuple[Shell, Shell]:
         before = shell.copy()
@@ -209,6 +211,8 @@ class Walk(Values):
                 if len(fields) > MOST_WORDS:
                     raise TooLong
         concern(self, node.name, None, shell)
+        for field in fields if node.name == "path" else ():  # which is PATH to zsh
+            concern(self, node.name, field.text if field.known else None, shell)
         if node.chosen or not all(field.known for field in fields) or len(fields) > 24 or not self.holds(node.name):
             inner = shell.copy()
             inner.assign(node.name, None)
@@ -297,7 +301,8 @@ class Walk(Values):
             listed = assignment.name in self.lists or any(re.match(r"-\w*[aA]", option.text) for option in options)
             if (listed and value is None) or (value or "").lstrip().startswith("("):
                 self.doubt(f"it declares {assignment.name}, perhaps as a list that is expanded though it is quoted")
-            if "{" in assignment.value.raw:
+            past = options[0].text == "command" and not self.bounds.held  # which zsh takes for a program
+            if past or "{" in assignment.value.raw:
                 shell.assign(assignment.name, None)
         return [Field(f"{assignment.name}=")]  # nothing is written of it: it was assigned here
 
@@ -322,7 +327,7 @@ class Walk(Values):
         if name != "PATH" or assignment.more or not only_adds(self, assignment.value, shell):
             concern(self, name, value, shell)
         if assignment.value is None or assignment.more:
-            listed(self, name)
+            listed(self, name, all(element.raw.isalnum() for element in assignment.elements))
         if not lasting:
             handed_on(self, name, value, shell)
         kept = lasting and self.holds(name)
@@ -351,9 +356,9 @@ class Walk(Values):
 
     def may_fail(self, redirect: Redirect) -> bool:
         """All but here-documents, the null device, and the streams that every command has, if none was closed."""
-        if redirect.operator in ("<<", "<<-", "<<<"):
-            return False
-        if redirect.operator in ("<&", ">&") and redirect.target.raw.endswith("-"):
+        if self.limited or redirect.operator in ("<<", "<<-", "<<<"):
+            return self.limited
+        if redirect.operator in ("<&", ">&") and not redirect.target.raw.isdigit():
             self.closes = True
         return redirect.target.raw != "/dev/null" and (self.closes or redirect.target.raw not in ("0", "1", "2"))
 

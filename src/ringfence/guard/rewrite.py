@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 
+from .patterns import lazy
+
 _PLAIN = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_@%+=:,./-")
 
 
@@ -10,8 +12,14 @@ def quoted(text: str) -> str:
     return text if text and _PLAIN.issuperset(text) else in_quotes(text)
 
 
+# What stands outside of the quotes, each behind a backslash: a quote, and backslashes that would be read there by fish,
+# to which `'\\'` and `'\\\\'` are one quote and one backslash.
+_OUTSIDE = lazy(r"'|\\{2,}|\\(?='|\Z)")
+_TAKEN_OUT = lazy(r"'((?:\\['\\])+)'")
+
+
 def in_quotes(text: str) -> str:
-    return "'" + text.replace("'", "'\\''") + "'"
+    return "'" + _OUTSIDE.sub(lambda found: "'" + "".join(f"\\{char}" for char in found[0]) + "'", text) + "'"
 
 
 def wrapped(line: str, prefix: Sequence[str]) -> str:
@@ -28,5 +36,5 @@ def unwrapped(line: str, prefix: Sequence[str]) -> str:
     head = f"{' '.join(map(quoted, prefix))} bash -c '"
     if not line.startswith(head) or not line.endswith("'"):
         return line
-    inner = line[len(head) : -1].replace("'\\''", "'")
+    inner = _TAKEN_OUT.sub(lambda found: found[1][1::2], line[len(head) : -1])
     return inner if wrapped(inner, prefix) == line else line

@@ -23,6 +23,7 @@ class Variable(msgspec.Struct):
     quoted: bool
     rest: str = ""
     inner: tuple[Piece, ...] = ()  # what the rest expands in turn
+    open: bool = False  # what follows belongs to it for zsh
 
 
 class Substitution(msgspec.Struct):

@@ -20,6 +20,8 @@ _CHANGES_MODE = "it changes the mode of"
 LONGEST = 2000  # characters of a word in which somebody looks for more than its beginning
 MOST_PATHS = 128
 MOST_LINKS = 40  # as many as the kernel follows
+LONGEST_PATH = 4096  # characters; more the kernel does not take
+MOST_FOLLOWED = 2_000_000  # characters of paths that go through links of the line, all of them together
 _HOME = lazy(r'"?\$(?:HOME\b|\{HOME\})"?')
 _DEFAULT = lazy(r"\$\{\w+:?[-=+]([^{}]*)\}")  # what a variable is, if nobody has set it
 _ANOTHERS = lazy(r"~[A-Za-z_]")  # somebody's home, and not the user's own
@@ -49,6 +51,7 @@ class Touches:
         self.bounds = bounds
         self.findings: dict[tuple[str, str], Finding] = {}
         self.links: dict[str, str] = {}  # links that the line itself makes, and where they lead
+        self.followed = 0  # how much of paths went through them
         self.loose: list[str] = []  # directories in which the line may have put links that nobody has seen
         self.generated = set[str]()  # directories that cmake has filled, by the project's own rules
         self.checked_out: list[str] = []  # and those in which git may have; it puts none into its own directory
@@ -171,6 +174,8 @@ class Touches:
         self.odd_names = self.odd_names or not _WILD.isdisjoint(name) or any(map(str.isspace, name))
         if name.startswith("-"):
             self.doubt(f"{what}, a name that looks like an option")
+        if field.text[0] == "=" and not self.bounds.held:
+            self.doubt(f"{what}, which zsh takes for the program of that name")
         follow = not replaces or field.below or field.text.endswith("/")
         paths = self.absolute(field.text, shell, what, follow or posixpath.basename(field.text) in (".", ".."))
         before, self.findings = self.findings, {}
@@ -241,11 +246,24 @@ class Touches:
     def through_links(self, path: str) -> str:
         for _ in range(min(len(self.links), MOST_LINKS)):
             plain = posixpath.normpath(path)
-            link = next((above for above in reversed(_upwards(plain)) if above in self.links), "")
+            link = self.first_link(plain)
             if not link:
                 return path
+            self.followed += len(path)
+            if len(path) > LONGEST_PATH or self.followed > MOST_FOLLOWED:  # one that leads below itself makes it longer
+                self.doubt("it makes more links than are followed")
+                return "/"
             path = self.links[link] + plain[len(link) :]
         return path
+
+    def first_link(self, plain: str) -> str:
+        """The link of this line that comes first on the way to a path."""
+        at = 0
+        while at >= 0:
+            at = plain.find("/", at + 1)
+            if (above := plain[:at] if at >= 0 else plain) in self.links:
+                return above
+        return ""
 
     def surely_stands(self, real: str) -> bool:
         """Whether a directory is there now, and nothing in the line so far may have changed that."""

@@ -18,7 +18,7 @@ _STEERS = lazy(
     r"|GIT_\w+|GREP|GREP_OPTIONS|GZIP|BZIP2?|XZ_\w+|ZIP(?:OPT)?|UNZIP(?:OPT)?|SSLKEYLOGFILE|RIPGREP_\w+|ACK_\w+|ACKRC|BAT_\w+"
     r"|PYTEST_(?:ADDOPTS|PLUGINS)|\w+_OPTS|\w+_OPTIONS|JAVA_HOME|SIMPLE_BACKUP_SUFFIX|LLVM_\w+|GCOV_\w+|GMON_\w+|SCRIPT_\w+|BC_ENV_ARGS|"
     r"TAR_OPTIONS|TAPE|RSYNC_\w+|MAKEFLAGS|MAKEFILES|GNUMAKEFLAGS|MFLAGS|POSIXLY_CORRECT"
-    r"|PYTHON(?!PATH|UNBUFFERED|DONTWRITEBYTECODE|HASHSEED|WARNINGS|UTF8|IOENCODING|FAULTHANDLER|DEVMODE)\w*"
+    r"|PYTHON(?!PATH|UNBUFFERED|DONTWRITEBYTECODE|HASHSEED|UTF8|IOENCODING|FAULTHANDLER|DEVMODE)\w*"
     r"|NODE_(?!ENV\Z|NO_WARNINGS\Z)\w+|PERL\w*|RUBY\w+|GEM_\w+|BUNDLE_\w+|npm_config_\w+|NPM_CONFIG_\w+|YARN_\w+"
     r"|CARGO_\w+|RUSTUP_\w+|GO(?:PATH|BIN|CACHE|ROOT|FLAGS|TMPDIR|MODCACHE)|JAVA_TOOL_OPTIONS|_JAVA_OPTIONS|CLASSPATH"
     r"|PIP_\w+|VIRTUAL_ENV|CONDA_\w+|HISTFILE|INPUTRC|TERMINFO|MAIL|CURL_HOME|WGETRC|SSH_\w+|DOCKER_\w+|KUBECONFIG"
@@ -30,7 +30,7 @@ _STEERS = lazy(
     r"|MAKE|M4|AUTO\w+|ACLOCAL\w*|M2_HOME|ANT_ARGS|CHROME_\w+|PROTOC|LIBCLANG_PATH|PHPRC|PHP_INI_SCAN_DIR"
     r"|AWK\w*|GAWK\w+|CC|CXX|LDSHARED|RANLIB|STRIP|AR|AS|LD|CPP|RUST(?:C\w*|DOC|FMT|FLAGS|DOCFLAGS)|PREFIX|DESTDIR"
     r"|(?:CC|CXX|AR|LD|RANLIB)_\w+|\w+_(?:CC|CXX|AR|LD|RANLIB)|HOSTCC|HOSTCXX|CROSS_COMPILE|FC|F77|F90|NM|OBJCOPY|OBJDUMP|RM|SED"
-    r"|LEX|YACC|INSTALL|NINJA|NODE|RUBY|CARGO|JAVACMD|MAKESHELL|DISTCC\w*|SCCACHE_\w+|ICECC\w*|CCC_\w+|DEVELOPER_DIR|SDKROOT"
+    r"|LEX|YACC|INSTALL|CMAKE|NINJA|NODE|RUBY|CARGO|JAVACMD|MAKESHELL|DISTCC\w*|SCCACHE_\w+|ICECC\w*|CCC_\w+|DEVELOPER_DIR|SDKROOT"
     r"|PS\d|VIM\w*|EXINIT|NVIM_\w+|EMACS\w*|GNUPGHOME|GPG_(?!TTY\Z)\w+|KRB5\w*|SPHINX\w+|PYLINTRC|npm_\w+|HEX_\w+|REBAR_\w+|PUB_\w+"
     r"|TF_(?!VAR_|LOG\Z|IN_AUTOMATION\Z|INPUT\Z)\w+|COMPOSER_(?!NO_\w+\Z|ALLOW_SUPERUSER\Z|MEMORY_LIMIT\Z)\w+"
     r"|MIX_(?!ENV\Z|TARGET\Z)\w+|CAML_\w+|\w*BAZEL\w*|FLUTTER_ROOT|NX_TASKS\w*|GO(?:PROXY|NOSUMDB|SUMDB|INSECURE|WORK)|\w+_HOME"
@@ -40,7 +40,7 @@ _STEERS = lazy(
     r"|NIXPKGS_\w+|OPAM\w+|OCAML(?:PATH|FIND_CONF)|GHC(?:_ENVIRONMENT|_PACKAGE_PATH|RTS)|SWIFT_EXEC|TOOLCHAINS|JAVAC?|JAR|M2|CUDA_PATH"
     r"|TRITON_PTXAS_PATH|TEXTDOMAIN\w*|(?:COMPILE|LINK|PREPROCESS|LEX|YACC|LINT)\.\w+|OUTPUT_OPTION|BLDSHARED|LDCXXSHARED|MAILCAPS|PSQLRC|PGSERVICEFILE|PGSYSCONFDIR|GOVCS"
     # To zsh: where it looks, what it calls, and what it takes for its arguments.
-    r"|cdpath|dirstack|fpath|module_path|argv|(?:READ)?NULLCMD|TMPPREFIX|(?:chpwd|zshexit|precmd|preexec|periodic|zshaddhistory)_functions"
+    r"|cdpath|dirstack|fpath|module_path|MODULE_PATH|histchars|HISTCHARS|argv|(?:READ)?NULLCMD|TMPPREFIX|(?:chpwd|zshexit|precmd|preexec|periodic|zshaddhistory)_functions"
     # By its name, a program that somebody will start.
     r"|\w+_(?:BIN|BINARY(?:_PATH)?|CMD|COMMAND|EXE|EXECUTABLE|EXECPATH|LAUNCHER|WRAPPER|RUNNER|INTERPRETER|COMPILER|LINKER"
     r"|SHELL|EDITOR|PAGER|BROWSER|PRELOAD|HOOK|PLUGINS?))\Z"
@@ -55,7 +55,7 @@ LOADS = lazy(
 _HARMLESS = lazy(
     r"(?:(?:PAGER|GIT_PAGER|MANPAGER)=(?:cat|less|more)?|GIT_(?:AUTHOR|COMMITTER)_(?:NAME|EMAIL|DATE)=.*"
     r"|(?:GIT_EDITOR|GIT_SEQUENCE_EDITOR|EDITOR|VISUAL)=(?:true|:|/bin/true)|GIT_(?:TERMINAL_PROMPT|OPTIONAL_LOCKS)=[01]"
-    r"|GIT_MERGE_AUTOEDIT=no|CC=(?:gcc|clang|cc)(?:-\d+)?|CXX=(?:g\+\+|clang\+\+|c\+\+)(?:-\d+)?"
+    r"|PYTHONWARNINGS=[\w:,]*|GIT_MERGE_AUTOEDIT=no|CC=(?:gcc|clang|cc)(?:-\d+)?|CXX=(?:g\+\+|clang\+\+|c\+\+)(?:-\d+)?"
     r"|NODE_OPTIONS=--(?:max-old-space-size=\d+|experimental-vm-modules|no-warnings)"
     r"|LESS=-?[A-Za-z]*|CARGO_TERM_\w+=\w+|PIP_(?:NO_INPUT|DISABLE_PIP_VERSION_CHECK|NO_CACHE_DIR|QUIET)=\w*"
     r"|RUSTFLAGS=(?!.*linker)[^/]*|MAVEN_OPTS=-Xmx\w+|\w+_OPTS=|GOFLAGS=-mod=\w+|GOWORK=off|GOPROXY=(?:off|direct)"
@@ -83,9 +83,9 @@ ZSH_CALLS = lazy(r"(?:chpwd|zshexit|precmd|preexec|periodic|zshaddhistory|zsh_di
 _ZSH_FINDS = lazy(r"(?:path|commands|(?:dis_)?(?:functions|[gs]?aliases))\Z")
 
 
-def listed(walk: Touches, name: str) -> None:
+def listed(walk: Touches, name: str, settings: bool = True) -> None:
     """Say what a list, or an element of one, may lead to."""
-    if _ZSH_FINDS.match(name):
+    if _ZSH_FINDS.match(name) or (settings and name == "options"):
         walk.doubt(f"it sets {name}, by which zsh looks for what it runs")
 
 
@@ -94,6 +94,10 @@ _COUNTED = frozenset("RANDOM SRANDOM SECONDS OPTIND HISTCMD LINENO EPOCHSECONDS 
 
 def concern(walk: Touches, name: str, value: str | None, shell: Shell) -> None:
     """Say what an assignment of this variable may lead to."""
+    if name == "path" and value and not walk.bounds.held:  # which is PATH to zsh
+        known = [walk.bounds.resolve(path) for path in walk.absolute(value, shell, "")] if shell.places else []
+        if any(map(walk.bounds.is_directory, known)) or walk.has_written(value, shell):
+            walk.doubt("it sets path, by which zsh looks for what it runs")
     if name in _PLACES:
         for part in (value or "").split(":") if name == "PYTHONPATH" else [value]:
             if part is None:
@@ -173,6 +177,8 @@ _FILLED = frozenset(
 )
 _TRIMS = lazy(r"(%%?|##?)(\*?)([A-Za-z0-9_./=,:@-]+)(\*?)\Z")
 _TEMPORARY = "/tmp/tmp.0123456789"
+_DIGITS = "20260101"  # a name with such digits is as good as another, to who is held
+_DATE = lazy(r"date(?: -u)? ['\"]?\+(?:%[sNYmdHMSyjFT]|[-_:TZ])+['\"]?\Z")
 _ARGUMENTS = lazy(r"[0-9]+\Z|[@*]\Z")
 _JOINED = lazy(r"[A-Za-z_]\w*[$\0]|[}\0]\w")  # `a$i` may be the name `a4`; what is put in stands there as a null
 
@@ -234,10 +240,12 @@ class Values(Touches):
         if not isinstance(command, Simple) or command.redirects:
             return None
         words = [word.raw for word in command.words if isinstance(word, Word)]
-        if {"pwd", "git", "mktemp"} & shell.functions.keys() or command.assignments:
+        if {"pwd", "git", "mktemp", "date"} & shell.functions.keys() or command.assignments:
             return None
         if self.bounds.held and words in (["mktemp"], ["mktemp", "-d"]) and "TMPDIR" not in shell.variables:
             return _TEMPORARY if self.bounds.decide(Access.WRITE, _TEMPORARY).verdict is Verdict.ALLOW else None
+        if self.bounds.held and _DATE.match(" ".join(words)):
+            return _DIGITS
         if len(shell.places) != 1:
             return None
         place = next(iter(shell.places))
@@ -256,7 +264,7 @@ class Values(Touches):
         if rest:
             if rest.startswith("!") or "@P" in rest:
                 self.doubt(f"${{{rest}}} takes its name or its commands from a value")
-            if re.match(r"(\[.*\])?:?=", rest):
+            if re.match(r"(\[.*\])?:{0,2}=", rest):  # zsh has one more
                 concern(self, name, None, shell)
                 listed(self, name if rest.startswith("[") else "")
                 shell.assign(name, None)
@@ -265,6 +273,10 @@ class Values(Touches):
                 if re.search(r"['\"\\]", rest):  # which hide nothing there: `${x:'$(command)'}` runs it
                     self.doubt(f"${{{rest}}} counts what is quoted")
             return trimmed(self.variable(Variable(name, piece.quoted), shell), rest)
+        if piece.open and not self.bounds.held:
+            return None
+        if name == "$" and self.bounds.held:
+            return _DIGITS
         if name.isdigit() and name != "0" and shell.positional is not None:
             index = int(name) - 1
             if index >= len(shell.positional):

@@ -14,6 +14,8 @@ _IN_QUOTES = lazy(r"[^\\\"$`]+")
 _IN_BRACES = lazy(r"[^\s\\'\"$`;&|()<>?*+@!}]+")
 _IN_DOCUMENT = lazy(r"[^\\$`]+")
 _SIMPLE = lazy(r"[A-Za-z_][A-Za-z0-9_]*|[0-9@*#?$!-]")
+_ZSH_GOES_ON = lazy(r"\[|:[aAcehlpPqQrstuxgfFwW&]")  # `$x[2,-1]` and `$x:h` are other texts to zsh
+_ZSH_FLAGS = lazy(r"\$[=^~+]+[A-Za-z_{]")  # `"$=x"`, which to bash is no variable
 _BRACED = lazy(r"(#(?=[A-Za-z_]\w*\[)|!?)([A-Za-z_][A-Za-z0-9_]*|[0-9]+|[@*#?$!-])(\[[A-Za-z0-9_@*]*\])?")
 _ANSI = {"a": "\a", "b": "\b", "e": "\x1b", "E": "\x1b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
 _ANSI |= {char: char for char in "\\'\"?"}
@@ -52,6 +54,8 @@ class Words:
         """One word, up to a blank or an operator."""
         found = PLAIN.match(self.text, self.at)
         if found is not None:
+            if found.group() == "}":
+                raise Unreadable("'}' ends a group in zsh, wherever it stands")
             self.at = found.end()
             return Word(found.group(), (Literal(found.group(), False),))
         start = self.at
@@ -172,14 +176,14 @@ class Words:
             if text.startswith("\\\n", found.end()):
                 raise Unreadable("a name is continued on the next line")
             self.at = found.end()
-            pieces.append(Variable(found.group(), quoted))
+            pieces.append(Variable(found.group(), quoted, open=bool(_ZSH_GOES_ON.match(text, self.at))))
         elif text.startswith("\\\n", at + 1):
             raise Unreadable("a name is continued on the next line")
-        elif quoted:
+        elif quoted and not _ZSH_FLAGS.match(text, at):
             self.at += 1
             pieces.append(Literal("$", True))
         else:
-            raise Unreadable("a dollar stands alone")  # bash then splits the word in another way
+            raise Unreadable("a dollar stands before no name")  # bash splits the word in another way, or zsh finds one
 
     def braced(self, quoted: bool) -> Variable:
         """`${...}`, of which the opening has been read."""
