@@ -94,6 +94,22 @@ def test_npx_makes_its_lock_beside_what_it_installed(place: Place) -> None:
     assert list(installed.iterdir()) == []
 
 
+@pytest.mark.parametrize(
+    "path", [".cache/yarn", ".yarn/berry", ".cache/ccache", ".ccache", ".cache/deno", ".cache/zig"]
+)
+def test_a_cache_that_its_tool_has_to_write_is_written_privately(place: Place, path: str) -> None:
+    """Yarn, ccache, deno and zig give up where they cannot."""
+    warm = place.home / path
+    warm.mkdir(parents=True)
+    (warm / "one").write_text("good")
+
+    found = place.run(f"cat ~/{path}/one && echo new > ~/{path}/two")
+
+    assert (found.stdout or b"").startswith(b"good"), found
+    assert found.ok is (keep._has_overlays and enforce.probe().namespaces), found
+    assert [one.name for one in warm.iterdir()] == ["one"]
+
+
 def test_nobody_tries_again_where_nothing_can_be_reached(place: Place) -> None:
     script = 'echo "$npm_config_fetch_retries,$PIP_RETRIES,$UV_HTTP_RETRIES"'
 
@@ -138,6 +154,7 @@ def test_another_workspace_does_not_see_it(place: Place) -> None:
     [
         *("UV_CACHE_DIR", "PIP_CACHE_DIR", "npm_config_cache", "PNPM_HOME", "BUN_INSTALL_CACHE_DIR", "GOCACHE"),
         *("GOMODCACHE", "CARGO_HOME", "GRADLE_USER_HOME", "UV_TOOL_DIR", "POETRY_CACHE_DIR"),
+        *("YARN_GLOBAL_FOLDER", "CCACHE_DIR", "DENO_DIR", "ZIG_GLOBAL_CACHE_DIR"),
     ],
 )
 def test_a_tool_without_a_cache_has_one_that_stays(place: Place, variable: str) -> None:
