@@ -14,10 +14,11 @@ import msgspec
 
 from . import enforce, plan, policy
 from .enforce import links, modes
-from .keep import Prepared, Request, prepare
+from .keep import Prepared, Request, environment, prepare
 from .model import Access, Cause, Decision, Denial, Exited, Observed, Outcome, Refused, UsageError, Verdict
 from .policy.clues import ANYWHERE, MOST_TEXT, Clue, clues, urls_of, wants_root
 from .policy.learnt import is_wide
+from .policy.trust import home_of
 
 Found = Denial | Cause | None
 BUILT_IN = "built-in"
@@ -474,9 +475,14 @@ def _first_missing(path: str) -> str:
 
 def expanded(request: Request, path: str) -> str:
     """A path with its tilde as the command's home; as in a policy, another's is not looked up."""
-    if path.startswith("~") and path[1:2] not in ("", "/"):
+    if not path.startswith("~"):
+        return path
+    if path[1:2] not in ("", "/"):
         raise UsageError(path, "names another user's home", hint="write it out, or ./~name for a file of that name")
-    return os.path.join(request.home, path[2:]) if path.startswith("~/") else request.home if path == "~" else path
+    home = request.home if request.home.startswith("/") else home_of(environment())
+    if not home:
+        raise UsageError(path, "needs a home directory, and none is known", hint="set HOME, or write it out")
+    return os.path.join(home, path[2:])
 
 
 def why_connect(request: Request, target: str) -> tuple[Decision, str]:
