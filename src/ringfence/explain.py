@@ -194,6 +194,9 @@ class _Asked:
             return Denial("trace", clue.target, "no command may trace another", origin=BUILT_IN)
         if clue.access == "sandbox":
             return self.sandbox(clue.target)
+        if clue.access == "socket":
+            reason = "of unix sockets for datagrams nobody sees where they send; --allow-socket PATH allows them"
+            return None if plan.wants_datagrams(self.judged) else Denial("socket", clue.target, reason, origin=BUILT_IN)
         if clue.access == "bind":
             return self.bind(int(clue.target)) or self.anywhere(clue)
         if clue.access == "connect" and not clue.target.startswith("/"):
@@ -204,7 +207,9 @@ class _Asked:
         path = os.path.join(self.request.cwd, expanded(self.request, clue.target))
         is_name = "/" not in clue.target and not os.path.lexists(path)
         if is_name and (clue.access == "run" or (clue.access == "use" and clue.error == errno.EACCES)):
-            return self.program(clue.target)
+            found = self.program(clue.target)
+            if clue.access == "run" or isinstance(found, Denial):
+                return found  # else a file of that name was to be made
         real = enforce.canonical(path)
         if modes.is_socket(real) or clue.access == "connect":
             return self.socket(real)

@@ -17,7 +17,7 @@ LONGEST = 8192  # characters of one line
 
 class Clue(msgspec.Struct, frozen=True):
     """Something that failed: `read`, `write`, `make`, `remove` (or rename), `use` (any of them), `run`, `connect`,
-    `bind`, `trace`, `sandbox` (one of its own) or `variable`."""
+    `bind`, `socket` (of a kind that there is not), `trace`, `sandbox` (one of its own) or `variable`."""
 
     access: str
     target: str  # a path as it was said, host:port, a port, a name
@@ -35,6 +35,7 @@ _ERRORS = {
     "network is unreachable": errno.ENETUNREACH,
     "no route to host": errno.EHOSTUNREACH,
     "address family not supported": errno.EAFNOSUPPORT,
+    "protocol not supported": errno.EPROTONOSUPPORT,
     "could not resolve host": errno.EADDRNOTAVAIL,
     "name or service not known": errno.EADDRNOTAVAIL,
     "temporary failure in name resolution": errno.EADDRNOTAVAIL,
@@ -48,7 +49,7 @@ _ERRORS = {
 }
 _NAMES = {
     name: getattr(errno, name)
-    for name in ("EACCES", "EPERM", "EROFS", "ENOENT", "EBUSY", "ECONNREFUSED", "ENETUNREACH")
+    for name in ("EACCES", "EPERM", "EROFS", "ENOENT", "EBUSY", "ECONNREFUSED", "ENETUNREACH", "EPROTONOSUPPORT")
 }
 _ERRNO = re.compile(r"\b(?:\[Errno (\d{1,3})\]|os error (\d{1,3})\b|(" + "|".join(_NAMES) + r")\b)")
 _CANNOT = r"(?i)\b(?:cannot|can't|could not|couldn't|unable to|failed to) "
@@ -169,6 +170,8 @@ def _of_line(line: str, words: tuple[str, ...], text: str) -> list[Clue]:
         return [Clue("run", program[1] or program[2], errno.ENOENT)] if program else []
     if asked := _ENV.search(line):
         return [Clue("run", asked[1], error)]
+    if error == errno.EPROTONOSUPPORT:
+        return [Clue("socket", "datagrams", error)]
     if error == errno.EPERM and _TRACES.search(line):
         return [Clue("trace", "ptrace", error)]
     is_socket = _SOCKETS.search(line) is not None
