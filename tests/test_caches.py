@@ -73,6 +73,18 @@ def test_a_warm_cache_is_read_and_never_written(place: Place) -> None:
     assert ("private layer" in said.reason) is has_layers
 
 
+def test_a_cache_is_there_where_the_system_is_closed(place: Place) -> None:
+    warm = place.home / ".cache" / "uv"
+    warm.mkdir(parents=True)
+    (warm / "one").write_text("good")
+    system = ("/usr", "/bin", "/lib", "/lib64", "/etc/ld.so.cache")
+
+    seen = place.run("read -r said < ~/.cache/uv/one; echo $said; ls /etc", deny_read=("/",), allow_read=system)
+
+    assert (seen.stdout or b"").startswith(b"good\n"), seen
+    assert b"passwd" not in (seen.stdout or b"")
+
+
 def test_a_cache_is_there_where_programs_make_sandboxes_of_their_own(place: Place) -> None:
     warm = place.home / ".cache" / "uv"
     warm.mkdir(parents=True)
