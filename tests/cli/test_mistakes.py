@@ -47,6 +47,8 @@ MISTAKES = [
     ("run --timeout 1s --timeout 2s -- true", 2, "--timeout: was given twice", ""),
     ("run --timeout soon -- true", 2, "--timeout: does not understand 'soon'", "60s, 5m, 500ms"),
     ("run --memory lots -- true", 2, "--memory: does not understand 'lots'", "512M, 2G, 1000000"),
+    ("run --ask-fd 99999999999 -- true", 2, "--ask-fd: '99999999999' is no socket that is open here",
+     "one end of a socketpair, above 2"),
     ("run --forward web -- true", 2, "--forward: 'web' is no port", "a number from 1 to 65535"),
     ("run --workspace gone -- true", 2, "{ws}/gone: the workspace is not there", "name a directory with --workspace"),
     ("run --workspace=~/gone -- true", 2, "{home}/gone: the workspace is not there",
