@@ -85,6 +85,7 @@ _ENV = re.compile(r"^\S*\benv: \W?([\w.+-]+)\W?: (?:No such file or directory|Pe
 _LOOKS = re.compile(r"(?i)\b(?:cannot|failed to) (?:stat|access)\b")
 _LISTENS = re.compile(r"\blisten E[A-Z]+")
 _DATABASE = re.compile(r'unable to open database "([^"\n]{1,4096})"')
+_REPOSITORY = re.compile(r"\bnot a git repository: (/.+)$")  # a `.git` file leads there
 _TRACES = re.compile(r"(?i)\bptrace\b|\bPTRACE_TRACEME\b")
 _LEAKS = "LeakSanitizer has encountered a fatal error"
 _NAMESPACES = re.compile(
@@ -165,6 +166,8 @@ def _of_line(line: str, words: tuple[str, ...], text: str) -> list[Clue]:
         return [Clue("sandbox", "namespaces", errno.EPERM)]
     if database := _DATABASE.search(line):  # which does not say why
         return [Clue("write", database[1], errno.EACCES)]
+    if repository := _REPOSITORY.search(line):
+        return [Clue("read", repository[1], errno.ENOENT)]
     if not error:
         program = _NOT_FOUND.search(line)
         return [Clue("run", program[1] or program[2], errno.ENOENT)] if program else []
