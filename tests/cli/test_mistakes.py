@@ -212,6 +212,18 @@ def test_without_a_home_in_use_a_tilde_is_the_one_on_record_and_never_the_worksp
     assert (done.returncode, done.stdout.split(":")[:2]) == (1, ["deny", f" read {on_record}/.ssh/id_rsa"])
 
 
+@pytest.mark.parametrize("words", ["trust", "approvals grant read /usr/share --yes"])
+def test_nothing_is_remembered_of_a_workspace_whose_name_is_no_text(place: Place, words: str) -> None:
+    odd = place.workspace / os.fsdecode(b"odd\xff")
+    (odd / ".ringfence").mkdir(parents=True)
+    (odd / ".ringfence" / "policy.json").write_text("{}")
+
+    done = place.call(*words.split(), "--workspace", str(odd))
+
+    assert (done.returncode, done.stdout) == (125, "")
+    assert "is no text, and cannot be remembered" in done.stderr.splitlines()[0]
+
+
 def test_a_current_directory_that_is_gone_is_said(place: Place) -> None:
     (place.workspace / "gone").mkdir()
     script = 'cd gone && rmdir ../gone && exec "$0" run -- true'
