@@ -73,6 +73,18 @@ def test_a_warm_cache_is_read_and_never_written(place: Place) -> None:
     assert ("private layer" in said.reason) is has_layers
 
 
+def test_a_cache_is_there_where_the_system_is_closed(place: Place) -> None:
+    warm = place.home / ".cache" / "uv"
+    warm.mkdir(parents=True)
+    (warm / "one").write_text("good")
+    system = ("/usr", "/bin", "/lib", "/lib64", "/etc/ld.so.cache")
+
+    seen = place.run("read -r said < ~/.cache/uv/one; echo $said; ls /etc", deny_read=("/",), allow_read=system)
+
+    assert (seen.stdout or b"").startswith(b"good\n"), seen
+    assert b"passwd" not in (seen.stdout or b"")
+
+
 def test_a_cache_is_there_where_programs_make_sandboxes_of_their_own(place: Place) -> None:
     warm = place.home / ".cache" / "uv"
     warm.mkdir(parents=True)
@@ -92,6 +104,22 @@ def test_npx_makes_its_lock_beside_what_it_installed(place: Place) -> None:
 
     assert found.exit_code == 0, found
     assert list(installed.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "path", [".cache/yarn", ".yarn/berry", ".cache/ccache", ".ccache", ".cache/deno", ".cache/zig"]
+)
+def test_a_cache_that_its_tool_has_to_write_is_written_privately(place: Place, path: str) -> None:
+    """Yarn, ccache, deno and zig give up where they cannot."""
+    warm = place.home / path
+    warm.mkdir(parents=True)
+    (warm / "one").write_text("good")
+
+    found = place.run(f"cat ~/{path}/one && echo new > ~/{path}/two")
+
+    assert (found.stdout or b"").startswith(b"good"), found
+    assert found.ok is (keep._has_overlays and enforce.probe().namespaces), found
+    assert [one.name for one in warm.iterdir()] == ["one"]
 
 
 def test_nobody_tries_again_where_nothing_can_be_reached(place: Place) -> None:
@@ -138,6 +166,7 @@ def test_another_workspace_does_not_see_it(place: Place) -> None:
     [
         *("UV_CACHE_DIR", "PIP_CACHE_DIR", "npm_config_cache", "PNPM_HOME", "BUN_INSTALL_CACHE_DIR", "GOCACHE"),
         *("GOMODCACHE", "CARGO_HOME", "GRADLE_USER_HOME", "UV_TOOL_DIR", "POETRY_CACHE_DIR"),
+        *("YARN_GLOBAL_FOLDER", "CCACHE_DIR", "DENO_DIR", "ZIG_GLOBAL_CACHE_DIR"),
     ],
 )
 def test_a_tool_without_a_cache_has_one_that_stays(place: Place, variable: str) -> None:

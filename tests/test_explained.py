@@ -190,7 +190,12 @@ ROWS = (
     Row("new file in the home", "touch {home}/new", "write", "{home}/new", grant=False),
     Row("git's settings", "git config --global user.name x", "write", "{home}/.gitconfig", grant=False),
     Row("the repository's settings", "git config user.name x", "write", "{ws}/.git/config", grant=False),
+    Row("repository elsewhere", "foo=foo; mkdir sep; echo \"gitdir: $HOME/.config/$foo\" > sep/.git; cd sep; "
+        "git status; said=$?; rm -r ../sep; exit $said", "read", "{home}/.config/foo", passes=False),
     Row("protected name", "mkdir .vscode", "write", "{ws}/.vscode", grant=False, only="view"),
+    Row("protected name, by Python", py("open('.envrc', 'w')"), "write", "{ws}/.envrc", grant=False, only="view"),
+    Row("datagrams", py("import socket; socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)"), "socket", "datagrams",
+        grant=False, only="view"),
     Row("no sockets", py("import socket; socket.socket()"), "connect", "*", only="landlock"),
     Row("flag keeps it", "echo x > src/main.c", "write", "{ws}/src/main.c", grant=False,
         flags=(("deny_write", "{ws}/src"),)),
@@ -265,6 +270,7 @@ ROWS = (
     # Nothing to say.
     Row("is a directory", "cat src"),
     Row("name too long", py("open('x' * 300, 'w')")),
+    Row("device", "mknod device c 1 3"),
     Row("no room", "echo x > /dev/full"),
     Row("not empty", "rmdir src"),
     Row("is there already", "mkdir src"),
@@ -362,6 +368,7 @@ UNSEEN = (
     "link outside",
     "rename a directory outside",
     "by the linker",
+    "repository elsewhere",
     "a new key",
     "program of an environment in the home",
 )

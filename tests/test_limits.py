@@ -237,6 +237,16 @@ def test_who_stays_below_every_limit_is_not_disturbed(workspace: Path) -> None:
     assert (outcome.ending, outcome.stdout) == (ringfence.Exited(0), b"hi\n0\n"), outcome.stderr
 
 
+@pytest.mark.parametrize(("limit", "timeout"), [("720h", None), (None, float("inf"))])
+def test_more_time_than_the_kernel_waits_at_once_may_be_given(
+    workspace: Path, limit: str | None, timeout: float | None
+) -> None:
+    """poll(2) takes no more than 24 days."""
+    outcome = run(workspace, "pass", {"timeout": limit} if limit else {}, timeout=timeout)
+
+    assert outcome.ok, outcome
+
+
 def test_no_more_files_than_allowed_can_be_open(workspace: Path) -> None:
     outcome = run(workspace, "held = [open('/dev/null') for _ in range(40)]", {"files": 32})
 

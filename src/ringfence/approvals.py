@@ -169,8 +169,9 @@ def _made(
         stored = target_of(operation, text)
     except ValueError as error:
         raise PolicyError("approval", str(error)) from None
-    if answer.is_kept and not stored.isprintable() and any("\ud800" <= one <= "\udfff" for one in stored):
-        raise PolicyError("approval", f"{shown(stored)} is no text, and cannot be remembered", "grant it once")
+    for name in (stored, "" if answer is Answer.ALWAYS else workspace) if answer.is_kept else ():
+        if not name.isprintable() and any("\ud800" <= one <= "\udfff" for one in name):
+            raise PolicyError("approval", f"{shown(name)} is no text, and cannot be remembered", "grant it once")
     now = int(time.time())
     if not 0 <= seconds <= MOST_SECONDS:
         raise PolicyError("approval", "would end in more than a hundred years, or before now", "leave the time out")

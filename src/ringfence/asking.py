@@ -23,6 +23,7 @@ from .airlock.lines import Door, Line, Lines
 from .airlock.lines import Waiting as Waiting
 from .enforce import modes
 from .enforce.pauses import Call, Inquiry, Pauses
+from .enforce.supervise import DAY
 from .inquiry import (
     EXACTLY,
     File,
@@ -207,7 +208,7 @@ class Asker:
     def _left(self) -> float | None:
         times = [*(question.until for question in self._open.values()), *(until for _, until in self._kept)]
         until = min(times, default=math.inf)
-        return None if until == math.inf else max(0.0, until - time.monotonic()) * 1000 + 1
+        return None if until == math.inf else min(max(0.0, until - time.monotonic()), DAY) * 1000 + 1
 
     def _lapse(self) -> None:
         """A grant ends when it was said to, also in a run that goes on."""

@@ -14,10 +14,11 @@ import msgspec
 
 from . import enforce, plan, policy
 from .enforce import links, modes
-from .keep import Prepared, Request, prepare
+from .keep import Prepared, Request, environment, prepare
 from .model import Access, Cause, Decision, Denial, Exited, Observed, Outcome, Refused, UsageError, Verdict
 from .policy.clues import ANYWHERE, MOST_TEXT, Clue, clues, urls_of, wants_root
 from .policy.learnt import is_wide
+from .policy.trust import home_of
 
 Found = Denial | Cause | None
 BUILT_IN = "built-in"
@@ -193,6 +194,9 @@ class _Asked:
             return Denial("trace", clue.target, "no command may trace another", origin=BUILT_IN)
         if clue.access == "sandbox":
             return self.sandbox(clue.target)
+        if clue.access == "socket":
+            reason = "of unix sockets for datagrams nobody sees where they send; --allow-socket PATH allows them"
+            return None if plan.wants_datagrams(self.judged) else Denial("socket", clue.target, reason, origin=BUILT_IN)
         if clue.access == "bind":
             return self.bind(int(clue.target)) or self.anywhere(clue)
         if clue.access == "connect" and not clue.target.startswith("/"):
@@ -203,7 +207,9 @@ class _Asked:
         path = os.path.join(self.request.cwd, expanded(self.request, clue.target))
         is_name = "/" not in clue.target and not os.path.lexists(path)
         if is_name and (clue.access == "run" or (clue.access == "use" and clue.error == errno.EACCES)):
-            return self.program(clue.target)
+            found = self.program(clue.target)
+            if clue.access == "run" or isinstance(found, Denial):
+                return found  # else a file of that name was to be made
         real = enforce.canonical(path)
         if modes.is_socket(real) or clue.access == "connect":
             return self.socket(real)
@@ -474,9 +480,14 @@ def _first_missing(path: str) -> str:
 
 def expanded(request: Request, path: str) -> str:
     """A path with its tilde as the command's home; as in a policy, another's is not looked up."""
-    if path.startswith("~") and path[1:2] not in ("", "/"):
+    if not path.startswith("~"):
+        return path
+    if path[1:2] not in ("", "/"):
         raise UsageError(path, "names another user's home", hint="write it out, or ./~name for a file of that name")
-    return os.path.join(request.home, path[2:]) if path.startswith("~/") else request.home if path == "~" else path
+    home = request.home if request.home.startswith("/") else home_of(environment())
+    if not home:
+        raise UsageError(path, "needs a home directory, and none is known", hint="set HOME, or write it out")
+    return os.path.join(home, path[2:])
 
 
 def why_connect(request: Request, target: str) -> tuple[Decision, str]:

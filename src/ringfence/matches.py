@@ -1,5 +1,6 @@
 """The policy for the disk as it is: what its patterns match. Imported only where there are any."""
 
+import os
 from collections.abc import Iterator
 
 import msgspec
@@ -36,7 +37,15 @@ def with_matches(found: Policy, held: list[int], ids: tuple[int, int] | None) ->
             by_pattern.setdefault(search.patterns[number], []).append(path)
     unsearched = (*seen.closed, *([seen.unseen] if seen.unseen else []))
     linked = {path: place for path, place in begins.items() if place.path != path}
-    return matched(found, by_pattern), Disk(linked, unsearched=unsearched, texts=texts)
+    return _with_spelt(matched(found, by_pattern)), Disk(linked, unsearched=unsearched, texts=texts)
+
+
+def _with_spelt(found: Policy) -> Policy:
+    """Who denies `app/[slug]` and has a directory called [slug] means that one, too. A grant means what it matches."""
+    known = dict.fromkeys(found.rules)
+    denying = [rule for rule in known if rule.glob and rule.verdict is not Verdict.ALLOW and os.path.lexists(rule.path)]
+    spelt = [msgspec.structs.replace(rule, glob=False, pattern=rule.path) for rule in denying]
+    return msgspec.structs.replace(found, rules=(*found.rules, *(rule for rule in spelt if rule not in known)))
 
 
 def with_other_ways(found: Policy, mounts: tuple[Mount, ...]) -> Policy:

@@ -128,6 +128,12 @@ def test_nobody_answers_in_time(place: Place) -> None:
         assert run.end()[0] == 1
 
 
+def test_a_question_may_wait_for_longer_than_the_kernel_does_at_once(place: Place) -> None:
+    with place.start("cat", "../home/data/one", options=("--ask-timeout", "720h")) as run:
+        run.allow(run.query())
+        assert run.end()[0] == 0
+
+
 def test_who_asks_on_a_descriptor_that_closes_is_refused_from_then_on(place: Place) -> None:
     with place.start("sh", "-c", "cat ../home/data/one; cat ../home/data/two") as run:
         run.query()

@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import pwd
 import signal
 import subprocess
 from pathlib import Path
@@ -46,8 +47,13 @@ MISTAKES = [
     ("run --timeout 1s --timeout 2s -- true", 2, "--timeout: was given twice", ""),
     ("run --timeout soon -- true", 2, "--timeout: does not understand 'soon'", "60s, 5m, 500ms"),
     ("run --memory lots -- true", 2, "--memory: does not understand 'lots'", "512M, 2G, 1000000"),
+    ("run --ask-fd 99999999999 -- true", 2, "--ask-fd: '99999999999' is no socket that is open here",
+     "one end of a socketpair, above 2"),
     ("run --forward web -- true", 2, "--forward: 'web' is no port", "a number from 1 to 65535"),
     ("run --workspace gone -- true", 2, "{ws}/gone: the workspace is not there", "name a directory with --workspace"),
+    ("run --workspace=~/gone -- true", 2, "{home}/gone: the workspace is not there",
+     "name a directory with --workspace"),
+    ("run --policy=~/gone.toml -- true", 125, "{home}/gone.toml: cannot be read: No such file or directory", ""),
     ("run --workspace plain -- true", 2, "{ws}/plain: the workspace is not a directory",
      "name a directory with --workspace"),
     ("run --workspace / -- true", 125, "workspace: / belongs to the whole system", ROOM),
@@ -190,6 +196,32 @@ def test_an_option_of_why_may_stand_before_the_path(place: Place) -> None:
 
     assert json.loads(before.stdout)["verdict"] == "allow"
     assert (before.returncode, before.stdout) == (behind.returncode, behind.stdout)
+
+
+@pytest.mark.parametrize("home", [None, "", "relative"])
+def test_without_a_home_in_use_a_tilde_is_the_one_on_record_and_never_the_workspace(
+    place: Place, home: str | None
+) -> None:
+    environ = {name: value for name, value in place.environ.items() if name != "HOME"}
+    environ |= {"HOME": home} if home is not None else {}
+    words = [*RINGFENCE, "why", "read", "~/.ssh/id_rsa", *AS_ROOT]
+
+    done = subprocess.run(words, cwd=place.workspace, env=environ, capture_output=True, text=True)
+
+    on_record = pwd.getpwuid(os.geteuid()).pw_dir
+    assert (done.returncode, done.stdout.split(":")[:2]) == (1, ["deny", f" read {on_record}/.ssh/id_rsa"])
+
+
+@pytest.mark.parametrize("words", ["trust", "approvals grant read /usr/share --yes"])
+def test_nothing_is_remembered_of_a_workspace_whose_name_is_no_text(place: Place, words: str) -> None:
+    odd = place.workspace / os.fsdecode(b"odd\xff")
+    (odd / ".ringfence").mkdir(parents=True)
+    (odd / ".ringfence" / "policy.json").write_text("{}")
+
+    done = place.call(*words.split(), "--workspace", str(odd))
+
+    assert (done.returncode, done.stdout) == (125, "")
+    assert "is no text, and cannot be remembered" in done.stderr.splitlines()[0]
 
 
 def test_a_current_directory_that_is_gone_is_said(place: Place) -> None:

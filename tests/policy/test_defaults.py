@@ -33,6 +33,7 @@ POLICY = merge(WS, (built_in(WS, (HOME,), (f"{WS}/.venv", "/usr/lib/ringfence"))
         ("/home/other/.bashrc", DENY),
         ("/root/.ssh", DENY),
         ("/home/u/.cargo/bin/cargo", ALLOW),
+        ("/home/u/.local/pipx/venvs/ringfence/bin/python", ALLOW),  # before pipx 1.2, which Debian 12 does not have
         ("/home/u/.cargo/credentials.toml", DENY),
         ("/home/u/.local/share/uv/python", ALLOW),
         ("/home/u/.local/share/uv/credentials/x", DENY),

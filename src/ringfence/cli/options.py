@@ -112,6 +112,8 @@ def _take(words: list[str], table: tuple[Option, ...], values: Values) -> bool:
             raise UsageError(name, "there is no such option", hint=nearest(name, tuple(known), "--help has them all"))
         if equals and not option.value:
             raise UsageError(name, "takes no value")
+        if option.value in ("DIR", "FILE") and value.startswith("~/"):  # no shell puts a home behind an equals sign
+            value = os.path.expanduser(value)
         taken = [value] if equals else []
         while len(taken) < len(option.value.split()):
             if words[:1] in ([], ["--"]):

@@ -115,7 +115,7 @@ def asking_of(values: Values) -> Asking | None:
     try:
         fd = int(number)
         is_socket = fd > 2 and stat.S_ISSOCK(os.fstat(fd).st_mode)
-    except (ValueError, OSError):
+    except (ValueError, OverflowError, OSError):
         is_socket = False
     if not is_socket:
         raise UsageError("--ask-fd", f"{number!r} is no socket that is open here", "one end of a socketpair, above 2")

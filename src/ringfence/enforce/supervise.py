@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from .terminal import Terminal
     from .watch import Watch
 
+DAY = 86400.0  # poll(2) waits for 24 of them at most, and who is woken early looks at the clock
 INTERVAL = 0.1  # how often the limits are looked at that nothing else holds
 HURRY = 0.5  # the same, once the time is up
 MOST_BLIND = 10  # looks, one after the other, that could not be taken
@@ -244,7 +245,7 @@ def drive(supervisor: Supervisor) -> None:
                     poller.register(fd, events)
             registered = wanted
             until = supervisor.deadline()
-            left = None if until is None else max(0.0, until - time.monotonic()) * 1000
+            left = None if until is None else min(max(0.0, until - time.monotonic()), DAY) * 1000
             ready = poller.poll(left)
             if not ready:
                 supervisor.tick()

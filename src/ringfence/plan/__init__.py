@@ -36,6 +36,7 @@ from .network import SIBLINGS as SIBLINGS
 from .network import doors as doors
 from .network import has_siblings as has_siblings
 from .network import resolver_files as resolver_files
+from .network import wants_datagrams as wants_datagrams
 from .network import wants_proxies as wants_proxies
 from .network import wants_resolver as wants_resolver
 from .network import with_agent as with_agent

@@ -38,7 +38,13 @@ CACHES = (
     Cache("npm", ".npm/_cacache", "npm_config_cache"),
     Cache("npx", ".npm/_npx", ""),  # beside npm's, and led by its variable
     Cache("pnpm", ".local/share/pnpm/store", "PNPM_HOME"),  # it has its store there
+    Cache("yarn", ".cache/yarn", ""),  # its variable would also move the cache that Yarn 2 and 3 have in the project
+    Cache("yarn-berry", ".yarn/berry", "YARN_GLOBAL_FOLDER"),
     Cache("bun", ".bun/install/cache", "BUN_INSTALL_CACHE_DIR"),
+    Cache("ccache", ".cache/ccache", "CCACHE_DIR"),
+    Cache("ccache-old", ".ccache", ""),
+    Cache("deno", ".cache/deno", "DENO_DIR"),
+    Cache("zig", ".cache/zig", "ZIG_GLOBAL_CACHE_DIR"),
     Cache("go", ".cache/go-build", "GOCACHE"),
     Cache("go-mod", "go/pkg/mod", "GOMODCACHE"),
     Cache("cargo", ".cargo/registry", "CARGO_HOME"),

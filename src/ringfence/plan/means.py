@@ -52,7 +52,9 @@ def with_view(
 
         head = [*bubblewrap.lower(host, mounts, private_network, opened, read_only, gaps), warden]
         head += bubblewrap.verify(host, mounts, disk, read_only)
-    grants = [step for region, _ in changed for step in granted(region, handled)] + caches.grants(layered, handled)
+    above = {place.path for _, place in layered}  # what stands there is the overlay, and no longer what was planned for
+    grants = [step for region, _ in changed if region.path not in above for step in granted(region, handled)]
+    grants += caches.grants(layered, handled)
     if is_root_hidden(found):
         grants += hidden_root(disk, handled, gaps)
     gaps += _unheld(policy, host, disk, changed)

@@ -17,7 +17,7 @@ LONGEST = 8192  # characters of one line
 
 class Clue(msgspec.Struct, frozen=True):
     """Something that failed: `read`, `write`, `make`, `remove` (or rename), `use` (any of them), `run`, `connect`,
-    `bind`, `trace`, `sandbox` (one of its own) or `variable`."""
+    `bind`, `socket` (of a kind that there is not), `trace`, `sandbox` (one of its own) or `variable`."""
 
     access: str
     target: str  # a path as it was said, host:port, a port, a name
@@ -35,6 +35,7 @@ _ERRORS = {
     "network is unreachable": errno.ENETUNREACH,
     "no route to host": errno.EHOSTUNREACH,
     "address family not supported": errno.EAFNOSUPPORT,
+    "protocol not supported": errno.EPROTONOSUPPORT,
     "could not resolve host": errno.EADDRNOTAVAIL,
     "name or service not known": errno.EADDRNOTAVAIL,
     "temporary failure in name resolution": errno.EADDRNOTAVAIL,
@@ -48,7 +49,7 @@ _ERRORS = {
 }
 _NAMES = {
     name: getattr(errno, name)
-    for name in ("EACCES", "EPERM", "EROFS", "ENOENT", "EBUSY", "ECONNREFUSED", "ENETUNREACH")
+    for name in ("EACCES", "EPERM", "EROFS", "ENOENT", "EBUSY", "ECONNREFUSED", "ENETUNREACH", "EPROTONOSUPPORT")
 }
 _ERRNO = re.compile(r"\b(?:\[Errno (\d{1,3})\]|os error (\d{1,3})\b|(" + "|".join(_NAMES) + r")\b)")
 _CANNOT = r"(?i)\b(?:cannot|can't|could not|couldn't|unable to|failed to) "
@@ -84,6 +85,7 @@ _ENV = re.compile(r"^\S*\benv: \W?([\w.+-]+)\W?: (?:No such file or directory|Pe
 _LOOKS = re.compile(r"(?i)\b(?:cannot|failed to) (?:stat|access)\b")
 _LISTENS = re.compile(r"\blisten E[A-Z]+")
 _DATABASE = re.compile(r'unable to open database "([^"\n]{1,4096})"')
+_REPOSITORY = re.compile(r"\bnot a git repository: (/.+)$")  # a `.git` file leads there
 _TRACES = re.compile(r"(?i)\bptrace\b|\bPTRACE_TRACEME\b")
 _LEAKS = "LeakSanitizer has encountered a fatal error"
 _NAMESPACES = re.compile(
@@ -164,11 +166,15 @@ def _of_line(line: str, words: tuple[str, ...], text: str) -> list[Clue]:
         return [Clue("sandbox", "namespaces", errno.EPERM)]
     if database := _DATABASE.search(line):  # which does not say why
         return [Clue("write", database[1], errno.EACCES)]
+    if repository := _REPOSITORY.search(line):
+        return [Clue("read", repository[1], errno.ENOENT)]
     if not error:
         program = _NOT_FOUND.search(line)
         return [Clue("run", program[1] or program[2], errno.ENOENT)] if program else []
     if asked := _ENV.search(line):
         return [Clue("run", asked[1], error)]
+    if error == errno.EPROTONOSUPPORT:
+        return [Clue("socket", "datagrams", error)]
     if error == errno.EPERM and _TRACES.search(line):
         return [Clue("trace", "ptrace", error)]
     is_socket = _SOCKETS.search(line) is not None

@@ -54,7 +54,7 @@ TOOLS = (
         .cargo .rustup .local/bin .local/lib .nvm .nodenv .volta .bun .deno n .npm .npm-global .npm-packages
         .yarn .config/yarn/global .local/share/pnpm .local/share/fnm .pyenv .poetry .rye .pixi .virtualenvs
         .conda/envs .conda/pkgs miniconda3 anaconda3 miniforge3 mambaforge micromamba .local/share/mamba
-        .local/share/uv .local/share/pipx .local/share/virtualenvs .local/share/hatch .local/share/pdm
+        .local/share/uv .local/share/pipx .local/pipx .local/share/virtualenvs .local/share/hatch .local/share/pdm
         .local/share/pypoetry .local/share/mise .local/share/rtx .asdf .rbenv .rvm .gem/ruby .local/share/gem/ruby
         .sdkman .jenv .jabba .jbang .goenv go/bin go/pkg .phpenv .plenv .perlbrew perl5 .tfenv .ghcup .stack
         .cabal/bin .cabal/packages .cabal/store .opam .elan .julia .juliaup .mix .hex/packages .kerl .kiex

@@ -209,6 +209,8 @@ def _change_store(environ: Mapping[str, str], path: str, digest: str) -> str:
                 _replace(store, msgspec.json.format(msgspec.json.encode(entries), indent=2) + b"\n")
         finally:
             os.close(lock)
+    except UnicodeEncodeError:
+        raise PolicyError(path, "has a name that is no text, and cannot be remembered", "move the project") from None
     except OSError as error:
         raise PolicyError(store, f"cannot be written: {error.strerror}") from None
     return before
