@@ -56,8 +56,8 @@ def explained(
     argv: Sequence[str],
     environ: Mapping[str, str],
     outcome: Outcome,
-    heard: bytes = b"",
-    logged: Sequence[Observed] = (),
+    heard: bytes,
+    logged: Sequence[Observed],
 ) -> Outcome:
     """The outcome of a command that failed, with what it says of it and its own words explained. `heard` is what of
     its output passed us, where it was not captured; `logged` what Landlock refused, where that can be read."""

@@ -243,7 +243,7 @@ class Prepared:
             self._judged = policy.canonical_policy(plan.as_layered(carried, self.walls.layered), resolve, True)
         return self._judged
 
-    def is_fresh(self, found: Policy, seen: os.stat_result | None = None) -> bool:
+    def is_fresh(self, found: Policy, seen: os.stat_result | None) -> bool:
         """Whether what was seen of the disk and the files may still be relied on; `seen` as in AtHand."""
         # A policy is read anew while a file of it has a time that says nothing yet.
         is_other = (found is not self.loaded and found != self.loaded) or (os.geteuid(), os.getegid()) != self._by

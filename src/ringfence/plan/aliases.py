@@ -164,7 +164,7 @@ def mounted(policy: Policy, canonical: dict[str, str], mounts: tuple[Mount, ...]
     return sorted(point for point in points if any(above in granted for above in upwards(point)))
 
 
-def without_sockets(policy: Policy, points: Iterable[str], disk: Disk, door: str = "") -> Policy:
+def without_sockets(policy: Policy, points: Iterable[str], disk: Disk, door: str) -> Policy:
     """With a view: the policy with every socket closed that is mounted inside what may be written, as containers are
     given a daemon's. For the warden a socket that is a mount of its own is one that the plan has put there. So would be
     one that a rule about files names, by which nobody is let speak to a service; of a run beside another it may be that
