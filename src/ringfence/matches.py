@@ -7,7 +7,7 @@ import msgspec
 from . import enforce, policy
 from .enforce.walker import walk
 from .model import Disk, Mount, Place, Policy, Rule, Verdict
-from .plan.aliases import Table
+from .plan.aliases import Table, shows_once
 from .policy.glob import Part, advance, begin, compile_parts, escape, parted
 from .policy.search import Search
 from .policy.search import with_matches as matched
@@ -42,8 +42,7 @@ def with_matches(found: Policy, held: list[int], ids: tuple[int, int] | None) ->
 def with_other_ways(found: Policy, mounts: tuple[Mount, ...]) -> Policy:
     """The policy with every denying pattern repeated wherever what it begins with, or a part of that, shows again: a
     name is judged by the path that it is used by."""
-    devices = [mount.device for mount in mounts]
-    if len(set(devices)) == len(devices):
+    if shows_once(mounts):
         return found
     table = Table(mounts)
     known = dict.fromkeys(found.rules)
