@@ -14,8 +14,9 @@ from .policy.search import with_matches as matched
 
 
 def with_matches(found: Policy, held: list[int], ids: tuple[int, int] | None) -> tuple[Policy, Disk]:
-    """The policy with what its patterns match; and of the disk where those begin that come by a link, and where nobody
-    has looked. A beginning is looked at once: whoever could turn a link there would have it seen by one look alone."""
+    """The policy with what its patterns match. And of the disk: for each pattern whose beginning is a link, where that
+    leads, and the directories that were not searched. Each beginning is looked at once, and everybody goes by that: who
+    can replace a link there could else show us one place and the planner another."""
     begins: dict[str, Place] = {}
     texts: dict[str, str] = {}
     for path in {parted(rule.path)[0]: None for rule in found.rules if rule.glob}:

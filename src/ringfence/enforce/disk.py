@@ -73,8 +73,8 @@ def _spelled(path: str) -> str:
 
 
 def _missing(path: str, closed: bool, real: str = "") -> Place:
-    """A path that leads to nothing; `real` is where its text leads, if that is known: to itself, and no link is on it,
-    for the kernel has met no loop."""
+    """A path that leads to nothing. `real` is where its text leads, if somebody has found out; when that is the path
+    itself, no link is on it."""
     try:
         there = real or real_path(path)
         links = _links_to(path, there) if real != path else ()

@@ -136,8 +136,8 @@ class Lookout:
             self._seen[directory] = where, stamp
 
     def those(self, true: Callable[[str], bool], place: str = "", seen: os.stat_result | None = None) -> list[str]:
-        """The paths of which something has become true; it was true of none when nothing had changed. `seen` is what
-        stands at one place, if somebody has just looked."""
+        """The paths of which `true` says yes. Where it said no of all names in a directory, they are asked about again
+        when that directory has changed. `seen` is what stands at `place`, if somebody has just looked."""
         marks = self._marks
         if marks is not None:  # most often
             for where, then in marks.items():
@@ -225,9 +225,10 @@ class Ground:
         mounts: Iterable[Mount],
         asked: int,
     ) -> None:
-        """Names that are not there, protected ones and those that would be seen, objects that are covered, and crowds,
-        each with those of its names that must not appear; all was looked at since `asked`. When an object is gone that
-        nobody holds, another may have its number."""
+        """`absent` and `hidden` are names that are not there: protected ones, which are told of when they appear, and
+        others that are denied. `covered` gives the objects that mounts lie on; `crowds` come each with those of its
+        names that are not there. All of it was looked at since `asked`; an object that nobody holds open and that
+        changed since may be another one with the same number."""
         self._timed = timed(mounts)
         self.listings = Listings(self._timed)
         self._make_covered, self._crowds, self._asked = covered, tuple(crowds), asked
