@@ -12,11 +12,12 @@ import time
 from collections.abc import Callable, Iterable, Sequence, Set
 from typing import NamedTuple
 
-from ..model import Access, Crowd, Mount
+from ..model import Access, Crowd, Mount, Place, Step, StepKind
 
 # Not those whose clock goes in steps of seconds, as FAT's does.
 _TIMED = frozenset("bcachefs btrfs devtmpfs ext2 ext3 ext4 f2fs overlay ramfs tmpfs xfs zfs".split())
 _SETTLED = 50_000_000  # ns
+RENEWED = ("/etc",)  # where whoever changes a file puts a new one in its place: users, names of hosts, libraries
 
 Stamp = tuple[int, int, int, int]
 Identities = dict[str, tuple[int, int, bool]]  # by path: device, number, and whether nobody holds it
@@ -273,3 +274,30 @@ class Ground:
         known = (crowds[0].place.device, crowds[0].present[name], True) if crowds else self._covered[path]
         is_new = known[2] and now.st_ctime_ns >= self._asked  # nobody stands by until well after that
         return is_new or (now.st_dev, now.st_ino) != known[:2]
+
+
+def identities(head: Sequence[Step], covered: Iterable[Place], denied: Set[str], uid: int) -> Identities:
+    """Which objects must still stand at their paths for walls that were built before: what is covered, or it stands
+    there uncovered; the directories in which the warden watches names, or it watches others; and what is granted where
+    the command's user or the system replaces things, or what was put there is closed. What is `denied` nobody holds."""
+    found = {place.path: (place.device, place.inode, place.asked in denied) for place in covered}
+    watched = [step for step in head if step.kind is StepKind.PARENT]
+    found |= {os.fsdecode(step.strings[0]): (step.numbers[0], step.numbers[1], False) for step in watched}
+    replaced: dict[str, bool] = {}  # by directory: whether he replaces things there
+    for step in head:
+        if step.kind is StepKind.BENEATH and step.numbers[2]:
+            path = os.fsdecode(step.strings[0])
+            above = path.rpartition("/")[0] or "/"
+            if above not in replaced:
+                replaced[above] = above in RENEWED or _replaces(above, uid)
+            if replaced[above]:
+                found[path] = step.numbers[1], step.numbers[2], False
+    return found
+
+
+def _replaces(directory: str, uid: int) -> bool:
+    try:
+        facts = os.stat(directory)
+    except OSError:
+        return False
+    return facts.st_uid == uid or facts.st_mode & 0o022 == 0o020
