@@ -591,7 +591,10 @@ def test_cursors_names_for_what_edits_are_known(bounds: Bounds, tool: str) -> No
         "touch " + "a " * 45_000,
         "a=1 " * 22_000 + "ls",
         "".join(f"ln -s a b{index} & " for index in range(300)),
+        "ln -s a b; cd '" + "a/" * 30_000 + "'",
+        "ln -s a b; mv b/" + "~/" * 30_000 + " c",
     ],
+    ids=["a pattern", "turns", "words", "variables", "links", "a place far down", "a path of thousands of names"],
 )
 def test_a_long_line_is_judged_long_before_a_hook_must_end(bounds: Bounds, line: str) -> None:
     """The first took half a minute: what is made of a pattern to match it grows with its square."""

@@ -11,7 +11,7 @@ from ..model import Access, Verdict
 from .arguments import Call, apply_role
 from .reach import Walk
 from .state import Field
-from .touches import BACK
+from .touches import goes_back
 
 
 def copy(walk: Walk, call: Call) -> None:
@@ -130,7 +130,7 @@ def linked(walk: Walk, call: Call, source: Field, place: str, symbolic: bool) ->
     itself = not symbolic and not call.has("-L", "--logical")
     if itself and any(name in walk.links or walk.bounds.is_link(name) for name in names(walk, source, call)):
         walk.doubt(f"it makes another name for the link {source.shown!r}, which leads elsewhere from there")
-    if symbolic and BACK.search(source.text):
+    if symbolic and goes_back(source.text):
         walk.doubt(f"it makes a link to {source.shown!r}, where '..' may lead through a link that this line makes")
     starts = [walk.stand(spot) for spot in call.shell.places] if relative else [home]
     for start in starts or [home]:

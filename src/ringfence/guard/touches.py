@@ -27,7 +27,6 @@ _FROM_FILE = lazy(r"(?:\A|[=;])[@<]\Z")
 _ENCODED = frozenset(("--data-urlencode", "--url-query", "--variable"))  # which have a name before the file's
 _LOCAL = lazy(r"(?i)file:(?://[^/]*)?/")
 _BEHIND = lazy(r"/proc/[^/]+/(?:task/[^/]+/)?(?:root|cwd)/")  # whose links nobody can follow beforehand
-BACK = lazy(r"(?:^|/)(?!\.\.?(?:/|\Z))[^/]+/(?:.*/)?\.\.(?:/|\Z)")  # `..` after a name
 _RELATIVE = lazy(r"\bsqlite(?:\+\w+)?:///(?!/)")  # so begins an address whose path is none of the root's
 _PARTS = lazy(r"[\s=:,;|@\"'(){}]+")
 # Not the two strokes of an address with a host; those of a path count as one.
@@ -40,6 +39,13 @@ def _upwards(path: str) -> list[str]:
     """A path and all that it lies below."""
     names = path.split("/")
     return ["/".join(names[:count]) for count in range(len(names), 1, -1)]
+
+
+def goes_back(path: str) -> bool:
+    """Whether `..` comes after a name."""
+    names = path.split("/")
+    first = next((at for at, name in enumerate(names) if name not in ("", ".", "..")), len(names))
+    return ".." in names[first:]
 
 
 class Touches:
@@ -227,7 +233,7 @@ class Touches:
             return []
         else:
             paths = [posixpath.join(self.stand(place), text) for place in shell.places]
-        if self.links and BACK.search(text):
+        if self.links and goes_back(text):
             self.doubt(f"{what}: '..' may lead through a link that this line makes")
         if follow:
             return [self.through_links(path) for path in paths]
@@ -239,9 +245,11 @@ class Touches:
         return self.bounds.resolve(self.through_links(place))
 
     def through_links(self, path: str) -> str:
+        ends = sorted({len(link) for link in self.links})  # and not each place above: a path may have thousands
         for _ in range(min(len(self.links), MOST_LINKS)):
             plain = posixpath.normpath(path)
-            link = next((above for above in reversed(_upwards(plain)) if above in self.links), "")
+            whole = (plain[:end] for end in ends if end <= len(plain) and plain[end : end + 1] in ("", "/"))
+            link = next((above for above in whole if above in self.links), "")
             if not link:
                 return path
             path = self.links[link] + plain[len(link) :]
