@@ -86,7 +86,10 @@ def measured() -> int:
         try:
             with os.scandir(_readable(stack.pop())) as found:
                 for entry in found:
-                    facts = entry.stat(follow_symlinks=False)
+                    try:
+                        facts = entry.stat(follow_symlinks=False)
+                    except FileNotFoundError:  # gone meanwhile, and the others are there
+                        continue
                     total, count = total + facts.st_blocks * 512, count + 1
                     if stat.S_ISDIR(facts.st_mode):
                         stack.append(entry.path)
