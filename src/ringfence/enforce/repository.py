@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from ..model import SESSION_PREFIX, PlanError
-from .links import led_to
+from .links import led_to, target
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -331,7 +331,7 @@ def _linked_hooks(directory: str) -> list[str]:
     try:
         with os.scandir(directory) as entries:
             links = [entry.path for entry in entries if entry.is_symlink()]
-        return [os.path.join(led_to(directory), os.readlink(link)) for link in links]
+        return [os.path.join(led_to(directory), text) for link in links if (text := target(link))]
     except OSError as error:
         _check_means(error)
         return []
