@@ -17,12 +17,12 @@ from .enforce import links, modes
 from .keep import Prepared, Request, prepare
 from .model import Access, Cause, Decision, Denial, Exited, Observed, Outcome, Refused, UsageError, Verdict
 from .policy.clues import ANYWHERE, MOST_TEXT, Clue, clues, urls_of, wants_root
+from .policy.defaults import PRIVATE, is_inside
 from .policy.learnt import is_wide
 
 Found = Denial | Cause | None
 BUILT_IN = "built-in"
 OPEN = "--allow-network"
-PRIVATE = ("/tmp", "/var/tmp", "/dev/shm")
 HIDDEN = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOENT, errno.EBUSY)  # how a wall of ours answers
 LOOPBACK = ("localhost", "127.0.0.1", "::1", "0.0.0.0")
 
@@ -296,10 +296,8 @@ class _Asked:
 
     def is_private(self, path: str) -> bool:
         """Whether the command has something of its own at a place where the host may have something else."""
-        return any(path.startswith(f"{place}/") for place in PRIVATE) and not any(
-            path == granted or path.startswith(f"{granted}/")
-            for granted in (self.made.policy.workspace, self.made.temporary or "/nonexistent")
-        )
+        granted = filter(None, (self.made.policy.workspace, self.made.temporary))
+        return any(path.startswith(f"{place}/") for place in PRIVATE) and not is_inside(path, granted)
 
     def shared(self, decision: Decision, path: str) -> Found:
         """To be written where everybody writes: without a view no flag lets a command, which has a place of its own."""
