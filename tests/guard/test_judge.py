@@ -653,3 +653,39 @@ def test_a_path_is_outside_if_it_is_so_by_its_letters(tool: str, given: dict[str
     assert [judged(path) for path in ("link/../../x", f"{root}/link/../../x", "link/%2e%2e/../x")] == ["deny"] * 3
     assert [judged(path) for path in ("@file:///x", "sub/%2e%2e/.\uff0e/x")] == ["deny"] * 2  # two ways at once
     assert judged("link/../x") == judged("sub/../x") == "allow"
+
+
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [
+        ("bsdtar -s ,a,b, -xf a.tar", "gives files other names"),
+        ("cargo +../x/y build", "is told to run by other tools"),
+        ("curl --expand-url x", "is told an option that expands"),
+        ("eval $X", "evaluates a text that is not known"),
+        ("exec -q ls", "has the odd option -q"),
+        ("f() { f; }; f", "calls itself, or too many others"),
+        ("find . $X", "may be an expression"),
+        ("flock a.lock -c 'touch a.txt'", "flock runs a text"),
+        ("less +!touch a.txt", "less is told commands"),
+        ("let $X", "its value is not known"),
+        ("mknod a c 1 3", "makes a device"),
+        ("printf -v $X a", "it puts something into '$X'"),
+        ("python3 -m json.tool $X", "gets something that is not known"),
+        ("rsync -K a.txt b", "follows links where it writes"),
+        ("sudo -i", "runs as somebody else"),
+        ("tar xPf a.tar", "what the option -P of tar does is not known"),
+        ("tar xf host:a.tar", "would speak to another machine"),
+        ("unzip -: a.zip", "lets names lead upwards"),
+        ("xxd $X", "may be an option"),
+        ('env PATH="$X" ls', "it sets PATH"),
+        ("[[ a == <(ls) ]]", "a pattern holds an operator"),
+        (r"ls $'\q'", "is an odd escape"),
+        (r"ls $'\u00e9'", "spells bytes that depend on the locale"),
+    ],
+)
+def test_what_is_seldom_said_is_asked_about_for_its_own_reason(bounds: Bounds, line: str, why: str) -> None:
+    made = judge(ToolCall("bash", {"command": line}), bounds)
+
+    assert made.verdict is Verdict.ASK
+    assert why in "; ".join(made.reasons)
+    assert verdict(bounds, "bash", command='env A="$X" ls; exec -cl ls; less +F a.txt') == "allow"
