@@ -2,6 +2,7 @@
 
 import json
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -689,3 +690,26 @@ def test_what_is_seldom_said_is_asked_about_for_its_own_reason(bounds: Bounds, l
     assert made.verdict is Verdict.ASK
     assert why in "; ".join(made.reasons)
     assert verdict(bounds, "bash", command='env A="$X" ls; exec -cl ls; less +F a.txt') == "allow"
+
+
+ANSWERS = """
+import json, sys
+from ringfence.guard import ToolCall, judge
+from ringfence.judging import bounds_of
+for line in json.loads(sys.argv[2]):
+    print(judge(ToolCall("bash", {"command": line}), bounds_of(sys.argv[1])).reasons)
+"""
+
+
+def test_the_reasons_are_the_same_in_every_process(root: Path) -> None:
+    """A line that may stand in two places has reasons of both, whatever Python hashes these with."""
+    lines = json.dumps(
+        ["for i in 1; do cd sub; break; cd ..; done; touch ../../x", "cd gone; touch ../../y; ln -s ../.. l"]
+    )
+    command = [sys.executable, "-s", "-c", ANSWERS, str(root), lines]  # isolated (-I), it would take no seed
+    told = {
+        subprocess.run(command, env={"PYTHONHASHSEED": str(seed)}, capture_output=True, check=True).stdout
+        for seed in range(6)
+    }
+
+    assert len(told) == 1

@@ -132,7 +132,7 @@ def linked(walk: Walk, call: Call, source: Field, place: str, symbolic: bool) ->
         walk.doubt(f"it makes another name for the link {source.shown!r}, which leads elsewhere from there")
     if symbolic and goes_back(source.text):
         walk.doubt(f"it makes a link to {source.shown!r}, where '..' may lead through a link that this line makes")
-    starts = [walk.stand(spot) for spot in call.shell.places] if relative else [home]
+    starts = [walk.stand(spot) for spot in sorted(call.shell.places)] if relative else [home]
     for start in starts or [home]:
         leads = posixpath.join(start, source.text)
         walk.written(walk.through_links(leads), f"it makes a link to {source.shown!r}")

@@ -22,7 +22,7 @@ def enter(walk: Walk, field: Field, shell: Shell, how: str, physical: bool = Fal
         walk.doubt(f"{how} {field.shown!r}, and from where cannot be known")
         return frozenset()
     found = set()
-    for place in shell.places or {"/"}:
+    for place in sorted(shell.places) or ("/",):
         logical = posixpath.normpath("/" + posixpath.join(place, field.text).lstrip("/"))
         direct = posixpath.join(walk.stand(place), field.text)
         if walk.links and ".." in field.text:

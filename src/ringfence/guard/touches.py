@@ -150,7 +150,7 @@ class Touches:
         if path[0] == "~":
             return
         once = "/" + path.lstrip("/") if path[0] == "/" else path  # two strokes at the beginning are one
-        for place in ("/",) if path[0] == "/" else shell.places:
+        for place in ("/",) if path[0] == "/" else sorted(shell.places):
             real = self.bounds.resolve(posixpath.join(self.stand(place), once))
             decision = self.bounds.decide(Access.READ, real)
             if decision.verdict is not Verdict.ALLOW or _BEHIND.match(path):
@@ -232,7 +232,7 @@ class Touches:
             self.doubt(f"{what}, and where that is cannot be known")
             return []
         else:
-            paths = [posixpath.join(self.stand(place), text) for place in shell.places]
+            paths = [posixpath.join(self.stand(place), text) for place in sorted(shell.places)]
         if self.links and goes_back(text):
             self.doubt(f"{what}: '..' may lead through a link that this line makes")
         if follow:
@@ -291,7 +291,11 @@ class Touches:
 
     def leads_outside(self, text: str, shell: Shell) -> bool:
         """Whether a path leads to where nobody may write, from anywhere the shell may stand."""
-        paths = [text] if text.startswith("/") else [posixpath.join(self.stand(place), text) for place in shell.places]
+        paths = (
+            [text]
+            if text.startswith("/")
+            else [posixpath.join(self.stand(place), text) for place in sorted(shell.places)]
+        )
         reals = [self.bounds.resolve(self.through_links(path)) for path in paths]
         return not reals or any(self.bounds.decide(Access.WRITE, real).verdict is not Verdict.ALLOW for real in reals)
 
