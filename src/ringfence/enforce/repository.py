@@ -290,7 +290,7 @@ def programs(
 
 def _check_named(path: str, run: int) -> None:
     if run > _MOST_RUN:
-        raise PlanError(path, "git runs more programs there, by their names, than are looked for", "name fewer")
+        raise PlanError(path, "git runs more programs than are looked for, by their names", "name fewer")
 
 
 def _is_possible(path: str) -> bool:
