@@ -289,6 +289,20 @@ def test_a_broken_link_is_found() -> None:
     assert broken_links(ROOT / "README.md", text) == ["docs/nowhere.md", "README.md#no-such-heading"]
 
 
+def stray_rows(text: str) -> list[str]:
+    """Rows behind an empty line that are no head of a table: they are shown as text."""
+    return re.findall(r"\n\n(\|.*)\n(?!\|-)", f"{text}\n")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_a_row_stands_in_its_table(page: Path) -> None:
+    assert stray_rows(page.read_text()) == []
+
+
+def test_a_row_that_stands_alone_is_found() -> None:
+    assert stray_rows("a\n\n| b |\n|---|\n| c |\n\n| d |\n\ne") == ["| d |"]
+
+
 def named_tests(text: str) -> set[str]:
     """Test files named in a page, from tests/ on; the threat model leaves that word out."""
     return {name.removeprefix("tests/") for name in re.findall(r"`((?:tests/)?(?:\w+/)*test_\w+\.py)`", text)}

@@ -25,7 +25,7 @@ import ringfence
 from ringfence import enforce, keep, plan
 from ringfence.audit.index import find
 from ringfence.audit.wanted import Wanted
-from ringfence.enforce import linux, process, standby
+from ringfence.enforce import linux, lookout, process, standby
 from ringfence.model.event import Ran
 from ringfence.model.session import Fault
 from ringfence.run import make_request
@@ -329,8 +329,8 @@ def test_what_the_system_replaces_is_open_to_the_next_command(
     etc.mkdir()
     for name in ("passwd", "shadow"):
         (etc / name).write_text("before")
-    monkeypatch.setattr(keep, "RENEWED", (str(etc),))
-    monkeypatch.setattr(keep, "_replaces", lambda *_: False)  # as for anybody but root
+    monkeypatch.setattr(lookout, "RENEWED", (str(etc),))
+    monkeypatch.setattr(lookout, "_replaces", lambda *_: False)  # as for anybody but root
     closed = json.dumps({"filesystem": {"denyRead": [str(etc / "shadow")]}}).encode()
     mode = ringfence.Enforcement.BEST_EFFORT
     flags = ringfence.Flags(cwd=str(workspace), enforcement=mode, allow_read=(str(etc),), inline=(closed,))

@@ -17,13 +17,13 @@ from .enforce import links, modes
 from .keep import Prepared, Request, environment, prepare
 from .model import Access, Cause, Decision, Denial, Exited, Observed, Outcome, Refused, UsageError, Verdict
 from .policy.clues import ANYWHERE, MOST_TEXT, Clue, clues, urls_of, wants_root
+from .policy.defaults import PRIVATE, is_inside
 from .policy.learnt import is_wide
 from .policy.trust import home_of
 
 Found = Denial | Cause | None
 BUILT_IN = "built-in"
 OPEN = "--allow-network"
-PRIVATE = ("/tmp", "/var/tmp", "/dev/shm")
 HIDDEN = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOENT, errno.EBUSY)  # how a wall of ours answers
 LOOPBACK = ("localhost", "127.0.0.1", "::1", "0.0.0.0")
 
@@ -57,8 +57,8 @@ def explained(
     argv: Sequence[str],
     environ: Mapping[str, str],
     outcome: Outcome,
-    heard: bytes = b"",
-    logged: Sequence[Observed] = (),
+    heard: bytes,
+    logged: Sequence[Observed],
 ) -> Outcome:
     """The outcome of a command that failed, with what it says of it and its own words explained. `heard` is what of
     its output passed us, where it was not captured; `logged` what Landlock refused, where that can be read."""
@@ -302,10 +302,8 @@ class _Asked:
 
     def is_private(self, path: str) -> bool:
         """Whether the command has something of its own at a place where the host may have something else."""
-        return any(path.startswith(f"{place}/") for place in PRIVATE) and not any(
-            path == granted or path.startswith(f"{granted}/")
-            for granted in (self.made.policy.workspace, self.made.temporary or "/nonexistent")
-        )
+        granted = filter(None, (self.made.policy.workspace, self.made.temporary))
+        return any(path.startswith(f"{place}/") for place in PRIVATE) and not is_inside(path, granted)
 
     def shared(self, decision: Decision, path: str) -> Found:
         """To be written where everybody writes: without a view no flag lets a command, which has a place of its own."""

@@ -23,7 +23,7 @@ class PolicyJudge:
     def __init__(self, network: Network, own: Callable[[], frozenset[str]], asks: bool = False) -> None:
         self._network = network
         self._own = own  # looked at for each name: the machine has others by now
-        self._seen, self._seen_until = frozenset[str](), 0.0
+        self._seen, self._seen_for, self._seen_until = frozenset[str](), "", 0.0
         self._asks = asks
         self._kept: dict[tuple[str, int], Decision] = {}
         self._forms: dict[str, str] = {}
@@ -52,8 +52,8 @@ class PolicyJudge:
         return known
 
     def address(self, host: str, port: int, address: str) -> Decision:
-        if time.monotonic() > self._seen_until:  # there may be thousands, which take a while to be listed
-            self._seen, self._seen_until = self._own(), time.monotonic() + _MOMENT
+        if host != self._seen_for or time.monotonic() > self._seen_until:  # thousands take a while to be listed
+            self._seen, self._seen_for, self._seen_until = self._own(), host, time.monotonic() + _MOMENT
         return decide_address(self._network, host, port, address, self._seen)
 
     def name(self, host: str) -> Decision:

@@ -64,7 +64,7 @@ class Passage:
         environ: Mapping[str, str],
         agent: tuple[str, int] | None,
         proxies: tuple[int, ...],
-        questions: int = -1,
+        questions: int,
     ) -> None:
         self._doors = plan.doors(policy, host)
         self._policy = policy

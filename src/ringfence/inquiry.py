@@ -16,6 +16,7 @@ from .enforce.pauses import Call, Inquiry
 from .model import Access, Decision, Origin, Policy, Standing, Verdict
 from .model.grant import Answer, Grant, Operation
 from .network.control import Wish
+from .policy.defaults import is_inside
 from .policy.grants import choices, grants_layer, rule_text
 from .policy.hosts import joined, split_port
 from .policy.reach import host_rule
@@ -205,7 +206,7 @@ def writes(flags: int) -> bool:
 
 
 def _is_apart(path: str) -> bool:
-    return any(path == place or path.startswith(f"{place}/") for place in NOT_OURS)
+    return is_inside(path, NOT_OURS)
 
 
 def flag_names(inquiry: Inquiry) -> list[str]:

@@ -39,7 +39,7 @@ def look(
     as_root: bool,
     screen: Screen,
 ) -> tuple[Request, os.stat_result | None]:
-    """The request; and what was seen at the workspace's path just now, where we looked and it is that path."""
+    """The request; and, if the workspace was named by its canonical path and we have just looked there, what we saw."""
     workspace, cwd = _text(workspace, "workspace"), _text(cwd, "cwd")
     if not workspace or (cwd or workspace) != workspace:
         return _find_request(workspace, cwd, flags, as_root, screen), None

@@ -127,7 +127,7 @@ def _outside_of_it(bounds: Bounds) -> Callable[[Access, str], Decision]:
     def decide(access: Access, path: str) -> Decision:
         made = bounds.decide(access, path)
         private = made.rule is not None and made.rule.origin == BUILT_IN and made.rule.path in policy.PRIVATE
-        if made.verdict is not Verdict.ALLOW or not private or (path + "/").startswith(bounds.root + "/"):
+        if made.verdict is not Verdict.ALLOW or not private or bounds.has(path):
             return made
         return Decision(Verdict.ASK, f"{path!r} is the host's here; in the sandbox it is another", made.rule)
 

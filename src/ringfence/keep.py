@@ -9,7 +9,7 @@ import _thread  # what `threading` adds is not needed here, and costs the comman
 import atexit
 import os
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
@@ -26,22 +26,20 @@ from .model import (
     Need,
     Network,
     Observe,
-    Place,
     Plan,
     PlanError,
     Policy,
     Screen,
     Shelf,
     Step,
-    StepKind,
 )
 from .where import OWN
 
 FRESH_SECONDS = 5.0
 KEPT = 8
 MOST_STANDBYS = 4
-RENEWED = ("/etc",)  # where whoever changes a file puts a new one in its place: users, names of hosts, libraries
-# What whoever asks has looked at this moment: `environment()`, and perhaps what stands at the workspace's path.
+# What a caller has looked at just now, so that nobody need look again: `environment()`, and perhaps what stands at the
+# workspace's path.
 AtHand = tuple[Mapping[str, str], os.stat_result | None]
 
 
@@ -243,7 +241,7 @@ class Prepared:
             self._judged = policy.canonical_policy(plan.as_layered(carried, self.walls.layered), resolve, True)
         return self._judged
 
-    def is_fresh(self, found: Policy, seen: os.stat_result | None = None) -> bool:
+    def is_fresh(self, found: Policy, seen: os.stat_result | None) -> bool:
         """Whether what was seen of the disk and the files may still be relied on; `seen` as in AtHand."""
         # A policy is read anew while a file of it has a time that says nothing yet.
         is_other = (found is not self.loaded and found != self.loaded) or (os.geteuid(), os.getegid()) != self._by
@@ -267,7 +265,7 @@ class Prepared:
     ) -> enforce.Ground:
         def covered() -> enforce.Identities:
             places, uid = plan.covered_places(found, self.host), self.host.uid
-            return _identities(self.walls, places, plan.denied_paths(self.laid), uid)
+            return enforce.identities(self.walls.head, places, plan.denied_paths(self.laid), uid)
 
         crowds, of = [(held.crowd, held.missing) for held in many], (self.laid, self.disk)
         return enforce.Ground(plan.absent_names(*of), plan.hidden_names(*of), covered, crowds, mounts, begun)
@@ -326,33 +324,6 @@ class Prepared:
         self.held = []
         if self.temporary:
             enforce.remove(self.temporary)
-
-
-def _identities(walls: plan.Walls, covered: Iterable[Place], denied: set[str], uid: int) -> enforce.Identities:
-    """Which objects must still stand at their paths for walls that were built before: what is covered, or it stands
-    there uncovered; the directories in which the warden watches names, or it watches others; and what is granted where
-    the command's user or the system replaces things, or what was put there is closed. What is `denied` nobody holds."""
-    found = {place.path: (place.device, place.inode, place.asked in denied) for place in covered}
-    watched = [step for step in walls.head if step.kind is StepKind.PARENT]
-    found |= {os.fsdecode(step.strings[0]): (step.numbers[0], step.numbers[1], False) for step in watched}
-    replaced: dict[str, bool] = {}  # by directory: whether he replaces things there
-    for step in walls.head:
-        if step.kind is StepKind.BENEATH and step.numbers[2]:
-            path = os.fsdecode(step.strings[0])
-            above = path.rpartition("/")[0] or "/"
-            if above not in replaced:
-                replaced[above] = above in RENEWED or _replaces(above, uid)
-            if replaced[above]:
-                found[path] = step.numbers[1], step.numbers[2], False
-    return found
-
-
-def _replaces(directory: str, uid: int) -> bool:
-    try:
-        facts = os.stat(directory)
-    except OSError:
-        return False
-    return facts.st_uid == uid or facts.st_mode & 0o022 == 0o020
 
 
 _has_overlays = True

@@ -8,15 +8,16 @@ import msgspec
 from . import enforce, policy
 from .enforce.walker import walk
 from .model import Disk, Mount, Place, Policy, Rule, Verdict
-from .plan.aliases import Table
+from .plan.aliases import Table, shows_once
 from .policy.glob import Part, advance, begin, compile_parts, escape, parted
 from .policy.search import Search
 from .policy.search import with_matches as matched
 
 
 def with_matches(found: Policy, held: list[int], ids: tuple[int, int] | None) -> tuple[Policy, Disk]:
-    """The policy with what its patterns match; and of the disk where those begin that come by a link, and where nobody
-    has looked. A beginning is looked at once: whoever could turn a link there would have it seen by one look alone."""
+    """The policy with what its patterns match. And of the disk: for each pattern whose beginning is a link, where that
+    leads, and the directories that were not searched. Each beginning is looked at once, and everybody goes by that: who
+    can replace a link there could else show us one place and the planner another."""
     begins: dict[str, Place] = {}
     texts: dict[str, str] = {}
     for path in {parted(rule.path)[0]: None for rule in found.rules if rule.glob}:
@@ -51,8 +52,7 @@ def _with_spelt(found: Policy) -> Policy:
 def with_other_ways(found: Policy, mounts: tuple[Mount, ...]) -> Policy:
     """The policy with every denying pattern repeated wherever what it begins with, or a part of that, shows again: a
     name is judged by the path that it is used by."""
-    devices = [mount.device for mount in mounts]
-    if len(set(devices)) == len(devices):
+    if shows_once(mounts):
         return found
     table = Table(mounts)
     known = dict.fromkeys(found.rules)

@@ -15,6 +15,7 @@ from .model import Policy
 from .model.event import written
 from .network.control import Granted
 from .plan import has_view, shows
+from .policy.defaults import is_inside
 
 if TYPE_CHECKING:
     from .keep import Prepared
@@ -39,8 +40,7 @@ class Onward:
 
     def is_hosts(self, path: str) -> bool:
         """Whether what stands at a path inside is what stands there on the host."""
-        is_private = any(path == above or path.startswith(f"{above}/") for above in self._layered)
-        return self._hands_directories or (shows(self._policy, path) and not is_private)
+        return self._hands_directories or (shows(self._policy, path) and not is_inside(path, self._layered))
 
     def let(self, waiter: Waiter, judged: Policy) -> None:
         """It may, under this policy."""

@@ -303,7 +303,8 @@ class Living:
         return explained(made, self._job.argv, self._job.environ, found, bytes(self.launch.heard), logged)
 
     def known(self) -> tuple[enforce.Listings, os.stat_result | None]:
-        """What is known of the workspace's directories, and of itself since the end, which only a warden tells."""
+        """The listings of the workspace's directories; and what was seen at its own path after the end, if a warden
+        said that it was the end: without one somebody of the run may still be there and change it."""
         return self._made.ground().listings, self._seen if self._made.walls.has_warden else None
 
     def _with_told(self, found: Outcome) -> Outcome:

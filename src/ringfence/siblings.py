@@ -209,6 +209,8 @@ def _say(link: int, word: bytes) -> None:
     end = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM, 0, link)
     with contextlib.suppress(OSError):  # it is gone, or takes nothing
         end.send(word, _socket.MSG_DONTWAIT | _socket.MSG_NOSIGNAL)
+        if word != TAKEN:  # nobody else has it, but perhaps whoever asks: it would wait for more
+            end.shutdown(_socket.SHUT_WR)
     end.close()
 
 

@@ -86,7 +86,10 @@ def measured() -> int:
         try:
             with os.scandir(_readable(stack.pop())) as found:
                 for entry in found:
-                    facts = entry.stat(follow_symlinks=False)
+                    try:
+                        facts = entry.stat(follow_symlinks=False)
+                    except FileNotFoundError:  # gone meanwhile, and the others are there
+                        continue
                     total, count = total + facts.st_blocks * 512, count + 1
                     if stat.S_ISDIR(facts.st_mode):
                         stack.append(entry.path)
@@ -254,13 +257,17 @@ def listed(root: str, path: str) -> list[dict[str, object]]:
     try:
         with os.scandir(fd) as entries:
             found = sorted(entries, key=lambda entry: entry.name)[:MOST_ENTRIES]
-            return [_entry(entry) for entry in found]
+            return [shown for entry in found if (shown := _entry(entry)) is not None]
     finally:
         os.close(fd)
 
 
-def _entry(entry: os.DirEntry[str]) -> dict[str, object]:
-    facts = entry.stat(follow_symlinks=False)
+def _entry(entry: os.DirEntry[str]) -> dict[str, object] | None:
+    """None where it has gone since it was listed, as files do where something works."""
+    try:
+        facts = entry.stat(follow_symlinks=False)
+    except FileNotFoundError:
+        return None
     kinds = {stat.S_IFREG: "file", stat.S_IFDIR: "directory", stat.S_IFLNK: "link"}
     name = entry.name.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
     return {"name": name, "kind": kinds.get(stat.S_IFMT(facts.st_mode), "other"), "size": facts.st_size}

@@ -1,6 +1,7 @@
 """G4: the repository's configuration, which nobody inside may write, names hooks and further configuration in the
 workspace; a hook is often a link to a script there."""
 
+import contextlib
 import errno
 import os
 import subprocess
@@ -134,6 +135,25 @@ def test_hooks_are_found_however_the_configuration_spells_them(tmp_path: Path, s
 
     assert told.stdout == b".hk\n", "git itself reads it so"
     assert repository.programs(str(workspace), f"{workspace}/.git", str(home)) == [f"{workspace}/.hk"]
+
+
+def test_a_hook_by_a_link_is_found_beside_one_that_goes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    hooks = tmp_path / "ws" / ".git" / "hooks"
+    hooks.mkdir(parents=True)
+    for name in ("gone", "pre-push"):
+        (hooks / name).symlink_to(f"../../tools/{name}")
+    listed = os.scandir
+
+    def late(path: str) -> contextlib.nullcontext[list[os.DirEntry[str]]]:
+        with listed(path) as found:
+            entries = list(found)
+        (hooks / "gone").unlink()
+        return contextlib.nullcontext(entries)
+
+    monkeypatch.setattr(os, "scandir", late)
+    found = repository.programs(f"{tmp_path}/ws", f"{tmp_path}/ws/.git", str(tmp_path))
+
+    assert found == [f"{tmp_path}/ws/tools/pre-push"]
 
 
 def test_a_long_value_is_read_in_time(tmp_path: Path) -> None:

@@ -607,10 +607,12 @@ def test_where_a_path_cannot_be_written_down_nobody_is_served(outer: Outer) -> N
         os.chown(odd, NOBODY, NOBODY)
     outer.workspace = Path(os.fsdecode(odd))
 
+    begun = time.monotonic()
     _, said = outer.run(script=inner(script="echo ran"))
 
     assert "Traceback" not in said
     assert ("ran" in said.split()) == (outer.walls == "view"), said
+    assert time.monotonic() - begun < beside.PATIENCE  # it was told, and has not waited for it
 
 
 MUCH = """

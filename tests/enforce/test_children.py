@@ -1,5 +1,7 @@
 """Directories listed for a plan without a view: bounded, and what was left out is closed and said."""
 
+import contextlib
+import os
 from pathlib import Path
 
 import pytest
@@ -22,6 +24,23 @@ def test_no_more_is_listed_than_can_be_granted(tmp_path: Path, monkeypatch: pyte
 
     assert [len(listed.children[path]) for path in paths] == [4, 1]
     assert listed.cut == (paths[1],)
+
+
+def test_what_goes_while_it_is_listed_closes_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where a program had a lock in a home come and go, nothing of that home was granted."""
+    for name in ("gone", "there"):
+        (tmp_path / name).touch()
+    listed = os.scandir
+
+    def late(path: str) -> contextlib.nullcontext[list[os.DirEntry[str]]]:
+        with listed(path) as entries:
+            found = list(entries)
+        (tmp_path / "gone").unlink()
+        return contextlib.nullcontext(found)
+
+    monkeypatch.setattr(os, "scandir", late)
+
+    assert [place.path for place in enforce_disk.children(str(tmp_path))[0]] == [str(tmp_path / "there")]
 
 
 def test_what_was_left_out_is_closed_and_said(field: Field, monkeypatch: pytest.MonkeyPatch) -> None:

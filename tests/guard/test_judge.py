@@ -2,6 +2,7 @@
 
 import json
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -591,8 +592,21 @@ def test_cursors_names_for_what_edits_are_known(bounds: Bounds, tool: str) -> No
         "touch " + "a " * 45_000,
         "a=1 " * 22_000 + "ls",
         "".join(f"ln -s a b{index} & " for index in range(300)),
+        "ln -s a b; cd '" + "a/" * 30_000 + "'",
+        "ln -s a b; mv b/" + "~/" * 30_000 + " c",
         "while ln -s sub/x .; do cd sub; ln -s x/sub .; done",
         "for i in 1 2 3 4 5 6; do ln sub sub/..; ln -sfn sub/x ./; cd sub; done",
+    ],
+    ids=[
+        "a pattern",
+        "turns",
+        "words",
+        "variables",
+        "links",
+        "a place far down",
+        "a path of thousands of names",
+        "below itself",
+        "turned",
     ],
 )
 def test_a_long_line_is_judged_long_before_a_hook_must_end(bounds: Bounds, line: str) -> None:
@@ -715,3 +729,62 @@ def test_a_file_is_written_through_the_link_that_it_is_copied_to(options: str, r
 
     assert verdict(bounds, "bash", command=f"cp {options} a.txt link") == "deny"
     assert verdict(bounds, "bash", command=f"cp --remove-destination {options} a.txt link") == "allow"
+
+
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [
+        ("bsdtar -s ,a,b, -xf a.tar", "what the option -s of tar does is not known"),
+        ("cargo +../x/y build", "is told to run by other tools"),
+        ("curl --expand-url x", "is told an option that expands"),
+        ("eval $X", "evaluates a text that is not known"),
+        ("exec -q ls", "has the odd option -q"),
+        ("f() { f; }; f", "calls itself, or too many others"),
+        ("find . $X", "may be an expression"),
+        ("flock a.lock -c 'touch a.txt'", "flock runs a text"),
+        ("less +!touch a.txt", "less is told commands"),
+        ("let $X", "its value is not known"),
+        ("mknod a c 1 3", "makes a device"),
+        ("printf -v $X a", "it puts something into '$X'"),
+        ("python3 -m json.tool $X", "gets something that is not known"),
+        ("rsync -K a.txt b", "follows links where it writes"),
+        ("sudo -i", "runs as somebody else"),
+        ("tar xPf a.tar", "what the option -P of tar does is not known"),
+        ("tar xf host:a.tar", "would speak to another machine"),
+        ("unzip -: a.zip", "lets names lead upwards"),
+        ("xxd $X", "may be an option"),
+        ('env PATH="$X" ls', "it sets PATH"),
+        ("[[ a == <(ls) ]]", "a pattern holds an operator"),
+        (r"ls $'\q'", "is an odd escape"),
+        (r"ls $'\u00e9'", "spells bytes that depend on the locale"),
+    ],
+)
+def test_what_is_seldom_said_is_asked_about_for_its_own_reason(bounds: Bounds, line: str, why: str) -> None:
+    made = judge(ToolCall("bash", {"command": line}), bounds)
+
+    assert made.verdict is Verdict.ASK
+    assert why in "; ".join(made.reasons)
+    assert verdict(bounds, "bash", command='env A="$X" ls; exec -cl ls; less +F a.txt') == "allow"
+
+
+ANSWERS = """
+import json, sys
+from ringfence.guard import ToolCall, judge
+from ringfence.judging import bounds_of
+for line in json.loads(sys.argv[2]):
+    print(judge(ToolCall("bash", {"command": line}), bounds_of(sys.argv[1])).reasons)
+"""
+
+
+def test_the_reasons_are_the_same_in_every_process(root: Path) -> None:
+    """A line that may stand in two places has reasons of both, whatever Python hashes these with."""
+    lines = json.dumps(
+        ["for i in 1; do cd sub; break; cd ..; done; touch ../../x", "cd gone; touch ../../y; ln -s ../.. l"]
+    )
+    command = [sys.executable, "-s", "-c", ANSWERS, str(root), lines]  # isolated (-I), it would take no seed
+    told = {
+        subprocess.run(command, env={"PYTHONHASHSEED": str(seed)}, capture_output=True, check=True).stdout
+        for seed in range(6)
+    }
+
+    assert len(told) == 1

@@ -60,6 +60,8 @@ class Oracle:
     def __init__(self, made: Prepared, world: World, *tops: str) -> None:
         self.names = world.names()
         self.excused: set[tuple[str, str]] = set()
+        self._decided: dict[tuple[Access, str], Decision] = {}
+        self._reached: dict[str, str] = {}
         self.unsearched = made.disk.unsearched
         self.policy = made.judged()
         self.viewed = plan.has_view(made.host)
@@ -98,7 +100,11 @@ class Oracle:
     # What is allowed.
 
     def decision(self, access: Access, path: str) -> Decision:
-        return policy.decide(self.policy, access, path)
+        """The judge's answer; remembered, for the thousand accesses of a world are about a few dozen places."""
+        known = self._decided.get((access, path))
+        if known is None:
+            known = self._decided[access, path] = policy.decide(self.policy, access, path)
+        return known
 
     def may(self, access: Access, path: str) -> bool:
         return self.decision(access, path).verdict is Verdict.ALLOW
@@ -182,7 +188,14 @@ class Oracle:
     # Where an access lands, and what speaks for it.
 
     def real(self, path: str) -> str:
-        """What an access reaches that follows links. A run's private directory does not have the host's links."""
+        """What an access reaches that follows links. Asked when the run is over, and remembered, as decisions are."""
+        known = self._reached.get(path)
+        if known is None:
+            known = self._reached[path] = self._followed(path)
+        return known
+
+    def _followed(self, path: str) -> str:
+        """A run's private directory does not have the host's links."""
         here, rest, followed = "/", path.split("/")[::-1], 0
         while rest:
             one = rest.pop()

@@ -169,6 +169,20 @@ while True:
 """
 
 
+def test_what_goes_while_its_directory_is_listed_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("a", "b", "c"):
+        (tmp_path / name).touch()
+    entry = steward._entry
+
+    def late(one: os.DirEntry[str]) -> dict[str, object] | None:
+        (tmp_path / "b").unlink(missing_ok=True)
+        return entry(one)
+
+    monkeypatch.setattr(steward, "_entry", late)
+
+    assert [one["name"] for one in steward.listed(str(tmp_path), "")] == ["a", "c"]
+
+
 def test_a_directory_that_becomes_a_link_meanwhile_leads_nowhere(tmp_path: Path) -> None:
     root = tmp_path / "src"
     (root / "d").mkdir(parents=True)

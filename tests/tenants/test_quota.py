@@ -1,5 +1,6 @@
 """A tenant's disk: held by the kernel where its file system keeps quotas, and measured by the steward where not."""
 
+import contextlib
 import json
 import os
 import subprocess
@@ -116,3 +117,21 @@ def test_nothing_is_hidden_from_the_measure(tmp_path: Path, monkeypatch: pytest.
     os.close(here)
     assert steward.measured() > 1 << 60  # too deep to look at is too much
     subprocess.run(["rm", "-rf", tmp_path / ("d" * 200)], check=True)
+
+
+def test_what_goes_while_it_is_measured_hides_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who makes and removes names without end had the rest of their directory not counted."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "gone").touch()
+    (tmp_path / "big").write_bytes(b"x" * MIB)
+    listed = os.scandir
+
+    def late(path: str) -> contextlib.nullcontext[list[os.DirEntry[str]]]:
+        with listed(path) as found:
+            entries = sorted(found, key=lambda entry: entry.name != "gone")
+        (tmp_path / "gone").unlink()
+        return contextlib.nullcontext(entries)
+
+    monkeypatch.setattr(os, "scandir", late)
+
+    assert steward.measured() >= MIB

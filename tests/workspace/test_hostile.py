@@ -1,5 +1,6 @@
 """Hostile names and hostile repositories."""
 
+import contextlib
 import hashlib
 import os
 import shutil
@@ -141,6 +142,27 @@ def test_a_pipe_that_git_would_wait_at_is_refused(repo: Path, name: str) -> None
     place.parent.mkdir(parents=True, exist_ok=True)
     os.mkfifo(place)
     refused(Fault.UNSAFE, session(repo).start)
+
+
+def test_a_link_is_found_beside_a_name_that_goes(repo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A command that makes and removes names without end does not hide the rest of them."""
+    heads = repo / ".git/refs/heads"
+    (heads / "gone").touch()
+    (heads / "link").symlink_to("main")
+    listed = os.scandir
+
+    def late(path: int) -> contextlib.nullcontext[list[os.DirEntry[str]]]:
+        with listed(path) as found:
+            entries = list(found)
+        if any(entry.name == "gone" for entry in entries):
+            (heads / "gone").unlink()
+        return contextlib.nullcontext(entries)
+
+    monkeypatch.setattr(os, "scandir", late)
+    with pytest.raises(SessionError) as caught:
+        repository.find(str(repo))
+
+    assert (caught.value.fault, caught.value.place) == (Fault.UNSAFE, f"{heads}/link")
 
 
 @pytest.mark.needs_landlock(2)

@@ -267,6 +267,20 @@ def test_a_walk_sees_everything_once_and_follows_nothing(forest: Path) -> None:
     assert [path for path in skipped if path.startswith("a/")] == []
 
 
+def test_what_goes_while_somebody_walks_is_left_out(tmp_path: Path, root: int) -> None:
+    for name in ("b", "d"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "c").touch()
+    seen = []
+    for entry, _ in walk(root, frozenset({"home"})):
+        seen.append(entry.path)
+        if entry.path == "b":  # before it is gone into, and the next is looked at
+            (tmp_path / "b").rmdir()
+            (tmp_path / "c").unlink()
+
+    assert seen == ["b", "d", "home"]
+
+
 def test_a_tree_is_removed_however_it_was_made(tmp_path: Path, root: int) -> None:
     outside = tmp_path / "outside"
     outside.mkdir()

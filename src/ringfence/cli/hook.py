@@ -130,7 +130,7 @@ def judged(agent: str, asked: "Asked", workspace: str, environ: dict[str, str], 
     told = agents.told_place(asked)
     if told:  # by the model, so it chooses where to begin in the workspace, and not the workspace
         here = os.path.realpath(os.path.join(asked.cwd, told))
-        if not _is_below(here, bounds.root):
+        if not bounds.has(here):
             return agents.denial(agent, f"ringfence: the call would begin in {told!r}, outside ({bounds.root})")
         bounds = msgspec.structs.replace(bounds, start=here)
     key = line_key(asked.call)
@@ -143,7 +143,7 @@ def judged(agent: str, asked: "Asked", workspace: str, environ: dict[str, str], 
         return agents.answer(agent, asked, _recorded(asked, made, bounds.root))
     # What is run begins where the agent stands, wherever the call does: there its settings are, and stay as they are.
     stands = os.path.realpath(asked.root or asked.cwd)
-    lead = prefixed("", stands) if stands != bounds.start and _is_below(stands, bounds.root) else ""
+    lead = prefixed("", stands) if stands != bounds.start and bounds.has(stands) else ""
     prefix = [*run, "--workspace", bounds.root, "--quiet", "--"]
     rest = line.removeprefix(lead)
     inner = unwrapped(rest, prefix)
@@ -161,10 +161,6 @@ def judged(agent: str, asked: "Asked", workspace: str, environ: dict[str, str], 
     begun = prefixed(inner, bounds.start) if inner == line else inner
     moved = {**made.input, key: lead + wrapped(begun, prefix)}
     return agents.answer(agent, asked, msgspec.structs.replace(made, input=moved))
-
-
-def _is_below(path: str, root: str) -> bool:
-    return (path + "/").startswith(root.rstrip("/") + "/")
 
 
 def _recorded(asked: "Asked", made: "Judgement", root: str) -> "Judgement":

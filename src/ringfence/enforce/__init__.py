@@ -11,6 +11,7 @@ from .lookout import Ground as Ground
 from .lookout import Identities as Identities
 from .lookout import Listings as Listings
 from .lookout import brief as brief
+from .lookout import identities as identities
 from .lookout import seen_at as seen_at
 from .repository import Repository as Repository
 from .repository import all_programs as all_programs

@@ -73,8 +73,8 @@ def _spelled(path: str) -> str:
 
 
 def _missing(path: str, closed: bool, real: str = "") -> Place:
-    """A path that leads to nothing; `real` is where its text leads, if that is known: to itself, and no link is on it,
-    for the kernel has met no loop."""
+    """A path that leads to nothing. `real` is where its text leads, if somebody has found out; when that is the path
+    itself, no link is on it."""
     try:
         there = real or real_path(path)
         links = _links_to(path, there) if real != path else ()
@@ -215,16 +215,22 @@ def children(
             return (), False
         with os.scandir(path) as entries:
             taken = list(itertools.islice(entries, most + 1))
-            lasting = [one for one in taken if not (one.is_symlink() or (path == "/proc" and one.name.isdigit()))]
-            found = [(entry.path, entry.stat(follow_symlinks=False)) for entry in lasting]
     except OSError:  # what cannot be listed is not granted
         return (), False
-    places = tuple(
-        Place(name, name, _kind(facts.st_mode), facts.st_dev, facts.st_ino)
-        for name, facts in sorted(found)[:most]
-        if _is_readable(name, facts, ids)
-    )
+    lasting = [one for one in taken if not (one.is_symlink() or (path == "/proc" and one.name.isdigit()))]
+    names = sorted(entry.path for entry in lasting)
+    places = tuple(place for name in names[:most] if (place := _child(name, ids)) is not None)
     return places, len(taken) > most
+
+
+def _child(path: str, ids: tuple[int, int] | None) -> Place | None:
+    """One of them. What has gone since it was listed, or cannot be looked at, is not granted, and the others are."""
+    try:
+        facts = os.lstat(path)
+        is_readable = _is_readable(path, facts, ids)
+    except OSError:
+        return None
+    return Place(path, path, _kind(facts.st_mode), facts.st_dev, facts.st_ino) if is_readable else None
 
 
 class Listing:

@@ -72,7 +72,7 @@ class Give:
 
     is_output = False
 
-    def __init__(self, fd: int, data: bytes, finish: bool = True) -> None:
+    def __init__(self, fd: int, data: bytes, finish: bool) -> None:
         os.set_blocking(fd, False)
         self._fd, self._held, self._finish = fd, bytearray(data), finish
         self.is_over = False
@@ -127,7 +127,7 @@ class Copy:
         source: int,
         sink: int,
         failed: list[OSError],
-        is_output: bool = True,
+        is_output: bool,
         budget: Budget | None = None,
         change: Change = bytes,
         is_ours: bool = False,

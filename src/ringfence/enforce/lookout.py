@@ -12,11 +12,12 @@ import time
 from collections.abc import Callable, Iterable, Sequence, Set
 from typing import NamedTuple
 
-from ..model import Access, Crowd, Mount
+from ..model import Access, Crowd, Mount, Place, Step, StepKind
 
 # Not those whose clock goes in steps of seconds, as FAT's does.
 _TIMED = frozenset("bcachefs btrfs devtmpfs ext2 ext3 ext4 f2fs overlay ramfs tmpfs xfs zfs".split())
 _SETTLED = 50_000_000  # ns
+RENEWED = ("/etc",)  # where whoever changes a file puts a new one in its place: users, names of hosts, libraries
 
 Stamp = tuple[int, int, int, int]
 Identities = dict[str, tuple[int, int, bool]]  # by path: device, number, and whether nobody holds it
@@ -136,8 +137,8 @@ class Lookout:
             self._seen[directory] = where, stamp
 
     def those(self, true: Callable[[str], bool], place: str = "", seen: os.stat_result | None = None) -> list[str]:
-        """The paths of which something has become true; it was true of none when nothing had changed. `seen` is what
-        stands at one place, if somebody has just looked."""
+        """The paths of which `true` says yes. Where it said no of all names in a directory, they are asked about again
+        when that directory has changed. `seen` is what stands at `place`, if somebody has just looked."""
         marks = self._marks
         if marks is not None:  # most often
             for where, then in marks.items():
@@ -225,9 +226,10 @@ class Ground:
         mounts: Iterable[Mount],
         asked: int,
     ) -> None:
-        """Names that are not there, protected ones and those that would be seen, objects that are covered, and crowds,
-        each with those of its names that must not appear; all was looked at since `asked`. When an object is gone that
-        nobody holds, another may have its number."""
+        """`absent` and `hidden` are names that are not there: protected ones, which are told of when they appear, and
+        others that are denied. `covered` gives the objects that mounts lie on; `crowds` come each with those of its
+        names that are not there. All of it was looked at since `asked`; an object that nobody holds open and that
+        changed since may be another one with the same number."""
         self._timed = timed(mounts)
         self.listings = Listings(self._timed)
         self._make_covered, self._crowds, self._asked = covered, tuple(crowds), asked
@@ -272,3 +274,30 @@ class Ground:
         known = (crowds[0].place.device, crowds[0].present[name], True) if crowds else self._covered[path]
         is_new = known[2] and now.st_ctime_ns >= self._asked  # nobody stands by until well after that
         return is_new or (now.st_dev, now.st_ino) != known[:2]
+
+
+def identities(head: Sequence[Step], covered: Iterable[Place], denied: Set[str], uid: int) -> Identities:
+    """Which objects must still stand at their paths for walls that were built before: what is covered, or it stands
+    there uncovered; the directories in which the warden watches names, or it watches others; and what is granted where
+    the command's user or the system replaces things, or what was put there is closed. What is `denied` nobody holds."""
+    found = {place.path: (place.device, place.inode, place.asked in denied) for place in covered}
+    watched = [step for step in head if step.kind is StepKind.PARENT]
+    found |= {os.fsdecode(step.strings[0]): (step.numbers[0], step.numbers[1], False) for step in watched}
+    replaced: dict[str, bool] = {}  # by directory: whether he replaces things there
+    for step in head:
+        if step.kind is StepKind.BENEATH and step.numbers[2]:
+            path = os.fsdecode(step.strings[0])
+            above = path.rpartition("/")[0] or "/"
+            if above not in replaced:
+                replaced[above] = above in RENEWED or _replaces(above, uid)
+            if replaced[above]:
+                found[path] = step.numbers[1], step.numbers[2], False
+    return found
+
+
+def _replaces(directory: str, uid: int) -> bool:
+    try:
+        facts = os.stat(directory)
+    except OSError:
+        return False
+    return facts.st_uid == uid or facts.st_mode & 0o022 == 0o020

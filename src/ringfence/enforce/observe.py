@@ -22,9 +22,7 @@ _NO_ROW = 0xFFFFFFFF
 class Observer:
     """Our end of the socket."""
 
-    def __init__(
-        self, channel: _socket.socket, wanted: Observe, on_seen: Callable[[Observed], None] | None = None
-    ) -> None:
+    def __init__(self, channel: _socket.socket, wanted: Observe, on_seen: Callable[[Observed], None] | None) -> None:
         """`on_seen` is called with each as it comes, where somebody reads all the time."""
         self._on_seen = on_seen
         self._socket = channel

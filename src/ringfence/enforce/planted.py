@@ -223,10 +223,10 @@ def _links(
     left: list[str],
     held: str = NOWHERE,
 ) -> Iterator[str]:
-    """New links in a git directory: git makes none, and writes through one, wherever it leads: reflogs, what was
-    written for a commit, packed refs, the index, how far a rebase is, what is known of a conflict. Where nobody has any
-    they are told of however old they are: a directory that was moved there takes them along. And repositories there,
-    which a later run could rename into the workspace, by which they get no newer."""
+    """New links in git directories. Git makes none there, but writes through one wherever it leads: reflogs, a commit's
+    message, packed refs, the index, the state of a rebase or a conflict. In directories where nobody has links, old
+    ones are told of too, for a directory that is moved there brings its own along. So are repositories in there: a
+    later run could move one into the workspace, and it would look old."""
     queue, count = deque((path, since) for path in gits), 0
     tops = frozenset(path for path, _ in queue)
     while queue and (count < _LEAST or until.is_to_come()):

@@ -34,7 +34,7 @@ def remove_tree(path: str) -> None:
     os.rmdir(path)
 
 
-def open_up(name: str, above: int | None = None) -> None:
+def open_up(name: str, above: int | None) -> None:
     """Give a directory back to its owner, whatever its mode; a link is refused, or at least not followed."""
     if os.chmod in os.supports_follow_symlinks:
         os.chmod(name, 0o700, dir_fd=above, follow_symlinks=False)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from ..model import SESSION_PREFIX, PlanError
-from .links import led_to
+from .links import led_to, target
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -290,7 +290,7 @@ def programs(
 
 def _check_named(path: str, run: int) -> None:
     if run > _MOST_RUN:
-        raise PlanError(path, "git runs more programs there, by their names, than are looked for", "name fewer")
+        raise PlanError(path, "git runs more programs than are looked for, by their names", "name fewer")
 
 
 def _is_possible(path: str) -> bool:
@@ -331,7 +331,7 @@ def _linked_hooks(directory: str) -> list[str]:
     try:
         with os.scandir(directory) as entries:
             links = [entry.path for entry in entries if entry.is_symlink()]
-        return [os.path.join(led_to(directory), os.readlink(link)) for link in links]
+        return [os.path.join(led_to(directory), text) for link in links if (text := target(link))]
     except OSError as error:
         _check_means(error)
         return []

@@ -11,7 +11,7 @@ from ..model import Access, Verdict
 from .arguments import Call, apply_role
 from .reach import Walk
 from .state import Field
-from .touches import BACK
+from .touches import goes_back
 
 
 def copy(walk: Walk, call: Call) -> None:
@@ -144,9 +144,9 @@ def linked(walk: Walk, call: Call, source: Field, place: str, symbolic: bool) ->
     itself = not symbolic and not call.has("-L", "--logical")
     if itself and any(name in walk.links or walk.bounds.is_link(name) for name in names(walk, source, call)):
         walk.doubt(f"it makes another name for the link {source.shown!r}, which leads elsewhere from there")
-    if symbolic and BACK.search(source.text):
+    if symbolic and goes_back(source.text):
         walk.doubt(f"it makes a link to {source.shown!r}, where '..' may lead through a link that this line makes")
-    starts = [walk.stand(spot) for spot in call.shell.places] if relative else [home]
+    starts = [walk.stand(spot) for spot in sorted(call.shell.places)] if relative else [home]
     for start in starts or [home]:
         leads = posixpath.join(start, source.text)
         walk.written(walk.through_links(leads), f"it makes a link to {source.shown!r}")
@@ -410,8 +410,6 @@ def _tar_acts(
     if extracts and not lists:
         if len(files) > 1:
             walk.doubt("tar is sent to more than one directory")
-        if options & {"P", "--absolute-names"}:
-            walk.doubt("tar would write absolute names")
         from .fetching import taken_apart  # it needs this module in turn
 
         taken_apart(walk, call, archives)

@@ -146,7 +146,7 @@ def writes_unheld(asked: Asked) -> bool:
     return takes_no_other(asked) if is_shell(asked) else asked.call.tool.lower() not in READS | LISTS
 
 
-def without_escapes(given: dict[str, object], merged: bool, shell: bool = True) -> dict[str, object]:
+def without_escapes(given: dict[str, object], merged: bool, shell: bool) -> dict[str, object]:
     """The input without the words that switch a sandbox off; where an agent lays ours over its own, they are false.
 
     With a shell line goes no object: what it would tell the agent to do beside (Claude Code's `_simulatedSedEdit`

@@ -32,6 +32,10 @@ class Bounds(msgspec.Struct, frozen=True):
     reads_free: bool = False  # reading is allowed everywhere, so that what is read need not be known
     held: bool = False  # the line will run inside the sandbox, which holds what it reads and what it starts
 
+    def has(self, path: str) -> bool:
+        """Whether a canonical path is the worktree itself, or lies in it."""
+        return (path + "/").startswith(self.root.rstrip("/") + "/")
+
 
 class Finding(msgspec.Struct, frozen=True):
     """One thing that was found out about a call: what is done to which path, and what the judge says."""

@@ -226,7 +226,7 @@ def strategy(walk: Walk, call: Call, words: list[Field]) -> None:
 
 def in_repository(walk: Walk, call: Call) -> None:
     """Subcommands that write the repository: it has to lie in the worktree, or to be that of a linked one."""
-    for place in call.shell.places:
+    for place in sorted(call.shell.places):
         real = walk.stand(place)
         repository = walk.bounds.repository(real)
         if repository:

@@ -64,7 +64,9 @@ def look(walk: Walk, name: str, text: str, shell: Shell) -> None:
         path = posixpath.join(walk.bounds.home or "/", named[2:]) if named[0] == "~" else named
         if path[0] == "/" and not walk.bounds.is_directory("/" + path.split("/")[1]):
             continue
-        reals = [walk.bounds.resolve(posixpath.join(walk.stand(place), path)) for place in shell.places or {"/"}]
+        reals = [
+            walk.bounds.resolve(posixpath.join(walk.stand(place), path)) for place in sorted(shell.places) or ("/",)
+        ]
         allowed = [walk.bounds.decide(access, real).verdict for access in (Access.READ, Access.WRITE) for real in reals]
         if max(allowed) is not Verdict.ALLOW:
             walk.doubt(f"{name} runs code that names {named!r}, which points out of the worktree")

@@ -97,7 +97,7 @@ def entered(call: ToolCall, bounds: Bounds) -> Judgement:
     path = call.input.get("path")
     ways = (path, *readings(path)) if isinstance(path, str) else ("/",)
     real = [bounds.resolve(posixpath.join(bounds.start, way)) for way in ways]
-    if not path or all((one + "/").startswith(bounds.root.rstrip("/") + "/") for one in real):
+    if not path or all(map(bounds.has, real)):
         return Judgement(Verdict.ALLOW, (), call.input)  # a new one is asked of us by a hook of its own
     why = f"it would move the agent, and its workspace with it, to {path!r}; start the agent there instead"
     return Judgement(Verdict.DENY, (why,), call.input)
@@ -208,8 +208,7 @@ def file(call: ToolCall, bounds: Bounds, access: Access, lists_not: bool) -> Jud
 
 
 def _comes_upon_what_is_hidden(tool: str, path: str, bounds: Bounds) -> bool:
-    inside = (path + "/").startswith(bounds.root.rstrip("/") + "/")
-    return tool in (CONTENTS if inside else TREES) and bounds.hides(path)
+    return tool in (CONTENTS if bounds.has(path) else TREES) and bounds.hides(path)
 
 
 def _hidden_below(path: str) -> str:
@@ -315,14 +314,14 @@ def _judged(path: str, bounds: Bounds, access: Access) -> Finding:
         reason = f"{path!r} is below {real[:5].rstrip('/')}, where a tool of an agent sees what no line does"
         return Finding(Verdict.DENY, reason, access.value, real)
     decision = bounds.decide(access, real)
-    inside = real == bounds.root or real.startswith(bounds.root.rstrip("/") + "/")
-    if decision.verdict is Verdict.ALLOW and access is Access.READ and not inside and bounds.reads_free:
+    is_inside = bounds.has(real)
+    if decision.verdict is Verdict.ALLOW and access is Access.READ and not is_inside and bounds.reads_free:
         # The rule without a policy: tools that open files stay in the worktree, as the shell's writing does.
         return Finding(Verdict.DENY, f"{path!r} is outside the worktree ({bounds.root})", access.value, real)
     if decision.verdict is not Verdict.ALLOW:
         return Finding(decision.verdict, f"{path!r}: {decision.reason}", access.value, real)
     rule = decision.rule
-    private = rule is not None and rule.origin == BUILT_IN and rule.path in _PRIVATE and not inside
+    private = rule is not None and rule.origin == BUILT_IN and rule.path in _PRIVATE and not is_inside
     if rule is not None and private and (access is Access.WRITE or not _OUTPUTS.match(real)):
         reason = f"{path!r}: {rule.path} is the host's here; in the sandbox it is another, and no line finds this"
         return Finding(Verdict.ASK, reason, access.value, real)

@@ -22,7 +22,7 @@ def enter(walk: Walk, field: Field, shell: Shell, how: str, physical: bool = Fal
         walk.doubt(f"{how} {field.shown!r}, and from where cannot be known")
         return frozenset()
     found = set()
-    for place in shell.places or {"/"}:
+    for place in sorted(shell.places) or ("/",):
         logical = posixpath.normpath("/" + posixpath.join(place, field.text).lstrip("/"))
         direct = posixpath.join(walk.stand(place), field.text)
         if walk.links and ".." in field.text:
@@ -45,9 +45,7 @@ def enter(walk: Walk, field: Field, shell: Shell, how: str, physical: bool = Fal
 
 def inside(bounds: Bounds, real: str) -> bool:
     """Whether a directory may be stood in: the worktree, and what may be written as a whole."""
-    if real == bounds.root or real.startswith(bounds.root.rstrip("/") + "/"):
-        return True
-    return bounds.decide(Access.WRITE, real).verdict is Verdict.ALLOW
+    return bounds.has(real) or bounds.decide(Access.WRITE, real).verdict is Verdict.ALLOW
 
 
 def moved(shell: Shell, places: frozenset[str], walk: Walk | None = None) -> tuple[Shell, Shell]:

@@ -387,7 +387,7 @@ class Walk(Values):
         if not field.known:
             self.opened_outside = self.opened_outside or field.shown
             return
-        for place in shell.places or {"/"}:
+        for place in sorted(shell.places) or ("/",):
             real = self.bounds.resolve(posixpath.join(self.stand(place), field.text))
             if real != "/dev/null" and self.bounds.decide(Access.WRITE, real).verdict is not Verdict.ALLOW:
                 self.opened_outside = field.shown

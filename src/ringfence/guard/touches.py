@@ -29,7 +29,6 @@ _FROM_FILE = lazy(r"(?:\A|[=;])[@<]\Z")
 _ENCODED = frozenset(("--data-urlencode", "--url-query", "--variable"))  # which have a name before the file's
 _LOCAL = lazy(r"(?i)file:(?://[^/]*)?/")
 _BEHIND = lazy(r"/proc/[^/]+/(?:task/[^/]+/)?(?:root|cwd)/")  # whose links nobody can follow beforehand
-BACK = lazy(r"(?:^|/)(?!\.\.?(?:/|\Z))[^/]+/(?:.*/)?\.\.(?:/|\Z)")  # `..` after a name
 _RELATIVE = lazy(r"\bsqlite(?:\+\w+)?:///(?!/)")  # so begins an address whose path is none of the root's
 _PARTS = lazy(r"[\s=:,;|@\"'(){}]+")
 # Not the two strokes of an address with a host; those of a path count as one.
@@ -42,6 +41,13 @@ def _upwards(path: str) -> list[str]:
     """A path and all that it lies below."""
     names = path.split("/")
     return ["/".join(names[:count]) for count in range(len(names), 1, -1)]
+
+
+def goes_back(path: str) -> bool:
+    """Whether `..` comes after a name."""
+    names = path.split("/")
+    first = next((at for at, name in enumerate(names) if name not in ("", ".", "..")), len(names))
+    return ".." in names[first:]
 
 
 class Touches:
@@ -147,7 +153,7 @@ class Touches:
         if path[0] == "~":
             return
         once = "/" + path.lstrip("/") if path[0] == "/" else path  # two strokes at the beginning are one
-        for place in ("/",) if path[0] == "/" else shell.places:
+        for place in ("/",) if path[0] == "/" else sorted(shell.places):
             real = self.bounds.resolve(posixpath.join(self.stand(place), once))
             decision = self.bounds.decide(Access.READ, real)
             if decision.verdict is not Verdict.ALLOW or _BEHIND.match(path):
@@ -231,8 +237,8 @@ class Touches:
             self.doubt(f"{what}, and where that is cannot be known")
             return []
         else:
-            paths = [posixpath.join(self.stand(place), text) for place in shell.places]
-        if self.links and BACK.search(text):
+            paths = [posixpath.join(self.stand(place), text) for place in sorted(shell.places)]
+        if self.links and goes_back(text):
             self.doubt(f"{what}: '..' may lead through a link that this line makes")
         if follow:
             return [self.through_links(path) for path in paths]
@@ -257,13 +263,11 @@ class Touches:
         return path
 
     def first_link(self, plain: str) -> str:
-        """The link of this line that comes first on the way to a path."""
-        at = 0
-        while at >= 0:
-            at = plain.find("/", at + 1)
-            if (above := plain[:at] if at >= 0 else plain) in self.links:
-                return above
-        return ""
+        """The link of this line that comes first on the way to a path. Only places as long as one are looked up, for
+        a path may have thousands."""
+        ends = sorted({len(link) for link in self.links})
+        whole = (plain[:end] for end in ends if end <= len(plain) and plain[end : end + 1] in ("", "/"))
+        return next((above for above in whole if above in self.links), "")
 
     def surely_stands(self, real: str) -> bool:
         """Whether a directory is there now, and nothing in the line so far may have changed that."""
@@ -301,7 +305,11 @@ class Touches:
 
     def leads_outside(self, text: str, shell: Shell) -> bool:
         """Whether a path leads to where nobody may write, from anywhere the shell may stand."""
-        paths = [text] if text.startswith("/") else [posixpath.join(self.stand(place), text) for place in shell.places]
+        paths = (
+            [text]
+            if text.startswith("/")
+            else [posixpath.join(self.stand(place), text) for place in sorted(shell.places)]
+        )
         reals = [self.bounds.resolve(self.through_links(path)) for path in paths]
         return not reals or any(self.bounds.decide(Access.WRITE, real).verdict is not Verdict.ALLOW for real in reals)
 

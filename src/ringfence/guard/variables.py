@@ -135,7 +135,7 @@ def _gets_programs(walk: Touches, real: str) -> bool:
     """Whether a line, or whoever wrote the project, can have put a program into a directory."""
     made = walk.bounds.decide(Access.WRITE, real)
     allows = made.verdict is Verdict.ALLOW or (made.rule is not None and made.rule.verdict is Verdict.ALLOW)
-    return allows or (real + "/").startswith(walk.bounds.root.rstrip("/") + "/")
+    return allows or walk.bounds.has(real)
 
 
 def assigned_elsewhere(walk: Touches, name: str, text: str, shell: Shell) -> None:

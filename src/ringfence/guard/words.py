@@ -330,7 +330,7 @@ class Words:
             if char in " \t\n" and depth == 0:
                 break
             if char in "()|?*+@!;&<> \t\n":
-                if char in ";&<>" or (char in "<>" and self.process_begins()):
+                if char in ";&<>":
                     raise Unreadable("a pattern holds an operator")
                 depth += (char == "(") - (char == ")")
                 if depth < 0:

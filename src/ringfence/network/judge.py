@@ -34,6 +34,6 @@ class Denied(Exception):
 class Unreachable(Exception):
     """It may be reached, and cannot: no such name, nobody answers, or too slowly."""
 
-    def __init__(self, why: str, errno: int = 0) -> None:
+    def __init__(self, why: str, errno: int) -> None:
         super().__init__(why)
         self.errno = errno

@@ -117,7 +117,7 @@ class Gate:
         return True
 
 
-def open_door(run: Run, door: str, sock: socket.socket, agent: str = "") -> None:
+def open_door(run: Run, door: str, sock: socket.socket, agent: str) -> None:
     """Serve one socket: `http`, `socks`, `names`, `names-udp`, `agent`, `to HOST PORT`, or `via HOST PORT`."""
     kind, *words = door.split(" ")
     if kind == "http":

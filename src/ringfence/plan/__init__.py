@@ -21,7 +21,6 @@ from .crowds import private as private
 from .crowds import unfold as unfold
 from .crowds import with_rules as with_rules
 from .make import Walls as Walls
-from .make import assemble as assemble
 from .make import covered_places as covered_places
 from .make import further_paths as further_paths
 from .make import lay_out as lay_out

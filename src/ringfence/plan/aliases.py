@@ -81,10 +81,14 @@ class Table:
                 yield from ((mount, mount.point) for mount in self.roots[device][root])
 
 
+def shows_once(mounts: tuple[Mount, ...]) -> bool:
+    """Whether no file system is mounted a second time, as on most machines: then nothing shows twice."""
+    return len({mount.device for mount in mounts}) == len(mounts)
+
+
 def shown_twice(paths: Iterable[str], mounts: tuple[Mount, ...]) -> set[str]:
     """Those of the paths of which all or a part shows elsewhere too."""
-    devices = [mount.device for mount in mounts]
-    if len(set(devices)) == len(devices):
+    if shows_once(mounts):
         return set()
     table = Table(mounts)
     return {path for path in paths if table.elsewhere(path)}
@@ -93,8 +97,7 @@ def shown_twice(paths: Iterable[str], mounts: tuple[Mount, ...]) -> set[str]:
 def with_aliases(policy: Policy, disk: Disk, mounts: tuple[Mount, ...]) -> Policy:
     """The policy with every denial repeated wherever what it is about shows again; of what is not there only where it
     could be made by that path."""
-    devices = [mount.device for mount in mounts]
-    if len(set(devices)) == len(devices):
+    if shows_once(mounts):
         return policy
     table, canonical = Table(mounts), {asked: place.path for asked, place in disk.places.items()}
     written = {*_granted(policy, canonical), *mounted(policy, canonical, mounts)}
@@ -113,11 +116,10 @@ def with_aliases(policy: Policy, disk: Disk, mounts: tuple[Mount, ...]) -> Polic
 
 def with_all_names(policy: Policy, disk: Disk, mounts: tuple[Mount, ...]) -> Disk:
     """The disk with every link on the way to what is granted by all its paths: by any of them a command may turn it."""
-    devices = [mount.device for mount in mounts]
     granted = {path for rule in policy.rules if rule.verdict is Verdict.ALLOW for path in (rule.path, rule.through)}
     granted |= {path for injection in policy.injections for path in (injection.source, injection.target)}
     linked = [path for path in granted if path in disk.places and disk[path].links]
-    if not linked or len(set(devices)) == len(devices):
+    if not linked or shows_once(mounts):
         return disk
     table = Table(mounts)
     places = dict(disk.places)
@@ -131,8 +133,7 @@ def with_all_names(policy: Policy, disk: Disk, mounts: tuple[Mount, ...]) -> Dis
 def with_one_way(policy: Policy, canonical: dict[str, str], mounts: tuple[Mount, ...]) -> Policy:
     """Without a view: what may be written, and shows elsewhere too, is written by its own path alone. Landlock knows it
     wherever it shows, and the warden judges names by the path they are used by."""
-    devices = [mount.device for mount in mounts]
-    if len(set(devices)) == len(devices):
+    if shows_once(mounts):
         return policy
     table = Table(mounts)
     granted = _granted(policy, canonical)
@@ -164,7 +165,7 @@ def mounted(policy: Policy, canonical: dict[str, str], mounts: tuple[Mount, ...]
     return sorted(point for point in points if any(above in granted for above in upwards(point)))
 
 
-def without_sockets(policy: Policy, points: Iterable[str], disk: Disk, door: str = "") -> Policy:
+def without_sockets(policy: Policy, points: Iterable[str], disk: Disk, door: str) -> Policy:
     """With a view: the policy with every socket closed that is mounted inside what may be written, as containers are
     given a daemon's. For the warden a socket that is a mount of its own is one that the plan has put there. So would be
     one that a rule about files names, by which nobody is let speak to a service; of a run beside another it may be that

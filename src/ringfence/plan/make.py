@@ -1,7 +1,8 @@
 """From what is wanted, what was asked to run, and what the machine and the disk are: what will be done.
 
-Pure. `make_plan` is the narrative; each paragraph gives steps, or gaps, or both. The walls depend on the policy, the
-machine and the disk alone and can be kept from run to run; the command's own steps are put between them.
+Pure. `make_walls` tells the story; each paragraph gives steps, or gaps, or both. The walls depend on the policy, the
+machine and the disk alone and are kept from run to run (keep.py); the command's own steps are put between them
+(command.py). `make_plan` does both for one command.
 """
 
 from collections.abc import Sequence
@@ -45,7 +46,7 @@ from .gaps import (
 )
 from .means import is_root_hidden, with_view, without_view
 from .network import SIBLINGS, is_asked, network_gaps, wants_datagrams
-from .own import own_steps
+from .own import exec_step, first_steps, given_variables
 from .ready import filter_of
 from .regions import Region, State, between, changes, is_below, regions
 from .rules import (
@@ -176,8 +177,12 @@ def covered_places(found: list[Region], host: Host) -> tuple[Place, ...]:
 
 def make_plan(policy: Policy, command: Command, host: Host, disk: Disk) -> Plan:
     """What will be done, and what was asked and cannot be."""
-    found = lay_out(policy, host, disk, command.temporary)
-    return assemble(make_walls(policy, host, disk, command, found), policy, command, host)
+    walls = make_walls(policy, host, disk, command, lay_out(policy, host, disk, command.temporary))
+    given = given_variables(policy, command, host, walls.variables)
+    last = exec_step(command.program, command.argv, given, walls.prefix)
+    steps = (*walls.head, *first_steps(command.cwd, command.streams), *walls.tail, last)
+    found = outline(walls, policy, command.ids, command.screen)
+    return msgspec.structs.replace(found, steps=steps, argv=command.argv)
 
 
 def make_walls(
@@ -187,7 +192,7 @@ def make_walls(
     if policy.enforcement is Enforcement.OFF:
         return NO_WALLS
     if host.system == "darwin" and host.seatbelt:
-        return with_profile(policy, host, disk, command, found)
+        return with_profile(policy, host, disk, found)
     if host.system != "linux":
         gap = Gap("a sandbox", f"{host.system} is not supported yet", Need.REQUIRED, BUILT_IN)
         return Walls((), (), (gap,), ())
@@ -304,7 +309,7 @@ def warden_steps(
     return [*told, *names, *late, *pause], judged, observe
 
 
-def with_profile(policy: Policy, host: Host, disk: Disk, command: Command, found: list[Region]) -> Walls:
+def with_profile(policy: Policy, host: Host, disk: Disk, found: list[Region]) -> Walls:
     """macOS: one profile holds everything, and a program of the system applies it."""
     asked, policy = policy, without_swayed(policy, disk)
     from . import seatbelt
@@ -415,14 +420,6 @@ def in_force(policy: Policy, host: Host) -> tuple[str, ...]:
         (abi >= landlock.SCOPES_SINCE, "signals and abstract sockets: none outside the run (Landlock)"),
     )
     return tuple(sentence for holds, sentence in rows if holds)
-
-
-def assemble(walls: Walls, policy: Policy, command: Command, host: Host) -> Plan:
-    """The command's own steps between the walls."""
-    own, last = own_steps(policy, command, host, walls.variables, walls.prefix)
-    steps = (*walls.head, *own, *walls.tail, last)
-    found = outline(walls, policy, command.ids, command.screen)
-    return msgspec.structs.replace(found, steps=steps, argv=command.argv)
 
 
 def outline(walls: Walls, policy: Policy, ids: tuple[int, int] | None, screen: Screen) -> Plan:

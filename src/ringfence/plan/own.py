@@ -8,15 +8,6 @@ from .network import proxy_environment, retry_environment
 from .rules import has_view
 
 
-def own_steps(
-    policy: Policy, command: Command, host: Host, variables: dict[str, str], prefix: tuple[str, ...] = ()
-) -> tuple[tuple[Step, ...], Step]:
-    """The command's own: its streams and directory, and the exec, behind a program that holds it if there is one.
-    `variables` are the walls' own."""
-    given = given_variables(policy, command, host, variables)
-    return first_steps(command.cwd, command.streams), exec_step(command.program, command.argv, given, prefix)
-
-
 def first_steps(cwd: str, streams: tuple[Stream, ...]) -> tuple[Step, ...]:
     """Its streams, and its directory."""
     opened = [
@@ -34,7 +25,8 @@ def first_steps(cwd: str, streams: tuple[Stream, ...]) -> tuple[Step, ...]:
 
 
 def exec_step(program: str, argv: Sequence[str], given: tuple[bytes, ...], prefix: tuple[str, ...]) -> Step:
-    """The last of all, with the variables that are given."""
+    """The last of all, with the variables that are given. `prefix` is a program that holds the command, if there is
+    one."""
     words = exec_words(program, argv, prefix)
     return Step(StepKind.EXEC, " ".join(argv), (len(words) - 1,), (*words, *given))
 

@@ -7,6 +7,8 @@ Writes: the workspace, private temporary directories and a few devices; not the 
 Pure: the workspace, the homes and our own files are handed in. The names are in `tables` and `stores`.
 """
 
+from collections.abc import Iterable
+
 from ..model import BUILT_IN, Access, Need, PolicyError, Rule, Verdict
 from .layer import Layer, Tier
 from .stores import SECRETS, SYSTEM_SECRETS
@@ -68,7 +70,8 @@ def check_workspace(workspace: str, homes: tuple[str, ...]) -> None:
                 raise PolicyError(place, f"{shown(workspace)} lies in a store of secrets ({why})", _ELSEWHERE)
 
 
-def is_inside(path: str, places: tuple[str, ...]) -> bool:
+def is_inside(path: str, places: Iterable[str]) -> bool:
+    """Whether a path is one of these places, or lies in one."""
     return any(path == place or path.startswith(place.rstrip("/") + "/") for place in places)
 
 

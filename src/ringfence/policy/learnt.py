@@ -11,6 +11,7 @@ from collections.abc import Callable
 import msgspec
 
 from ..model import BUILT_IN, Access, Decision, Verdict
+from .defaults import is_inside
 from .glob import escape
 from .stores import SECRETS, SYSTEM_SECRETS
 
@@ -55,7 +56,7 @@ def secret(path: str, home: str) -> str:
     """What a path is, when it is a secret or looks like one; "" otherwise."""
     stores = [(f"{home}/{name}", why) for name, why in SECRETS] + list(SYSTEM_SECRETS)
     for store, why in stores:
-        if path == store or path.startswith(f"{store}/"):
+        if is_inside(path, (store,)):
             return why
     name = path.rpartition("/")[2].lower()
     return "it looks like a secret" if any(fnmatch.fnmatchcase(name, shape) for shape in _LOOKS_SECRET) else ""
@@ -94,7 +95,7 @@ class _Fold:
 
     def has(self, path: str) -> bool:
         """Whether a grant gives this path."""
-        return any(path == one or path.startswith(one.rstrip("/") + "/") for one in self.used)
+        return is_inside(path, self.used)
 
     def may_be(self, directory: str) -> bool:
         """Whether a directory may stand for what is in it: no wider than the run had it, and no secret in it."""

@@ -92,7 +92,7 @@ def openapi() -> dict[str, object]:
     return {"openapi": "3.1.0", "info": {"title": "ringfence", "version": "1"}, "paths": paths, "components": parts}
 
 
-def make_app(service: Service, hosts: tuple[str, ...] = ("localhost",)) -> Starlette:
+def make_app(service: Service, hosts: tuple[str, ...]) -> Starlette:
     """The application."""
     document = msgspec.json.encode(openapi())
 

@@ -264,7 +264,7 @@ def walk(root: int, skip: frozenset[str] = frozenset(), deepest: int | None = No
     """Every name below a directory, each with its parent held open while it is handed out; no link is followed.
 
     `skip` are paths not to go into. One descriptor for each level of depth is open; a directory at `deepest` is handed
-    out and not gone into.
+    out and not gone into. What goes meanwhile is left out: a command may be at work there.
     """
     stack: list[tuple[int, str, list[os.DirEntry[str]]]] = [(os.dup(root), "", _listed(root))]
     try:
@@ -275,10 +275,16 @@ def walk(root: int, skip: frozenset[str] = frozenset(), deepest: int | None = No
                 os.close(here)
                 continue
             found = names.pop()
-            entry = Entry(prefix + found.name, found.stat(follow_symlinks=False))
+            try:
+                entry = Entry(prefix + found.name, found.stat(follow_symlinks=False))
+            except FileNotFoundError:
+                continue
             yield entry, here
             if entry.is_directory and entry.path not in skip and len(stack) != deepest:
-                below = os.open(found.name, DIRECTORY, dir_fd=here)
+                try:
+                    below = os.open(found.name, DIRECTORY, dir_fd=here)
+                except FileNotFoundError:
+                    continue
                 stack.append((below, entry.path + "/", []))
                 stack[-1][2].extend(_listed(below))
     finally:

@@ -102,8 +102,6 @@ def _check_plain(fd: int, common: str, top: str) -> None:
         for entry, _ in paths.walk(held):
             if not (entry.is_regular or entry.is_directory):
                 raise _other(f"{common}/{top}/{entry.path}")
-    except FileNotFoundError:
-        pass  # somebody removes it at this moment
     finally:
         os.close(held)
 
