@@ -156,10 +156,8 @@ def change(walk: Walk, fields: list[Field], shell: Shell, stdin: Word | None) ->
     physical = odd = False
     while fields and fields[0].known and re.fullmatch(r"-[LPe@]+|--", fields[0].text):
         option = fields.pop(0).text
-        physical, odd = (
-            physical or "P" in option,
-            odd or "e" in option or "@" in option,
-        )  # which other shells do not know
+        physical = physical or "P" in option
+        odd = odd or "e" in option or "@" in option  # which other shells do not know
         if option == "--":
             break
     if not fields:

@@ -26,9 +26,7 @@ _MOST_RESOLVED = 1024
 _MOST_PLACES = 32  # addresses of a name that are looked at; whoever owns it chooses how many there are
 RESOLVING = 64  # threads of the gate; names that nobody answers for keep one each for many seconds
 _AT_ONCE = 8  # of them for one run
-_TRIES = (
-    1024  # connections of one run that are under way: of each name that says nothing there are as many as addresses
-)
+_TRIES = 1024  # connections of one run that are under way: a name that says nothing has one for each of its addresses
 
 LOCAL = ("localhost", "127.0.0.1", "::1")  # this machine's, and not a proxy's own
 Credential = tuple[str, str] | None  # a user and a password
