@@ -81,9 +81,11 @@ def test_secrets_in_what_was_refused_do_not_get_there(audit: Path, monkeypatch: 
     secret, token = "a-secret-that-nobody-writes-down", "ghp_0123456789abcdefghijABCDEFGHIJ"
     workspace = str(audit.parents[2] / "ws")
     environ = {**os.environ, "MY_TOKEN": secret}
+    os.mkdir(f"{workspace}/closed")
     outcome = ringfence.run(
-        ["sh", "-c", f"echo x > /etc/$MY_TOKEN; echo x > /etc/{token}"], workspace=workspace, env=environ, capture=True,
-        as_root=AS_ROOT, flags=ringfence.Flags(allow_env=("MY_TOKEN",)),
+        ["sh", "-c", f"cd closed; echo x > $PWD/$MY_TOKEN; echo x > $PWD/{token}"], workspace=workspace, env=environ,
+        capture=True, as_root=AS_ROOT, cwd=workspace,
+        flags=ringfence.Flags(cwd=workspace, allow_env=("MY_TOKEN",), deny_write=("closed",)),
     )  # fmt: skip
     assert any(secret in denial.target for denial in outcome.denials)
     monkeypatch.setenv("MY_TOKEN", secret)
@@ -94,7 +96,7 @@ def test_secrets_in_what_was_refused_do_not_get_there(audit: Path, monkeypatch: 
         "it writes '/opt/[MY_TOKEN]'; /opt/token: [redacted]",
         "Bash rm /opt/[MY_TOKEN]",
     )
-    assert any("/etc/[MY_TOKEN]" in denial.target for denial in said)
+    assert any("/closed/[MY_TOKEN]" in denial.target for denial in said)
     text = b"".join(path.read_bytes() for path in audit.iterdir())
     assert secret.encode() not in text
     assert token.encode() not in text
