@@ -257,6 +257,18 @@ def test_from_another_terminal(each: Place) -> None:
     assert watch.code() == 0
 
 
+def test_a_run_that_is_killed_while_it_asks_does_not_end_who_watches(each: Place) -> None:
+    watch = sit(each.words("approvals", "watch"), each)
+    watch.sees("waiting for questions")
+    run = silent(each, "cat", "../home/data/one")
+    watch.sees(CHOICE)
+    run.kill()
+    run.communicate(timeout=60)
+    watch.sees("nobody waits for it any more")
+    watch.type("\x03")
+    assert watch.code() == 0
+
+
 def test_from_python(each: Place) -> None:
     environ = each.environ()
     run = silent(each, "cat", "../home/data/one")

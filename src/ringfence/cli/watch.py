@@ -69,9 +69,9 @@ class _Watching:
             self._take(run, line)
         if said is None:
             end.close()
-            del self._runs[run]
             for key in [key for key in self._desk.open if key[0] == run]:
                 self._take(run, {"state": "withdrawn", "query_id": key[1]})
+            del self._runs[run]
 
     def _take(self, run: str, line: Line) -> None:
         if self._as_json:
