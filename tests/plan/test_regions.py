@@ -4,7 +4,7 @@ import hypothesis
 import hypothesis.strategies as st
 
 from ringfence.model import BUILT_IN, Access, Disk, Kind, Origin, Place, Policy, Rule, Verdict
-from ringfence.plan.regions import State, is_below, regions
+from ringfence.plan.regions import State, changes, is_below, regions
 from ringfence.policy import decide
 from ringfence.policy.layer import settled
 
@@ -46,3 +46,18 @@ def test_the_region_of_a_path_is_what_the_judge_says_of_it(drawn: list[Rule], pa
         Access.READ: state is not State.HIDDEN,
         Access.WRITE: state in (State.WRITE, State.PRIVATE),
     } == {access: decide(policy, access, path).verdict is Verdict.ALLOW for access in Access}
+
+
+def test_what_is_denied_below_a_grant_of_nothing_is_denied_in_the_runs_own_directory() -> None:
+    private, origin = Rule(Access.WRITE, Verdict.ALLOW, "/tmp", BUILT_IN), Origin("p", 1)
+    allowed = [Rule(access, Verdict.ALLOW, "/tmp/a", origin) for access in Access]
+    denied = [Rule(Access.WRITE, Verdict.DENY, "/tmp/a/w", origin), Rule(Access.READ, Verdict.DENY, "/tmp/a/r", origin)]
+    places = {path: Place(path, path, Kind.MISSING) for path in ("/tmp/a", "/tmp/a/w", "/tmp/a/r")}
+    disk = Disk({"/tmp": Place("/tmp", "/tmp", Kind.DIRECTORY), **places})
+    found = regions(Policy("/ws", (private, *allowed, *denied)), disk, ("/tmp",))
+
+    assert [(region.path, region.state, above and above.path) for region, above in changes(found)] == [
+        ("/tmp", State.PRIVATE, None),
+        ("/tmp/a/r", State.HIDDEN, "/tmp"),
+        ("/tmp/a/w", State.HIDDEN, "/tmp"),
+    ]

@@ -182,21 +182,25 @@ def enclosed(found: list[Region], only_changes: bool = False) -> list[tuple[Regi
     """Regions, parents first, each with the one it lies in; or only those whose state differs from that one's."""
     kept: list[tuple[Region, Region | None]] = []
     stack: list[Region] = []
-    for region in found:
-        while stack and not is_below(region.path, stack[-1].path):
+    for one in found:
+        while stack and not is_below(one.path, stack[-1].path):
             stack.pop()
         above = stack[-1] if stack else None
-        if not only_changes or above is None or not (above.state is region.state or is_nothing(region, above)):
+        region = _as_found(one, above) if only_changes and above is not None else one
+        if not only_changes or above is None or above.state is not region.state:
             kept.append((region, above))
             stack.append(region)
     return kept
 
 
-def is_nothing(region: Region, above: Region) -> bool:
-    """Whether something of the host's is granted in a directory of the run's own, and is not there: that directory is
-    all that the command finds, and what is denied further in is denied in it."""
-    is_granted = region.state in (State.READ, State.WRITE)
-    return is_granted and above.state is State.PRIVATE and region.place.kind is Kind.MISSING
+def _as_found(region: Region, above: Region) -> Region:
+    """A region as the command finds it. What is allowed of the host's in a directory of the run's own, and is not
+    there, is that directory's; and what is denied further in is denied in it, neither made nor read."""
+    is_nothing = above.state is State.PRIVATE and region.place.kind is Kind.MISSING
+    if not is_nothing or region.state not in (State.READ, State.WRITE):
+        return region
+    state = State.PRIVATE if region.rule.verdict is Verdict.ALLOW else State.HIDDEN
+    return msgspec.structs.replace(region, state=state)
 
 
 _latest: tuple[list[Region], list[tuple[Region, Region | None]]] = ([], [])
