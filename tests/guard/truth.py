@@ -43,6 +43,8 @@ def observe(command: str, root: Path, home: Path, first: str = "", seconds: int 
     trace.mkdir(exist_ok=True)
     view = ["bwrap", "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--tmpfs", "/tmp", "--unshare-all"]
     view += ["--bind", str(root), str(root), "--bind", str(home), str(home), "--bind", str(trace), str(trace)]
+    pages = "/var/cache/man/cat1"  # a page that somebody has read is not written a second time
+    view += ["--tmpfs", pages] * os.path.isdir(pages)
     view += ["--die-with-parent", "--new-session", "--chdir", str(root)]
     traced = ["strace", "-f", "--seccomp-bpf", "-y", "-s", "4096", "-o", f"{trace}/out", "-e", f"trace={CALLS}"]
     environment = {
