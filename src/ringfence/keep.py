@@ -238,6 +238,8 @@ class Prepared:
                 return self.disk[path].path if path in self.disk.places else enforce.canonical(path)
 
             carried = plan.without_swayed(self.policy, self.disk)
+            if self.policy.enforcement is not Enforcement.OFF and self.host.system == "linux":
+                carried = plan.with_own_dev(carried, plan.has_view(self.host))
             self._judged = policy.canonical_policy(plan.as_layered(carried, self.walls.layered), resolve, True)
         return self._judged
 

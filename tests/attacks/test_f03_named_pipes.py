@@ -67,6 +67,15 @@ def test_what_stands_in_a_private_directory_is_a_gap(field: Field) -> None:
 
 
 @EVERY_WALL
+def test_a_pipe_that_is_denied_itself_is_held_by_the_warden(field: Field) -> None:
+    def kept(ground: Ground) -> list[str]:
+        (ground.workspace / "kept").mkdir()
+        return listening(ground, ground.workspace / "kept")
+
+    field.repels(PROGRAM, kept, denied=lambda ground: {"deny_write": (str(ground.workspace / "kept/pipe"),)})
+
+
+@EVERY_WALL
 def test_and_in_the_workspace_too(field: Field) -> None:
     def kept(ground: Ground) -> list[str]:
         (ground.workspace / "kept").mkdir()

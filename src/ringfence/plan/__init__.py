@@ -57,6 +57,7 @@ from .rules import hidden_names as hidden_names
 from .rules import with_git_file as with_git_file
 from .rules import with_git_insides as with_git_insides
 from .rules import with_git_programs as with_git_programs
+from .rules import with_own_dev as with_own_dev
 from .rules import with_repository as with_repository
 from .rules import with_session as with_session
 from .rules import with_submodule as with_submodule

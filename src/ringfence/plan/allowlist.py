@@ -10,6 +10,7 @@ from collections.abc import Callable
 from ..model import BUILT_IN, Disk, Gap, Kind, Need, Place, Step, StepKind
 from . import landlock
 from .regions import Region, State, is_below
+from .view import is_device
 
 Holds = Callable[[State], bool]
 
@@ -135,6 +136,8 @@ def lower(found: list[Region], abi: int, disk: Disk) -> tuple[list[Step], list[G
         for begin, ends in begun.items():
             granted, others = grant(places[begin], ends, disk, objects)
             steps += [beneath(place, rights, text) for place in granted]
+            used = landlock.known(landlock.IOCTL_DEV, abi) if holds is writable else 0
+            steps += [beneath(place, used, "use") for place in granted if used and is_device(place.path)]
             twins |= dict.fromkeys(others)
     steps = united(steps)
     if not cut:

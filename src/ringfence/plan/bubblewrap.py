@@ -14,6 +14,7 @@ MOST_ARGUMENTS = 9000  # bubblewrap's own limit
 RESERVED = 100  # for what the enactor adds, and room
 IS_READ_ONLY, IS_COVERED, BECOMES_READ_ONLY = 1, 2, 4  # bubblewrap.h, do_verify
 PROC = "/proc"
+_OWN_DEVICES = view.encoded(view.OWN_DEVICES)
 # The warden's, who reads commands that hide their memory; a setuid bubblewrap gives it to root alone. And root's: to
 # make the device nodes read-only, to look below closed directories, and to drop all of these.
 KEPT = ("CAP_SYS_PTRACE", "CAP_SYS_ADMIN", "CAP_DAC_READ_SEARCH", "CAP_SETPCAP")
@@ -59,8 +60,7 @@ def begin(host: Host, private_network: bool) -> Step:
 
 def is_of_dev(step: Step) -> bool:
     """Whether bubblewrap makes it by itself as a part of /dev: the nodes, and the terminals."""
-    operation, flags = step.numbers[:2]
-    return operation == view.DEVPTS or (operation == view.BIND and bool(flags & view.DEVICES))
+    return step.numbers[0] == view.DEVPTS or (step.numbers[0] == view.BIND and step.strings[0] in _OWN_DEVICES)
 
 
 def is_closed_last(step: Step) -> bool:
@@ -74,7 +74,8 @@ def render(step: Step) -> Step:
     operation, flags, mode, size = step.numbers[:4]
     target = step.strings[0]
     if operation == view.BIND:
-        return ask(step.text, "--ro-bind" if flags & view.READ_ONLY else "--bind", step.strings[1], target)
+        how = "--dev-bind" if flags & view.DEVICES else "--ro-bind" if flags & view.READ_ONLY else "--bind"
+        return ask(step.text, how, step.strings[1], target)
     if operation == view.MASK_FILE:
         return ask(step.text, "--ro-bind", f"{view.DEV}/null", target)
     if operation == view.MASK_DIRECTORY:
@@ -107,7 +108,7 @@ def verify(host: Host, mounts: list[Step], disk: Disk, read_only_proc: bool) -> 
             continue  # what no rule speaks of, and what the new /proc lies over
         wanted = 0 if operation == view.BIND else IS_COVERED
         if flags & view.DEVICES:
-            wanted |= BECOMES_READ_ONLY if host.uid == 0 else 0
+            wanted |= BECOMES_READ_ONLY if host.uid == 0 and flags & view.READ_ONLY else 0
         elif flags & view.READ_ONLY or operation in (view.MASK_DIRECTORY, view.MASK_FILE):
             wanted |= IS_READ_ONLY
         text = f"{target.decode('utf-8', 'backslashreplace')} as planned"

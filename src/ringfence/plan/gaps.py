@@ -20,7 +20,7 @@ from .rules import (
     links_to,
     swayed,
 )
-from .view import is_creatable
+from .view import DEV, is_creatable
 
 
 def kernel_gaps(host: Host) -> list[Gap]:
@@ -139,7 +139,7 @@ def glob_gaps(policy: Policy, disk: Disk, held: bool = False, able: bool = False
 def unmounted_gaps(policy: Policy, late: Policy, held: bool) -> list[Gap]:
     """Denials that are patterns only because no mount can hold them, where the warden does not either."""
     rules = set(policy.rules).difference(late.rules) if not held else set()
-    why = "every run has it, no mount lies on it, and nobody here judges what is opened"
+    why = "no mount holds it, and nobody here judges what is opened"
     return [Gap(f"{rule.path} denied", why, rule.need, rule.origin) for rule in policy.rules if rule in rules]
 
 
@@ -265,3 +265,13 @@ def grant_gaps(policy: Policy, disk: Disk) -> list[Gap]:
             way_out = "create it before the run, or name its directory"
             gaps.append(Gap(f"{rule.path} granted", why, Need.WANTED, rule.origin, way_out))
     return list(dict.fromkeys(gaps))  # one grant may be two rules
+
+
+def dev_gaps(policy: Policy) -> list[Gap]:
+    """Leave for all of /dev, which a view has of its own."""
+    origins = {rule.origin: None for rule in policy.rules if rule.path == DEV and rule.verdict is Verdict.ALLOW}
+    why, way_out = (
+        "a run has one of its own, with the few that programs need",
+        "name the device: --allow-write /dev/kvm",
+    )
+    return [Gap(f"{DEV} granted", why, Need.WANTED, origin, way_out) for origin in origins]

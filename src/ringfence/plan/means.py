@@ -145,11 +145,13 @@ def hidden_root(disk: Disk, handled: int, gaps: list[Gap]) -> list[Step]:
 def granted(region: Region, handled: int) -> list[Step]:
     """Landlock's leave for a region; a private one is made by the view, so nobody knows its identity yet."""
     place = region.place
-    if place.kind is Kind.MISSING or region.state is State.HIDDEN or view.is_device(place.path):
+    if place.kind is Kind.MISSING or region.state is State.HIDDEN or view.is_own_device(place.path):
         return []
     if place.path == "/proc" or is_below(place.path, "/proc"):
         return []  # the view's own, and granted whole where it must be
     wanted = landlock.READ if region.state is State.READ else landlock.GRANTED_WRITE | landlock.READ
+    if region.state is State.WRITE and view.is_device(place.path):
+        wanted |= landlock.IOCTL_DEV
     if region.state is State.PRIVATE:
         place = msgspec.structs.replace(place, device=0, inode=0)
     text = "read" if region.state is State.READ else "write"

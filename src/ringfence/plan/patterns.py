@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 
 import msgspec
 
-from ..model import BUILT_IN, Access, Disk, Host, Policy, Rule, Step, StepKind, Verdict
+from ..model import BUILT_IN, Access, Disk, Host, Kind, Place, Policy, Rule, Step, StepKind, Verdict
 from . import view
 from .aliases import SECOND_WAY
 from .regions import Region, State, changes, is_below
@@ -30,12 +30,12 @@ def late(policy: Policy) -> list[Rule]:
 
 def by_use(policy: Policy, host: Host, disk: Disk) -> Policy:
     """The policy with what no mount can hold as patterns: somebody's denials in /proc, for the run's own comes over
-    what is mounted there, and of the devices that every run has."""
+    what is mounted there, of the devices that every run has, and of writing any device or FIFO."""
     rules: dict[Rule, None] = {}
     for rule in policy.rules:
         is_somebodys = rule.verdict is not Verdict.ALLOW and rule.origin != BUILT_IN and not rule.glob
         path = disk[rule.path].path if is_somebodys else ""
-        found = _without_mounts(rule.path, path, rule.access, host) if is_somebodys else []
+        found = _without_mounts(rule, disk[rule.path], host) if is_somebodys else []
         if found and rule.pattern and path == rule.path:
             continue  # its pattern is judged when it is used, too
         others = [msgspec.structs.replace(rule, path=path, glob=True) for path in found]
@@ -43,10 +43,11 @@ def by_use(policy: Policy, host: Host, disk: Disk) -> Policy:
     return msgspec.structs.replace(policy, rules=tuple(rules))
 
 
-def _without_mounts(asked: str, path: str, access: Access, host: Host) -> list[str]:
+def _without_mounts(rule: Rule, place: Place, host: Host) -> list[str]:
+    asked, path, access = rule.path, place.path, rule.access
     if path == "/dev/ptmx":  # inside it is a link
         return [path, "/dev/pts/ptmx"]
-    if path == view.DEV or is_below(path, "/dev/pts") or path.removeprefix("/dev/") in (*view.NODES, "pts"):
+    if view.is_own_device(path) or (place.kind is Kind.OTHER and access is Access.WRITE and has_view(host)):
         return [_literal(path)]
     is_ours = has_view(host) and host.fresh_proc and (path == "/proc" or is_below(path, "/proc"))
     if access is Access.WRITE or not is_ours:

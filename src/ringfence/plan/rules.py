@@ -38,7 +38,7 @@ _MODULE = (
 _APART = ("[!loprw]*", "l[!o]*", "o[!b]*", "p[!a]*", "r[!er]*", "re[!f]*", "rr[!-]*", "w[!o]*")
 REPOSITORY = "the repository of this worktree"
 SYSTEM = ("/etc/", "/var/lib/", "/sys/")
-DEVICES = frozenset((*(f"{view.DEV}/{name}" for name in view.NODES), view.SHM, "/dev/ptmx", "/dev/pts"))
+DEVICES = frozenset((*view.OWN_DEVICES, view.SHM))
 
 
 def has_view(host: Host) -> bool:
@@ -186,7 +186,16 @@ def as_viewed(policy: Policy, disk: Disk) -> Policy:
         devices = rule.origin == BUILT_IN and rule.path in DEVICES
         return not devices and (rule.glob or not is_closed_anyway(rule, disk))
 
+    policy = with_own_dev(policy, is_viewed=True)
     return msgspec.structs.replace(policy, rules=tuple(filter(keep, policy.rules)))
+
+
+def with_own_dev(policy: Policy, is_viewed: bool) -> Policy:
+    """The policy without the host's devices: a run has the few of DEVICES, and what somebody names. In a view they are
+    in a /dev of its own, and leave for all of the host's is none."""
+    closed = Rule(Access.READ, Verdict.DENY, view.DEV, BUILT_IN, why="the host's devices; a run has a few of its own")
+    given = (rule for rule in policy.rules if rule.path != view.DEV or rule.verdict is not Verdict.ALLOW)
+    return msgspec.structs.replace(policy, rules=(closed, *(given if is_viewed else policy.rules)))
 
 
 def narrowed(policy: Policy, disk: Disk, temporary: str, host: Host) -> Policy:

@@ -19,6 +19,7 @@ NODES = ("null", "zero", "full", "random", "urandom", "tty")
 LINKS = (("fd", "/proc/self/fd"), ("stdin", "fd/0"), ("stdout", "fd/1"), ("stderr", "fd/2"), ("ptmx", "pts/ptmx"))
 DEV = "/dev"
 SHM = "/dev/shm"
+OWN_DEVICES = (*(f"{DEV}/{name}" for name in NODES), f"{DEV}/ptmx", f"{DEV}/pts")
 
 
 def mount(
@@ -41,14 +42,15 @@ def encoded(texts: Iterable[str]) -> tuple[bytes, ...]:
 
 
 def bind(place: Place, read_only: bool, text: str) -> Step:
-    return mount(BIND, text, place.path, place.path, flags=READ_ONLY if read_only else 0, place=place)
+    flags = (READ_ONLY if read_only else 0) | (DEVICES if is_device(place.path) else 0)
+    return mount(BIND, text, place.path, place.path, flags=flags, place=place)
 
 
-def dev(disk: Disk) -> list[Step]:
-    """A private /dev: the few nodes, its own terminals, and room for its own shared memory."""
+def dev(disk: Disk, shown: list[Region]) -> list[Step]:
+    """A private /dev: the few nodes, its own terminals, room for its own shared memory, and for what somebody named."""
     present = [disk[f"{DEV}/{name}"] for name in NODES]
     names = [place.asked.removeprefix(f"{DEV}/") for place in present if place.kind is not Kind.MISSING]
-    entries = [f"f{name}" for name in names] + ["dpts", "dshm"]
+    entries = [f"f{name}" for name in names] + ["dpts", "dshm", *skeleton(DEV, shown, {})]
     for name, target in LINKS:
         entries += [f"l{name}", target]
     steps = [
@@ -63,8 +65,7 @@ def dev(disk: Disk) -> list[Step]:
         )
     ]
     steps += [
-        mount(BIND, f"{place.path} as on the host", f"{DEV}/{place.asked.removeprefix(f'{DEV}/')}", place.path,
-              flags=READ_ONLY | DEVICES, place=place)
+        mount(BIND, f"{place.path} as on the host", place.asked, place.path, flags=READ_ONLY | DEVICES, place=place)
         for place in present
         if place.kind is not Kind.MISSING
     ]  # fmt: skip
@@ -75,6 +76,11 @@ def dev(disk: Disk) -> list[Step]:
 def is_device(path: str) -> bool:
     """Whether a path lies in what `dev` makes."""
     return path == DEV or (is_below(path, DEV) and path != SHM and not is_below(path, SHM))
+
+
+def is_own_device(path: str) -> bool:
+    """Whether it is one that `dev` makes itself, whatever the rules say; the rest of /dev is what somebody named."""
+    return path in (DEV, *OWN_DEVICES) or is_below(path, f"{DEV}/pts")
 
 
 Links = dict[str, str]  # what each says, by where it stands
@@ -104,18 +110,18 @@ def links_inside(changed: list[tuple[Region, Region | None]], disk: Disk) -> dic
     return found
 
 
-def skeleton(above: Region, shown: list[Region], links: Links) -> list[str]:
+def skeleton(above: str, shown: list[Region], links: Links) -> list[str]:
     """The entries that a covering file system needs, so that what is shown inside it has something to stand on, and
     the links that lead to what is shown."""
     entries: dict[str, None] = {}
-    depth = len(parts(above.path))
+    depth = len(parts(above))
     for region in shown:
-        for step in between(region.path, above.path):
+        for step in between(region.path, above):
             entries["d" + "/".join(parts(step)[depth:])] = None
         kind = "d" if region.place.kind is Kind.DIRECTORY else "f"
         entries[kind + "/".join(parts(region.path)[depth:])] = None
     for link in links:
-        for step in between(link, above.path):
+        for step in between(link, above):
             entries["d" + "/".join(parts(step)[depth:])] = None
     led = [("l" + "/".join(parts(link)[depth:]), text) for link, text in links.items()]
     return [*entries, *(word for pair in led for word in pair)]
@@ -124,7 +130,7 @@ def skeleton(above: Region, shown: list[Region], links: Links) -> list[str]:
 def cover(region: Region, shown: list[Region], links: Links, size: int) -> Step:
     """Hide a region, or make it private and of a size, leaving a place for what is shown inside it all the same."""
     path, rule = region.path, region.rule
-    entries = skeleton(region, shown, links)
+    entries = skeleton(path, shown, links)
     if region.state is State.PRIVATE:
         text = f"{path} private" + (f", at most {size} bytes" if size else "")
         return mount(TMPFS, text, path, *entries, mode=0o1777, size=size, place=region.place)
@@ -151,7 +157,7 @@ def lower(
     links = links_inside(changed, disk)
     for region, above in present:
         gaps += unfit(region)
-        if above is None or is_device(region.path):
+        if above is None or is_own_device(region.path):
             continue  # the root is the tree itself; /dev is made already
         for path in pins(region, above):
             made[path] = pin(disk[path])
@@ -163,7 +169,8 @@ def lower(
     for path in more_pins:
         made[path] = pin(disk[path])
     # A pin comes before all that stands in it, whatever made it needed: it would cover that.
-    return [*dev(disk), *(made[path] for path in sorted(made, key=parts))], gaps
+    named = [region for region in shown.get(DEV, []) if is_device(region.path) and not is_own_device(region.path)]
+    return [*dev(disk, named), *(made[path] for path in sorted(made, key=parts))], gaps
 
 
 def pin(place: Place) -> Step:

@@ -111,8 +111,8 @@ class _Judge:
         """The rule that makes a path the command's own: private, and nobody speaks of the host's file inside it."""
         for depth, rule in self.matching(Access.WRITE, path):
             if rule.verdict is Verdict.ALLOW:
-                # A device can be closed itself, or with all of /dev; what is private has nothing that could be.
-                is_closed = rule.path in DEVICES and bool(reading) and reading[0][1].verdict is not Verdict.ALLOW
+                # Somebody can close a device itself, or all of /dev; what is private has nothing that could be.
+                is_closed = rule.path in DEVICES and bool(reading) and _is_somebodys_denial(reading[0][1])
                 inside = bool(reading) and reading[0][0] > (0 if is_closed else depth)
                 return rule if shows_nothing(rule) and not inside else None
         return None
@@ -142,6 +142,10 @@ def _rank(found: tuple[int, Rule]) -> tuple[int, bool, bool, bool, int]:
 def shows_nothing(rule: Rule) -> bool:
     """Whether it makes a place the command's own, with nothing of the host's in it."""
     return rule.origin == BUILT_IN and rule.access is Access.WRITE and rule.path in _UNSEEN
+
+
+def _is_somebodys_denial(rule: Rule) -> bool:
+    return rule.verdict is not Verdict.ALLOW and rule.origin != BUILT_IN
 
 
 def _of_the_host(matching: list[tuple[int, Rule]]) -> list[Rule]:
