@@ -119,6 +119,22 @@ def test_an_index_in_two_parts(workspace: Path) -> None:
     assert found == [f"{workspace}/.git/index"]
 
 
+def test_an_index_in_two_parts_whose_last_name_ends_as_what_follows_begins(workspace: Path) -> None:
+    """Who looks for the extension from there has gone past where it begins."""
+    sha = git(workspace, "hash-object", "-w", "--stdin", data=PROGRAM)
+    name, nothing = bytes(range(20)), struct.pack(">IIQI", 0, 1, 0, 0)
+    shared = b"DIRC" + struct.pack(">II", 2, 1) + entry(b"../theirs", sha, None) + name
+    (workspace / f".git/sharedindex.{name.hex()}").write_bytes(shared)
+    body = b"DIRC" + struct.pack(">II", 4, 1) + entry(b"zlink", sha, b"")
+    body += b"link" + struct.pack(">I", 60) + name + nothing + nothing
+    (workspace / ".git/index").write_bytes(body + hashlib.new("sha1", body, usedforsecurity=False).digest())
+    found = left(f"{workspace}/.git", 0)
+    git(workspace, "restore", ".")
+
+    assert (workspace.parent / "theirs").exists(), "the plant must be able to harm"
+    assert found == [f"{workspace}/.git/index"]
+
+
 def test_the_shared_part_of_an_index_that_stays_as_it_is(workspace: Path) -> None:
     """A later run replaces that file alone: git looks at the number in its last bytes, and does not count again."""
     sha = git(workspace, "hash-object", "-w", "--stdin", data=PROGRAM)
@@ -157,6 +173,11 @@ def _tables(path: Path) -> None:
     path.write_bytes(head + (b"IEOT" + struct.pack(">IIII", 12, 1, 12, 5_000)) * 5_000)
 
 
+def _empty_table(path: Path) -> None:
+    table = b"\0" * (1 << 25)
+    path.write_bytes(b"DIRC" + struct.pack(">II", 2, 0) + b"IEOT" + struct.pack(">II", 4 + len(table), 1) + table)
+
+
 def _one_name_again(path: Path) -> None:
     first = b"DIRC" + struct.pack(">II", 4, 5_000)
     first += (entry(b"a", "00" * 20, b"a")[:62] + b"\1a\0") * 5_000
@@ -179,7 +200,7 @@ def _shared_parts(path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "make", [_sparse, _second_name, _long_names, _tables, _one_name_again, _long_number, _shared_parts]
+    "make", [_sparse, _second_name, _long_names, _tables, _empty_table, _one_name_again, _long_number, _shared_parts]
 )
 def test_an_index_that_would_take_longer_to_read_than_to_write_is_told_of(
     workspace: Path, make: Callable[[Path], None]
@@ -196,6 +217,16 @@ def test_an_index_that_would_take_longer_to_read_than_to_write_is_told_of(
         resource.setrlimit(resource.RLIMIT_AS, limit)
 
     assert found == [f"{workspace}/.git/index"]
+    assert time.thread_time() - before < 1
+
+
+@pytest.mark.parametrize("name", ["git-rebase-todo", "opts"])
+def test_a_file_of_empty_lines_is_read_in_a_moment(workspace: Path, name: str) -> None:
+    (workspace / ".git/sequencer").mkdir()
+    (workspace / ".git/sequencer" / name).write_text("\n" * 65_000)
+    before = time.thread_time()
+
+    assert left(f"{workspace}/.git", 0) == []
     assert time.thread_time() - before < 1
 
 
