@@ -15,7 +15,8 @@ from pathlib import Path
 import pytest
 
 from ringfence.enforce.leftovers import left
-from ringfence.enforce.planted import quarantine, scan, searched
+from ringfence.enforce.planted import scan, searched
+from ringfence.enforce.quarantine import quarantine
 from ringfence.enforce.repository import repository_of
 from ringfence.model import Exited, Outcome
 
@@ -355,6 +356,54 @@ def test_such_a_rebase_is_moved_in_whatever_repository_a_prompt_finds(
     assert (workspace.parent / "pwned").exists(), "the plant must be able to harm"
 
 
+def _evil(own: Path, pwned: Path) -> None:
+    git(own.parent, "init", "-q", "--bare", str(own))
+    git(own, "config", "core.bare", "false")
+    (own / "rebase-merge").mkdir()
+    (own / "rebase-merge/end").write_text("2\n")
+    (own / "rebase-merge/msgnum").write_text(f"$(touch${{IFS}}{pwned})\n")
+
+
+@pytest.mark.parametrize("name", ["evil", "two\nlines"])
+@pytest.mark.parametrize("more", ["\n", "\0\n", "\0" + "x" * 100_000, None])
+@pytest.mark.parametrize("place", [".", "sub"])
+def test_it_is_moved_however_git_is_led_there_and_however_deep_it_lies(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str, more: str | None, name: str
+) -> None:
+    """Git takes all of a `.git` file for one name, up to a null. The search does not come so far."""
+    where, own = tmp_path / "ws" / place, tmp_path / "ws/a/b/c/d" / name
+    where.mkdir(parents=True)
+    own.parent.mkdir(parents=True)
+    _evil(own, tmp_path / "pwned")
+    if more is None:
+        (where / ".git").symlink_to(own)
+    else:
+        (where / ".git").write_text(f"gitdir: {own}{more}")
+    prompt = ["bash", "-c", f'. {PROMPT}; __git_ps1 "" "$ "; echo "${{PS1@P}}"']
+    monkeypatch.setattr("ringfence.enforce.planted.MOST_ENTRIES", 3)
+    ended = searched(str(tmp_path / "ws"), Outcome(Exited(0), (), (), 1.0), 0, False)
+    subprocess.run(prompt, cwd=where, env=GIT, capture_output=True, timeout=60)
+    assert [os.path.dirname(path) for path in ended.quarantined] == [str(own)]
+    assert not (tmp_path / "pwned").exists()
+    os.rename(ended.quarantined[0], own / "rebase-merge")
+    subprocess.run(prompt, cwd=where, env=GIT, capture_output=True, timeout=60)
+
+    assert (tmp_path / "pwned").exists(), "the plant must be able to harm"
+
+
+def test_it_is_moved_where_git_is_led_out_of_the_workspace(tmp_path: Path) -> None:
+    """Another place that the command may write."""
+    (tmp_path / "ws").mkdir()
+    _evil(tmp_path / "own.git", tmp_path / "pwned")
+    with (tmp_path / "own.git/config").open("ab") as file:
+        file.truncate(5 << 20)  # which nobody reads
+    (tmp_path / "ws/.git").write_text("gitdir: ../own.git\n")
+    ended = searched(str(tmp_path / "ws"), Outcome(Exited(0), (), (), 1.0), 0, False)
+
+    assert ended.planted == (f"{tmp_path}/own.git/rebase-merge",)
+    assert [os.path.dirname(path) for path in ended.quarantined] == [f"{tmp_path}/own.git"]
+
+
 @contextlib.contextmanager
 def as_plain_user(*owned: Path) -> Iterator[None]:
     """Root is let through by every mode."""
@@ -397,6 +446,20 @@ def test_a_pointer_that_nobody_can_follow_does_not_end_the_search() -> None:
             of = repository_of(place)
 
     assert (set(found), of.worktree) == ({f"{place}/evil/.git", f"{place}/sub/.git"}, None)
+
+
+def test_nor_does_one_by_thousands_of_links_behind_what_is_not_there(tmp_path: Path) -> None:
+    """The kernel follows none of them. Whoever called himself for each was ended by that, and so was the run."""
+    for number in range(3000):
+        (tmp_path / f"{number}").symlink_to(f"{number + 1}")
+    _evil(tmp_path / "evil", tmp_path / "pwned")
+    for name in ("sub/.git", ".git"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(f"gitdir: {tmp_path}/nosuch/../0\n")
+    ended = searched(str(tmp_path), Outcome(Exited(0), (), (), 1.0), 0, False)
+
+    assert [os.path.dirname(path) for path in ended.quarantined] == [f"{tmp_path}/evil"]
+    assert repository_of(str(tmp_path)).worktree is None
 
 
 def test_a_configuration_that_is_too_large_to_be_read_does_not_end_the_search(workspace: Path) -> None:
