@@ -308,6 +308,22 @@ def test_a_rebase_by_which_the_next_prompt_runs_a_program_is_moved_unasked(
     assert len(ended.quarantined) == 1
 
 
+@pytest.mark.parametrize("common", ["../..", "../other"])
+def test_it_is_moved_however_old_it_says_that_it_is(workspace: Path, common: str) -> None:
+    """On tmpfs a file can be written by mapped memory, and its times stay."""
+    (workspace / "sub/other/refs").mkdir(parents=True)
+    own = workspace / "sub/worktrees/x"
+    (own / "rebase-merge").mkdir(parents=True)
+    (own / "HEAD").write_text("ref: refs/heads/main\n")
+    (own / "commondir").write_text(f"{common}\n")
+    (own / "rebase-merge/msgnum").write_text("1")
+    assert searched(str(workspace), Outcome(Exited(0), (), (), 1.0), LATER, False).quarantined == ()
+    (own / "rebase-merge/msgnum").write_text("$(true)")
+    ended = searched(str(workspace), Outcome(Exited(0), (), (), 1.0), LATER, False)
+
+    assert [os.path.dirname(path) for path in ended.quarantined] == [str(own)]
+
+
 def nested(workspace: Path) -> tuple[Path, Path]:
     git(workspace, "init", "-q", "sub")
     return workspace / "sub", workspace / "sub/.git"

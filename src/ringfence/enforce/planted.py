@@ -5,9 +5,9 @@ is reported when something was changed in it during the run that git would execu
 a hook, a pointer to another git directory. So is, at the top too, a rebase or a sequence of picks that was left with
 programs to run; a new link in any git directory, through which git would write; and one that leads into a git
 directory, where nobody looks for another repository; and skills of Claude Code, which it takes from anywhere in
-the workspace, with programs and hooks. What was changed is told by its time of change, which no command can set; but a
-directory takes its files along as old as they are, so one whose HEAD is new is looked at whole, and one with a HEAD
-also when half of a repository is missing.
+the workspace, with programs and hooks. What was changed is told by its time of change, which no command can set (on
+tmpfs it can be avoided: SECURITY.md); but a directory takes its files along as old as they are, so one whose HEAD is
+new is looked at whole, and one with a HEAD also when half of a repository is missing.
 A look around near the top first, in bounded time of the processor (a busy machine hides nothing) and a bounded wait for
 the disk; it reads small regular files, and follows no link.
 """
@@ -371,7 +371,7 @@ def _runs_code(path: str, since: int, held: str) -> bool:
         since = 0
     common = _common(path)
     if common not in (b"", b"../.."):
-        return is_held or is_new(f"{path}/commondir", since)
+        return is_held or is_new(f"{path}/commondir", since) or bool(_left_in(path, since))
     above = os.path.dirname(os.path.dirname(path))
     return _is_changed(path, since) or (bool(common) and above != held and _is_changed(above, since))
 
