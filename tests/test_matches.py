@@ -45,18 +45,18 @@ def test_a_denying_pattern_is_repeated_for_what_is_left_of_it(
 
 
 def test_a_denying_pattern_holds_for_what_is_called_as_it_is_written_too(tmp_path: Path, settled: None) -> None:
-    """A route of a web framework is a directory called [slug]."""
-    for name in ("[slug]", "s", "other"):
+    """A route of a web framework is a directory called [slug], or {id}."""
+    for name in ("[slug]", "s", "{id}", "other"):
         (tmp_path / "app" / name).mkdir(parents=True)
-    flags = ringfence.Flags(deny_write=("app/[slug]/p",), cwd=str(tmp_path))
-    for name in ("[slug]", "s"):
+    flags = ringfence.Flags(deny_write=("app/[slug]/p", "app/{id}/p"), cwd=str(tmp_path))
+    for name in ("[slug]", "s", "{id}"):
         (tmp_path / "app" / name / "p").write_text("as it was")
-    script = 'for name in "[slug]" s other; do echo new > "app/$name/p"; done'
+    script = 'for name in "[slug]" s "{id}" other; do echo new > "app/$name/p"; done'
 
     ringfence.run(["sh", "-c", script], workspace=tmp_path, flags=flags, capture=True, as_root=os.geteuid() == 0)
 
     found = {path.parent.name: path.read_text() for path in tmp_path.glob("app/*/p")}
-    assert found == {"[slug]": "as it was", "s": "as it was", "other": "new\n"}
+    assert found == {"[slug]": "as it was", "s": "as it was", "{id}": "as it was", "other": "new\n"}
 
 
 def test_a_granting_pattern_grants_what_it_matches_and_no_more(tmp_path: Path, settled: None) -> None:

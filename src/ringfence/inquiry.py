@@ -12,6 +12,7 @@ import msgspec
 from . import approvals, policy
 from .airlock.lines import Line
 from .enforce import modes
+from .enforce.links import real_path
 from .enforce.pauses import Call, Inquiry
 from .model import Access, Decision, Origin, Policy, Standing, Verdict
 from .model.grant import Answer, Grant, Operation
@@ -187,11 +188,11 @@ def real(path: str, inquiry: Inquiry) -> str:
         inquiry.flags & os.O_NOFOLLOW or inquiry.flags & (os.O_CREAT | os.O_EXCL) == os.O_CREAT | os.O_EXCL
     )
     if inquiry.call in (Call.TRUNCATE, Call.CHMOD) or (inquiry.call is Call.OPEN and not makes):
-        return os.path.realpath(path)
+        return real_path(path)
     above, name = os.path.split(path.rstrip("/"))
     if name in ("", ".", ".."):
         raise ValueError("names no name")
-    return os.path.join(os.path.realpath(above), name)
+    return os.path.join(real_path(above), name)
 
 
 def _opened(path: str, flags: int) -> Need:

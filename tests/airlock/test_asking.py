@@ -699,3 +699,22 @@ os.execv('./c', ['c', '../' * 15 + '../home/data/one'])
 
     assert query["path"] == f"{view.home}/data/one"
     assert len(json.dumps(query)) < LONGEST // 2
+
+
+def test_a_path_of_more_links_than_anybody_follows_ends_nothing(view: Place) -> None:
+    """The kernel has stopped before them, at a directory that its own mode closes."""
+    program = """
+import os
+os.mkdir('closed', 0)
+for number in range(3000):
+    os.symlink(str(number + 1), str(number))
+try:
+    open('closed/../0', 'w')
+except PermissionError:
+    print(open('../home/data/one').read())
+"""
+    with view.python(program) as run:
+        run.allow(run.query())
+        code, out, err = run.end()
+
+    assert (code, out, "Traceback" in err) == (0, "one\n\n", False)

@@ -4,6 +4,7 @@ A key that is taken off an encrypted file system locks all that its user has the
 mind. The rest a read-only mount refuses, and without a view nobody else would: it is closed by number. Most of it needs
 a file system that has it, so the proof is who answers: bare the kernel looks at the descriptor first (EBADF), inside
 nobody comes so far. Flags are closed everywhere: by one a new directory takes a denied name in capitals for that name.
+So is what exchanges the contents of two files, which on XFS any user can, and their times stay.
 """
 
 import pytest
@@ -11,6 +12,7 @@ from tests.attacks.conftest import Field, bare_once, nothing
 
 KEYS = {"add a key": 0xC0506617, "remove a key": 0xC0406618, "remove it for all": 0xC0406619}
 FLAGS = {"flags": 0x40086602}
+CONTENTS = {"XFS": 0xC0C0586D, "ext4": 0xC028660F, "F2FS": 0xC020F509}
 FILES = {
     "attributes": 0x401C5820,
     "version": 0x40087602,
@@ -33,7 +35,7 @@ for name, number in NAMED.items():
 """
 
 
-@pytest.mark.parametrize("named", [KEYS, FLAGS, FILES], ids=["keys", "flags", "files"])
+@pytest.mark.parametrize("named", [KEYS, FLAGS, CONTENTS, FILES], ids=["keys", "flags", "contents", "files"])
 def test_calls_that_change_files_by_any_descriptor_are_closed_by_number(field: Field, named: dict[str, int]) -> None:
     program = f"NAMED = {named!r}\n{PROGRAM}"
     outside = bare_once(program, nothing, False)[0].answers

@@ -57,6 +57,15 @@ def test_what_a_pattern_denies_there_is_not_opened(field: Field, place: str) -> 
     field.repels("\n".join(program), denied=lambda _ground: {"deny_read": (place,)})
 
 
+@EVERY_WALL
+@pytest.mark.parametrize("place", ["/proc/self/lim*", "/proc/self/task/*/limits", "/proc/*/limits"])
+def test_what_a_pattern_denies_of_a_process_is_not_opened_of_a_thread_either(field: Field, place: str) -> None:
+    """By `self` it was a pattern for ringfence's own number, and everything was open."""
+    program = "\n".join(PROGRAM.splitlines()[5:8])
+
+    field.repels(program, denied=lambda _ground: {"deny_read": (place,)})
+
+
 ALL_OF_IT = """
 attempt("its own", lambda: read("/proc/self/status"))
 attempt("its own by number", lambda: read(f"/proc/{os.getpid()}/status"))
@@ -78,12 +87,13 @@ def test_the_tasks_of_a_process_are_denied_alone(field: Field) -> None:
     assert set(seen.answers.values()) == {"done"}, seen.said
 
 
-def test_a_device_that_is_a_link_inside_is_not_opened(field: Field) -> None:
+@pytest.mark.parametrize("place", ["/dev/ptmx", "/dev/ptm*"])
+def test_a_device_that_is_a_link_inside_is_not_opened(field: Field, place: str) -> None:
     program = """
 attempt("terminals", lambda: os.open("/dev/ptmx", os.O_RDWR))
 attempt("where it leads", lambda: os.open("/dev/pts/ptmx", os.O_RDWR))
 """
-    field.repels(program, denied=lambda _ground: {"deny_read": ("/dev/ptmx",)}, unknown=("where it leads",))
+    field.repels(program, denied=lambda _ground: {"deny_read": (place,)}, unknown=("where it leads",))
 
 
 @pytest.mark.parametrize("place", ["/dev/zero", "/dev", "/dev/*"])

@@ -15,7 +15,8 @@ from pathlib import Path
 import pytest
 
 from ringfence.enforce.leftovers import left
-from ringfence.enforce.planted import quarantine, scan, searched
+from ringfence.enforce.planted import scan, searched
+from ringfence.enforce.quarantine import quarantine
 from ringfence.enforce.repository import repository_of
 from ringfence.model import Exited, Outcome
 
@@ -119,6 +120,22 @@ def test_an_index_in_two_parts(workspace: Path) -> None:
     assert found == [f"{workspace}/.git/index"]
 
 
+def test_an_index_in_two_parts_whose_last_name_ends_as_what_follows_begins(workspace: Path) -> None:
+    """Who looks for the extension from there has gone past where it begins."""
+    sha = git(workspace, "hash-object", "-w", "--stdin", data=PROGRAM)
+    name, nothing = bytes(range(20)), struct.pack(">IIQI", 0, 1, 0, 0)
+    shared = b"DIRC" + struct.pack(">II", 2, 1) + entry(b"../theirs", sha, None) + name
+    (workspace / f".git/sharedindex.{name.hex()}").write_bytes(shared)
+    body = b"DIRC" + struct.pack(">II", 4, 1) + entry(b"zlink", sha, b"")
+    body += b"link" + struct.pack(">I", 60) + name + nothing + nothing
+    (workspace / ".git/index").write_bytes(body + hashlib.new("sha1", body, usedforsecurity=False).digest())
+    found = left(f"{workspace}/.git", 0)
+    git(workspace, "restore", ".")
+
+    assert (workspace.parent / "theirs").exists(), "the plant must be able to harm"
+    assert found == [f"{workspace}/.git/index"]
+
+
 def test_the_shared_part_of_an_index_that_stays_as_it_is(workspace: Path) -> None:
     """A later run replaces that file alone: git looks at the number in its last bytes, and does not count again."""
     sha = git(workspace, "hash-object", "-w", "--stdin", data=PROGRAM)
@@ -157,6 +174,11 @@ def _tables(path: Path) -> None:
     path.write_bytes(head + (b"IEOT" + struct.pack(">IIII", 12, 1, 12, 5_000)) * 5_000)
 
 
+def _empty_table(path: Path) -> None:
+    table = b"\0" * (1 << 25)
+    path.write_bytes(b"DIRC" + struct.pack(">II", 2, 0) + b"IEOT" + struct.pack(">II", 4 + len(table), 1) + table)
+
+
 def _one_name_again(path: Path) -> None:
     first = b"DIRC" + struct.pack(">II", 4, 5_000)
     first += (entry(b"a", "00" * 20, b"a")[:62] + b"\1a\0") * 5_000
@@ -179,7 +201,7 @@ def _shared_parts(path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "make", [_sparse, _second_name, _long_names, _tables, _one_name_again, _long_number, _shared_parts]
+    "make", [_sparse, _second_name, _long_names, _tables, _empty_table, _one_name_again, _long_number, _shared_parts]
 )
 def test_an_index_that_would_take_longer_to_read_than_to_write_is_told_of(
     workspace: Path, make: Callable[[Path], None]
@@ -196,6 +218,16 @@ def test_an_index_that_would_take_longer_to_read_than_to_write_is_told_of(
         resource.setrlimit(resource.RLIMIT_AS, limit)
 
     assert found == [f"{workspace}/.git/index"]
+    assert time.thread_time() - before < 1
+
+
+@pytest.mark.parametrize("name", ["git-rebase-todo", "opts"])
+def test_a_file_of_empty_lines_is_read_in_a_moment(workspace: Path, name: str) -> None:
+    (workspace / ".git/sequencer").mkdir()
+    (workspace / ".git/sequencer" / name).write_text("\n" * 65_000)
+    before = time.thread_time()
+
+    assert left(f"{workspace}/.git", 0) == []
     assert time.thread_time() - before < 1
 
 
@@ -276,6 +308,22 @@ def test_a_rebase_by_which_the_next_prompt_runs_a_program_is_moved_unasked(
     assert len(ended.quarantined) == 1
 
 
+@pytest.mark.parametrize("common", ["../..", "../other"])
+def test_it_is_moved_however_old_it_says_that_it_is(workspace: Path, common: str) -> None:
+    """On tmpfs a file can be written by mapped memory, and its times stay."""
+    (workspace / "sub/other/refs").mkdir(parents=True)
+    own = workspace / "sub/worktrees/x"
+    (own / "rebase-merge").mkdir(parents=True)
+    (own / "HEAD").write_text("ref: refs/heads/main\n")
+    (own / "commondir").write_text(f"{common}\n")
+    (own / "rebase-merge/msgnum").write_text("1")
+    assert searched(str(workspace), Outcome(Exited(0), (), (), 1.0), LATER, False).quarantined == ()
+    (own / "rebase-merge/msgnum").write_text("$(true)")
+    ended = searched(str(workspace), Outcome(Exited(0), (), (), 1.0), LATER, False)
+
+    assert [os.path.dirname(path) for path in ended.quarantined] == [str(own)]
+
+
 def nested(workspace: Path) -> tuple[Path, Path]:
     git(workspace, "init", "-q", "sub")
     return workspace / "sub", workspace / "sub/.git"
@@ -324,6 +372,54 @@ def test_such_a_rebase_is_moved_in_whatever_repository_a_prompt_finds(
     assert (workspace.parent / "pwned").exists(), "the plant must be able to harm"
 
 
+def _evil(own: Path, pwned: Path) -> None:
+    git(own.parent, "init", "-q", "--bare", str(own))
+    git(own, "config", "core.bare", "false")
+    (own / "rebase-merge").mkdir()
+    (own / "rebase-merge/end").write_text("2\n")
+    (own / "rebase-merge/msgnum").write_text(f"$(touch${{IFS}}{pwned})\n")
+
+
+@pytest.mark.parametrize("name", ["evil", "two\nlines"])
+@pytest.mark.parametrize("more", ["\n", "\0\n", "\0" + "x" * 100_000, None])
+@pytest.mark.parametrize("place", [".", "sub"])
+def test_it_is_moved_however_git_is_led_there_and_however_deep_it_lies(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str, more: str | None, name: str
+) -> None:
+    """Git takes all of a `.git` file for one name, up to a null. The search does not come so far."""
+    where, own = tmp_path / "ws" / place, tmp_path / "ws/a/b/c/d" / name
+    where.mkdir(parents=True)
+    own.parent.mkdir(parents=True)
+    _evil(own, tmp_path / "pwned")
+    if more is None:
+        (where / ".git").symlink_to(own)
+    else:
+        (where / ".git").write_text(f"gitdir: {own}{more}")
+    prompt = ["bash", "-c", f'. {PROMPT}; __git_ps1 "" "$ "; echo "${{PS1@P}}"']
+    monkeypatch.setattr("ringfence.enforce.planted.MOST_ENTRIES", 3)
+    ended = searched(str(tmp_path / "ws"), Outcome(Exited(0), (), (), 1.0), 0, False)
+    subprocess.run(prompt, cwd=where, env=GIT, capture_output=True, timeout=60)
+    assert [os.path.dirname(path) for path in ended.quarantined] == [str(own)]
+    assert not (tmp_path / "pwned").exists()
+    os.rename(ended.quarantined[0], own / "rebase-merge")
+    subprocess.run(prompt, cwd=where, env=GIT, capture_output=True, timeout=60)
+
+    assert (tmp_path / "pwned").exists(), "the plant must be able to harm"
+
+
+def test_it_is_moved_where_git_is_led_out_of_the_workspace(tmp_path: Path) -> None:
+    """Another place that the command may write."""
+    (tmp_path / "ws").mkdir()
+    _evil(tmp_path / "own.git", tmp_path / "pwned")
+    with (tmp_path / "own.git/config").open("ab") as file:
+        file.truncate(5 << 20)  # which nobody reads
+    (tmp_path / "ws/.git").write_text("gitdir: ../own.git\n")
+    ended = searched(str(tmp_path / "ws"), Outcome(Exited(0), (), (), 1.0), 0, False)
+
+    assert ended.planted == (f"{tmp_path}/own.git/rebase-merge",)
+    assert [os.path.dirname(path) for path in ended.quarantined] == [f"{tmp_path}/own.git"]
+
+
 @contextlib.contextmanager
 def as_plain_user(*owned: Path) -> Iterator[None]:
     """Root is let through by every mode."""
@@ -366,6 +462,20 @@ def test_a_pointer_that_nobody_can_follow_does_not_end_the_search() -> None:
             of = repository_of(place)
 
     assert (set(found), of.worktree) == ({f"{place}/evil/.git", f"{place}/sub/.git"}, None)
+
+
+def test_nor_does_one_by_thousands_of_links_behind_what_is_not_there(tmp_path: Path) -> None:
+    """The kernel follows none of them. Whoever called himself for each was ended by that, and so was the run."""
+    for number in range(3000):
+        (tmp_path / f"{number}").symlink_to(f"{number + 1}")
+    _evil(tmp_path / "evil", tmp_path / "pwned")
+    for name in ("sub/.git", ".git"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(f"gitdir: {tmp_path}/nosuch/../0\n")
+    ended = searched(str(tmp_path), Outcome(Exited(0), (), (), 1.0), 0, False)
+
+    assert [os.path.dirname(path) for path in ended.quarantined] == [f"{tmp_path}/evil"]
+    assert repository_of(str(tmp_path)).worktree is None
 
 
 def test_a_configuration_that_is_too_large_to_be_read_does_not_end_the_search(workspace: Path) -> None:

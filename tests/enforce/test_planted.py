@@ -16,7 +16,8 @@ from tests.looking import until
 
 import ringfence
 from ringfence.enforce import Listings
-from ringfence.enforce.planted import quarantine, scan, searched
+from ringfence.enforce.planted import scan, searched
+from ringfence.enforce.quarantine import quarantine
 from ringfence.model import Exited, Outcome
 
 GIT = {"PATH": os.environ["PATH"], "HOME": "/nonexistent", "GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_COUNT": "1"}
@@ -670,6 +671,34 @@ def test_links_through_which_git_writes_are_reported_wherever_they_are(
     assert found == later == (str(link),), "a directory takes what is in it along, as old as it is"
 
 
+@pytest.mark.parametrize("place", ["part", ".git/worktrees/part", ".git/modules/part"])
+def test_a_link_that_was_put_by_before_there_was_a_repository_is_reported(workspace: Path, place: str) -> None:
+    """It is no newer by the rename of the directory that it is in."""
+    (workspace / "aside").mkdir()
+    (workspace / "aside/COMMIT_EDITMSG").symlink_to("../theirs" if place == "part" else "../../../theirs")
+    git(workspace, *WHO, "commit", "-q", "--allow-empty", "-m", "one")
+    time.sleep(0.02)
+    begun = time.time_ns() - 10_000_000
+    assert scan(str(workspace), 0, 5) == ()
+    own, where = workspace / place, workspace / "tree"
+    own.parent.mkdir(exist_ok=True)
+    (workspace / "aside").rename(own)
+    where.mkdir()
+    (where / ".git").write_text(f"gitdir: {own}\n")
+    if "worktrees" in place:
+        (own / "commondir").write_text("../..\n")
+        (own / "gitdir").write_text(f"{where}/.git\n")
+        (own / "HEAD").write_text("ref: refs/heads/other\n")
+    else:
+        git(workspace, "init", "-q", "--bare", str(own))
+        git(own, "config", "core.bare", "false")
+    found = scan(str(workspace), begun, 5)
+    git(where, *WHO, "commit", "-q", "--allow-empty", "-m", "$(evil)")
+
+    assert "$(evil)" in (workspace / "theirs").read_text(), "the plant must be able to harm"
+    assert set(found) - {f"{where}/.git"} == {f"{own}/COMMIT_EDITMSG"}
+
+
 def test_links_in_the_git_directory_that_were_there_before_are_not_reported(workspace: Path) -> None:
     """Some tools share what is in several repositories so."""
     (workspace / ".git/objects").rename(workspace.parent / "objects")
@@ -897,6 +926,25 @@ def test_nothing_hides_in_a_directory_that_was_closed(tmp_path: Path, closed: st
         (tmp_path / closed).chmod(0o755)
 
     assert f"{tmp_path}/{closed}" in found
+
+
+def test_nothing_hides_beside_a_directory_that_was_closed(tmp_path: Path) -> None:
+    """However little time there is."""
+    git(tmp_path, "init", "-q")
+    git(tmp_path, "init", "-q", "--bare", ".git/modules/evil")
+    git(tmp_path / ".git/modules/evil", "config", "core.fsmonitor", "./evil")
+    for number in range(40):
+        (tmp_path / f".git/modules/closed{number}").mkdir(mode=0)
+    program = "import sys; from ringfence.enforce.planted import scan; print(*scan(sys.argv[1], 0, 0))"
+    held = ["setpriv", "--bounding-set=-dac_override,-dac_read_search"] * (os.geteuid() == 0)
+    words = [*held, sys.executable, "-c", program, str(tmp_path)]
+    try:
+        found = subprocess.run(words, capture_output=True, text=True, check=True, timeout=60).stdout.split()
+    finally:
+        for number in range(40):
+            (tmp_path / f".git/modules/closed{number}").rmdir()
+
+    assert f"{tmp_path}/.git/modules/evil" in found
 
 
 def test_what_cannot_be_read_is_told_to_be_left(tmp_path: Path) -> None:

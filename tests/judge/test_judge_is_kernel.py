@@ -202,6 +202,9 @@ FOUND = {
         (("allowWrite", "out/a/**/a"), ("allowRead", "")),
         (),
     ),
+    "a link into what is hidden, with leave for something in it that is not there": World(
+        (Node("ws/a/A/A", "link", "ws/a"),), (("allowRead", "ws/a/a"), ("denyRead", "ws/a/**/A")), ()
+    ),
     "a link that leads through what is hidden": World(
         (Node("ws/A", "directory"), Node("ws/a", "link", "ws/A/..")), (("denyRead", "ws/A"),), ()
     ),

@@ -83,7 +83,9 @@ def test_a_pattern_begins_with_what_does_not_vary(pattern: str, fixed: str, rest
         ("/x{a,}y", ("/xay", "/xy")),
         ("/{a,{b,c}d}", ("/a", "/bd", "/cd")),
         ("/[{]a,b}", ("/[{]a,b}",)),
-        ("/a,b{c}", ("/a,bc",)),
+        ("/a,b{c}", ("/a,b[{]c}",)),
+        ("/{}/{a,{b}}", ("/[{]}/a", "/[{]}/[{]b}")),
+        ("/{x{a,b}}", ("/[{]xa}", "/[{]xb}")),
         ("/{a,a}", ("/a",)),
     ],
 )

@@ -21,16 +21,17 @@ _MOST_INDEX, _LARGE = 1 << 28, 1 << 20
 _STRATEGY = rb"(?:ort|recursive|resolve|octopus|ours|subtree)"  # another one is a program, by a path even
 # What `--continue` and its kin go by, and how what is in a file of it runs a program, or writes somewhere.
 _RUNS = {
-    "git-rebase-todo": re.compile(rb"^\s*(?:exec|x)\s", re.MULTILINE),
+    "git-rebase-todo": re.compile(rb"^[^\S\n]*(?:exec|x)\s", re.MULTILINE),
     "strategy": re.compile(rb"\A(?!" + _STRATEGY + rb"?\s*\Z)"),
     "opts": re.compile(
-        rb"(?im)^(?!\s*(?:strategy = " + _STRATEGY + rb"|strategy-option = [\w=%-]+)\s*$).*strategy",
+        rb"(?im)^(?![^\S\n]*(?:strategy = " + _STRATEGY + rb"|strategy-option = [\w=%-]+)[^\S\n]*$).*strategy",
     ),
     "apply-opt": re.compile(rb"--b"),  # build-fake-ancestor=, the one that names a file to write
     # How far it is: git's own prompt for shells shows that as it is, and the shell expands what it shows.
     **dict.fromkeys(_COUNTS := ("msgnum", "end", "next", "last"), re.compile(rb"[^\d\s]")),
 }
-_LINK, _TABLE = re.compile(rb"(?s)link.{4}"), re.compile(rb"(?s)IEOT.{4}\0\0\0\x01")  # extensions of an index
+# Extensions of an index, and nothing of what follows: a name that ends like one may stand before it.
+_LINK, _TABLE = re.compile(rb"(?s)link(?=.{4})"), re.compile(rb"(?s)IEOT(?=.{4}\0\0\0\x01)")
 # Git takes no such name from a tree or a person; on a disk of Windows the last is the git directory, too.
 _ODD = re.compile(rb"(?i)(?:\A|\0)/|(?:\A|[/\0])(?:\.\.|\.git|git~[0-9]+)(?:[/\0]|\Z)")
 
@@ -52,7 +53,8 @@ def _runs_on(place: str, since: int) -> bool:
         if not os.access(place, os.R_OK | os.X_OK):
             return True  # closed to us: what is in it can be opened again
         since = 0  # it may have come here just now, by another name, with files that are older
-    return any(is_new(f"{place}/{name}", since) and _says_so(place, name) for name in _RUNS)
+    # How far it is is a number however old: on tmpfs who writes by mapped memory makes a file no newer.
+    return any((name in _COUNTS or is_new(f"{place}/{name}", since)) and _says_so(place, name) for name in _RUNS)
 
 
 def _says_so(place: str, name: str) -> bool:
@@ -101,7 +103,8 @@ def _has_odd_index(git: str, since: int) -> bool:
         data = _as_written(f"{git}/index")
         names = _names(data, size)
         # Only the one that is an extension names a file.
-        named = (f"sharedindex.{data[found.end() : found.end() + size].hex()}" for found in _LINK.finditer(data))
+        starts = (found.end() + 4 for found in _LINK.finditer(data))
+        named = (f"sharedindex.{data[start : start + size].hex()}" for start in starts)
         for count, shared in enumerate({name for name in named if name in parts}):
             if count:
                 raise ValueError("more than there is")
@@ -145,14 +148,13 @@ def _entries(data: bytes, size: int) -> Iterator[bytes]:
         return
     version, count = struct.unpack_from(">II", data, 4)
     yield from _read(data, 12, count, version, size)
-    told = 0
+    view, told = memoryview(data), 0
     for found in _TABLE.finditer(data):
-        (length,) = struct.unpack_from(">I", data, found.start() + 4)
-        blocks = list(struct.iter_unpack(">II", data[found.end() : found.start() + 8 + length]))
-        told += sum(number for _, number in blocks)  # by all tables, of which git writes one
-        if told > count:
-            raise ValueError("more than there are")
-        for place, number in blocks:
+        (length,) = struct.unpack_from(">I", data, found.end())
+        for place, number in struct.iter_unpack(">II", view[found.end() + 8 : found.end() + 4 + length]):
+            told += number  # by all tables, of which git writes one
+            if not number or told > count:
+                raise ValueError("more than there are")
             yield from _read(data, place, number, version, size)
 
 

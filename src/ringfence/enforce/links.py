@@ -9,12 +9,15 @@ _LOOKS = 100  # at what somebody changes meanwhile
 
 def real_path(path: str) -> str:
     """As realpath(), which fails when a link is gone between its two looks at it; then it is looked at again. And which
-    reads what comes behind a loop as text: by `loop/..` it would be at what is above."""
+    reads what comes behind a loop as text: by `loop/..` it would be at what is above. And which calls itself for each
+    link, of which there may be thousands behind what is not there."""
     if _has_too_many(path):
         return followed(path)[1]
     for _ in range(_LOOKS):
         try:
             return os.path.realpath(path)
+        except RecursionError:
+            return followed(path)[1]
         except OSError as error:
             if error.errno not in GONE:
                 raise

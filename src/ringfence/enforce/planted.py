@@ -5,9 +5,9 @@ is reported when something was changed in it during the run that git would execu
 a hook, a pointer to another git directory. So is, at the top too, a rebase or a sequence of picks that was left with
 programs to run; a new link in any git directory, through which git would write; and one that leads into a git
 directory, where nobody looks for another repository; and skills of Claude Code, which it takes from anywhere in
-the workspace, with programs and hooks. What was changed is told by its time of change, which no command can set; but a
-directory takes its files along as old as they are, so one whose HEAD is new is looked at whole, and one with a HEAD
-also when half of a repository is missing.
+the workspace, with programs and hooks. What was changed is told by its time of change, which no command can set (on
+tmpfs it can be avoided: SECURITY.md); but a directory takes its files along as old as they are, so one whose HEAD is
+new is looked at whole, and one with a HEAD also when half of a repository is missing.
 A look around near the top first, in bounded time of the processor (a busy machine hides nothing) and a bounded wait for
 the disk; it reads small regular files, and follows no link.
 """
@@ -20,16 +20,16 @@ from collections.abc import Iterable, Iterator, Set
 
 import msgspec
 
-from ..model import BUILT_IN, Gap, Need, Origin, Outcome, Refused
+from ..model import BUILT_IN, Gap, Need, Origin, Outcome, PlanError, Refused
 from .links import led_to
 from .lookout import Listing, Listings
 from .repository import (
     MOST_LINE,
     NOWHERE,
+    content,
     directories,
     facts_of,
     is_new,
-    is_there,
     linked_worktree,
     opened,
     submodule,
@@ -41,17 +41,16 @@ PATIENT = 5.0  # seconds, for whoever wants it moved out of the way
 WAIT = 1.0  # seconds, at most, for a disk or for our turn
 MORE = 1.0  # seconds of the processor, for a look into what was found
 GONE = (FileNotFoundError, NotADirectoryError)
-SUFFIX = ".quarantined"
-_STATES = ("rebase-merge", "sequencer", "rebase-apply", "index", "MERGE_RR", "BISECT_START", "gitdir")  # moved whole
 _BARE = frozenset(("HEAD", "objects", "refs"))
 _HALVES = (frozenset(("HEAD", "config")), frozenset(("HEAD", "hooks")))  # what is missing can be put there later
 _NESTS = ("modules", "worktrees")  # where in a git directory others are, and how many are looked into in any case
 _LEAST_INSIDE = 1000
+_MOST_POINTER = 1 << 20  # bytes of a `.git` file: git reads no more
 # In what of a git directory nobody has links, where else they are looked for first, how many directories in any case.
 _LINKLESS = ("logs", "rebase-apply", "rebase-merge", "rr-cache", "sequencer", "info", "lost-found", "refs")
 _FIRST, _STORED, _LEAST = (*_LINKLESS, "objects", *_NESTS), ("info", "pack"), 16
 _SHARING = frozenset(("HEAD", "commondir"))  # it has the rest elsewhere
-_SKILLS = "/.claude/skills"
+SKILLS = "/.claude/skills"
 # What git writes by itself into a new repository, a clone, a branch; keys that name no program and no file.
 _ORDINARY = {
     "core": "repositoryformatversion filemode bare logallrefupdates ignorecase precomposeunicode symlinks autocrlf eol",
@@ -110,8 +109,9 @@ def searched(
     if not found:
         return outcome
     from .leftovers import run_by_prompts
+    from .quarantine import quarantine
 
-    places = dict.fromkeys(place for path in found for place in (path, _pointed_at(path)) if place)
+    places = dict.fromkeys(place for path in found for place in (path, _gone_to(path)) if place)
     moved = quarantine(found if moves else run_by_prompts(places))
     return msgspec.structs.replace(outcome, planted=outcome.planted + found, quarantined=moved)
 
@@ -148,7 +148,7 @@ def scan(
     until = Until(seconds)
     held = f"{workspace}/.git"
     # Where a prompt and the next git go by comes first, however deep it lies.
-    first = led_to(held) if os.path.islink(held) else _pointed_at(held)
+    first = _gone_to(held)
     others = _repositories(workspace, top, listings, until, left)
     repositories = list(dict.fromkeys((*([first] * first.startswith(f"{workspace}/")), *others)))
     found, gits = list[str](), list[str]()
@@ -163,7 +163,7 @@ def scan(
     if top is None or top.has_git:
         is_own = os.path.isdir(held)
         linked = None if is_own else linked_worktree(workspace)
-        own = held if is_own else linked[0] if linked else submodule(workspace) or NOWHERE
+        own = held if is_own else linked[0] if linked else _submodule(workspace) or NOWHERE
         common = linked[1] if linked else own
         places = (f"{common}/{name}" for name in _NESTS[bool(linked) :])  # modules of the main worktree are not ours
         within = Until(seconds)  # what is found elsewhere takes nothing of it
@@ -174,7 +174,7 @@ def scan(
                 continue
             found += [path] if path != own and _runs_code(path, since, common) else []
             found += [f"{path}/gitdir"] if _claims_what_is_outside(path, since, workspace) else []
-        found += _left_in(own, since)
+        found += _left_in(first if own == NOWHERE else own, since)
         found += [own] if is_new(own, since) and not os.access(own, os.R_OK | os.X_OK) else []
         # Held, but whoever writes it outside meanwhile writes a lock first, which the command can replace.
         files = [f"{git}/{name}" for git in dict.fromkeys((own, common)) for name in ("config", "config.worktree")]
@@ -184,6 +184,13 @@ def scan(
     return tuple(dict.fromkeys(found))
 
 
+def _submodule(workspace: str) -> str:
+    try:
+        return submodule(workspace)
+    except PlanError:  # its configuration is larger than we read, and no run will begin here
+        return ""
+
+
 def _inside(places: Iterable[str], until: Until, left: list[str]) -> Iterator[str]:
     """The git directories inside a git directory: of its submodules and worktrees, and of theirs. Those that were there
     are held; the command may add some, and so may somebody else while it runs."""
@@ -191,14 +198,16 @@ def _inside(places: Iterable[str], until: Until, left: list[str]) -> Iterator[st
     while queue and (until.is_to_come() or (count < _LEAST_INSIDE and until.is_for_more())):
         path, count = queue.popleft(), count + 1
         try:
-            for place in directories(path):
-                if path.endswith("/worktrees") or any(is_there(f"{place}/{name}") for name in ("HEAD", "config")):
-                    yield place
-                    queue.extend(f"{place}/{name}" for name in _NESTS)
-                else:
-                    queue.append(place)  # a name may have slashes
+            places = directories(path)
         except OSError:
             yield path  # closed to us: what is in it can be opened again
+            continue
+        for place in places:
+            if path.endswith("/worktrees") or any(map(facts_of, (f"{place}/HEAD", f"{place}/config"))):
+                yield place
+                queue.extend(f"{place}/{name}" for name in _NESTS)
+            else:
+                queue.append(place)  # a name may have slashes
     left += queue
 
 
@@ -242,6 +251,8 @@ def _links(
             left.append(path)
             continue
         is_top = path in tops
+        is_moved = found.is_repository and not (is_top and held != NOWHERE) and _has_become_one(path, age)
+        age = 0 if is_moved else age
         below = set(found.below) - ({"hooks"} if is_top else set())  # held, or looked at as such
         within = (*(name for name in _FIRST if name in below), *sorted(below.difference(_FIRST)))
         if path.endswith("/objects"):  # most have as many directories as two digits make
@@ -249,8 +260,10 @@ def _links(
         if found.is_repository and not is_top and _common(path) != b"../.." and _runs_code(path, since, held):
             yield path
         queue.extend((f"{path}/{name}", 0 if name in _LINKLESS else age) for name in within if name in below)
-        links = [f"{path}/{name}" for name in found.links]
-        yield from (link for link in links if (facts := facts_of(link)) is not None and facts.st_ctime_ns >= age)
+        for link in (f"{path}/{name}" for name in found.links):
+            # Some tools share directories of several repositories so.
+            oldest = since if is_moved and os.path.isdir(link) else age
+            yield from [link] * ((facts := facts_of(link)) is not None and facts.st_ctime_ns >= oldest)
     left += (path for path, _ in queue)
 
 
@@ -273,52 +286,6 @@ def _common(path: str) -> bytes | None:
     if text is not None and text.rstrip(b"/\r\n") == os.fsencode(above):  # as libgit2 writes it
         return b"../.."
     return None if text is None else text.rstrip(b"\r\n")
-
-
-def quarantine(paths: tuple[str, ...]) -> tuple[str, ...]:
-    """Rename what was found so that git no longer takes it for a repository, nor Claude Code for skills; the new
-    names."""
-    renamed: list[str] = []
-    for path in paths:
-        is_whole = os.path.basename(path) in (".git", *_STATES) or os.path.islink(path)
-        if not is_whole:
-            renamed += _moved(path, "HEAD")
-        if is_whole or path.endswith(_SKILLS):  # which may be a repository too
-            renamed += _moved(*os.path.split(path))
-    return tuple(renamed)
-
-
-def _moved(where: str, name: str) -> list[str]:
-    new = f"{name}{SUFFIX}-{os.urandom(4).hex()}"
-    try:
-        fd = _directory(where)
-    except OSError:  # gone, or closed to us: it stays among what is told, and not among what was moved
-        return []
-    try:
-        try:
-            os.rename(name, new, src_dir_fd=fd, dst_dir_fd=fd)
-        except PermissionError:  # the command has closed the directory to changes
-            os.chmod(f"/proc/self/fd/{fd}" if hasattr(os, "O_PATH") else fd, os.fstat(fd).st_mode & 0o777 | 0o300)
-            os.rename(name, new, src_dir_fd=fd, dst_dir_fd=fd)
-    except OSError:  # somebody was faster, it is no repository, or nobody could move it
-        return []
-    finally:
-        os.close(fd)
-    return [f"{where}/{new}"]
-
-
-def _directory(path: str) -> int:
-    """A directory, opened name by name: a link on the way is refused, also above the workspace, where another run may
-    write."""
-    flags = getattr(os, "O_PATH", 0) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-    fd = os.open("/", flags)
-    for name in filter(None, path.split("/")):
-        above = fd
-        try:
-            fd = os.open(name, flags, dir_fd=above)
-        finally:
-            os.close(above)
-    return fd
 
 
 def _read(path: str) -> Listing:
@@ -368,7 +335,7 @@ def _repositories(
         queue.extend(f"{path}/{name}" for name in found.below)
         if found.has_git:
             yield f"{path}/.git"
-        if found.is_repository or (path.endswith(_SKILLS) and found.below):
+        if found.is_repository or (path.endswith(SKILLS) and found.below):
             yield path
         yield from (f"{path}/{name}" for name in found.links)
     left += queue
@@ -376,7 +343,7 @@ def _repositories(
 
 def _has_new_skill(path: str, since: int) -> bool:
     """Whether a skill was made or changed, or was moved there with the directories around it."""
-    if not path.endswith(_SKILLS):
+    if not path.endswith(SKILLS):
         return False
     try:
         own = [f"{path}/{name}" for name in os.listdir(path)]
@@ -399,14 +366,19 @@ def _runs_code(path: str, since: int, held: str) -> bool:
     if not os.access(path, os.R_OK | os.X_OK):
         return changed.st_ctime_ns >= since
     is_held = path.startswith(f"{held}/")  # then its configuration is, too, unless it is a new one
-    lasting = [name for name in ("config", "commondir") if is_held and facts_of(f"{path}/{name}")]
-    if any(is_new(f"{path}/{name}", since) for name in lasting or ("HEAD", "commondir")):
-        since = 0  # it may have become a repository just now, by another name
+    lasting = tuple(name for name in ("config", "commondir") if is_held and facts_of(f"{path}/{name}"))
+    if _has_become_one(path, since, lasting):
+        since = 0
     common = _common(path)
     if common not in (b"", b"../.."):
-        return is_held or is_new(f"{path}/commondir", since)
+        return is_held or is_new(f"{path}/commondir", since) or bool(_left_in(path, since))
     above = os.path.dirname(os.path.dirname(path))
     return _is_changed(path, since) or (bool(common) and above != held and _is_changed(above, since))
+
+
+def _has_become_one(path: str, since: int, lasting: tuple[str, ...] = ()) -> bool:
+    """Whether a git directory may have become one just now, by another name, with all that is older in it."""
+    return any(is_new(f"{path}/{name}", since) for name in lasting or ("HEAD", "commondir"))
 
 
 def _left_in(git: str, since: int) -> list[str]:
@@ -446,6 +418,19 @@ def _pointed_at(path: str) -> str:
     return own if os.path.isdir(own) else ""
 
 
+def _gone_to(path: str) -> str:
+    """Where git goes by a `.git` that is a link or a file, whatever that says: a line end is a part of a name to it, a
+    null the end of one."""
+    facts = facts_of(path)
+    if facts is None or stat.S_ISDIR(facts.st_mode):
+        return ""
+    own = led_to(path)
+    text = content(own, _MOST_POINTER).rstrip(b"\r\n").partition(b"\0")[0]
+    if text.startswith(b"gitdir: ") and len(text) <= MOST_LINE:
+        own = led_to(os.path.join(os.path.dirname(path), os.fsdecode(text.removeprefix(b"gitdir: "))))
+    return own if os.path.isdir(own) else ""
+
+
 def _is_known_pointer(path: str, held: str, top: str = NOWHERE) -> bool:
     """Whether a `.git` file leads to a worktree's or submodule's part of the repository that is held, or of one below
     the top, in which nothing would be executed, however old: nobody may have looked at it before. What lies elsewhere
@@ -459,7 +444,7 @@ def _is_known_pointer(path: str, held: str, top: str = NOWHERE) -> bool:
 def _is_changed_beyond(path: str, since: int, held: str) -> bool:
     """Whether a `.git` file that was there before leads to where something was changed: in the workspace, below a git
     directory, where nobody looks otherwise."""
-    own = _pointed_at(path)
+    own = _gone_to(path)
     return own.startswith(f"{os.path.dirname(held)}/") and _runs_code(own, since, held)
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 
 import msgspec
 
-from ..model import BUILT_IN, Access, Disk, Host, Kind, Place, Policy, Rule, Step, StepKind, Verdict
+from ..model import BUILT_IN, Access, Disk, Host, Kind, Policy, Rule, Step, StepKind, Verdict
 from . import view
 from .aliases import SECOND_WAY
 from .regions import Region, State, changes, is_below
@@ -33,31 +33,55 @@ def by_use(policy: Policy, host: Host, disk: Disk) -> Policy:
     what is mounted there, of the devices that every run has, and of writing any device or FIFO."""
     rules: dict[Rule, None] = {}
     for rule in policy.rules:
-        is_somebodys = rule.verdict is not Verdict.ALLOW and rule.origin != BUILT_IN and not rule.glob
-        path = disk[rule.path].path if is_somebodys else ""
-        found = _without_mounts(rule, disk[rule.path], host) if is_somebodys else []
-        if found and rule.pattern and path == rule.path:
-            continue  # its pattern is judged when it is used, too
-        others = [msgspec.structs.replace(rule, path=path, glob=True) for path in found]
-        rules.update(dict.fromkeys(others or [rule]))
+        is_somebodys = rule.verdict is not Verdict.ALLOW and rule.origin != BUILT_IN
+        found = _as_used(rule, host, disk) if is_somebodys else None
+        others = [rule] if found is None else [msgspec.structs.replace(rule, path=path, glob=True) for path in found]
+        rules.update(dict.fromkeys(others))
     return msgspec.structs.replace(policy, rules=tuple(rules))
 
 
-def _without_mounts(rule: Rule, place: Place, host: Host) -> list[str]:
-    asked, path, access = rule.path, place.path, rule.access
+def _as_used(rule: Rule, host: Host, disk: Disk) -> list[str] | None:
+    """The patterns by which it is denied when it is used; None where it is held as it is."""
+    is_judged = rule.access is Access.READ and has_view(host) and host.fresh_proc
+    if rule.glob:
+        return _of_every_process(rule.path) if is_judged else None
+    place = disk[rule.path]
+    path, is_node = place.path, place.kind is Kind.OTHER and rule.access is Access.WRITE and has_view(host)
+    found = _without_mounts(rule.path, path, is_judged, is_node)
+    if not found or not rule.pattern or path != rule.path:
+        return found or None
+    return [one for one in found if path == "/dev/ptmx" and one != path]  # its pattern is judged when it is used, too
+
+
+def _of_every_process(pattern: str) -> list[str] | None:
+    """What a pattern says of ringfence itself by `/proc/self`, of every process; and of its threads, where it does not
+    name them."""
+    _, top, number, *rest = [*pattern.split("/"), "", ""]
+    if top != "proc" or number == "**" or not rest[0]:
+        return None
+    if number.isdigit():
+        return _processes("[0-9]*", rest)
+    is_any = not frozenset(_SPECIAL).isdisjoint(number) and rest[0] != "task"
+    return [pattern, *_processes(number, rest)[1:]] if is_any else None
+
+
+def _processes(number: str, rest: list[str]) -> list[str]:
+    """What is denied of some processes. What is said of one is said of its threads."""
+    inner = "/".join(rest[2:] if rest[0] == "task" and rest[1] else rest).rstrip("/")
+    return [f"/proc/{number}/{inner}", f"/proc/{number}/task/[0-9]*/{inner}"]
+
+
+def _without_mounts(asked: str, path: str, is_judged: bool, is_node: bool) -> list[str]:
     if path == "/dev/ptmx":  # inside it is a link
         return [path, "/dev/pts/ptmx"]
-    if view.is_own_device(path) or (place.kind is Kind.OTHER and access is Access.WRITE and has_view(host)):
+    if view.is_own_device(path) or is_node:
         return [_literal(path)]
-    is_ours = has_view(host) and host.fresh_proc and (path == "/proc" or is_below(path, "/proc"))
-    if access is Access.WRITE or not is_ours:
+    if not is_judged or not (path == "/proc" or is_below(path, "/proc")):
         return []
-    _, _, number, *rest = [*path.split("/"), ""]
+    _, _, number, *rest = [*path.split("/"), "", ""]
     if not number.isdigit() or asked == f"/proc/{number}":
         return [_literal(path)]
-    # A process has another number inside; and what is said of one is said of its threads.
-    inner = _literal("/".join(rest[2:] if rest[0] == "task" and rest[1] else rest).rstrip("/"))
-    return [f"/proc/[0-9]*/{inner}", f"/proc/[0-9]*/task/[0-9]*/{inner}"]
+    return _processes("[0-9]*", [_literal(name) for name in rest])  # a process has another number inside
 
 
 def _literal(path: str) -> str:

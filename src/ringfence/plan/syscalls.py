@@ -131,6 +131,13 @@ CLOSED = (
         "a new directory that does not tell upper case from lower would have a denied name by another spelling",
         OneOf(1, (_SET_FLAGS,), "it is FS_IOC_SETFLAGS"),
     ),
+    # What defragments: of XFS, ext4 and F2FS.
+    row(
+        "ioctl",
+        Answer.ENOTTY,
+        "what two files hold is exchanged and neither gets newer, by which it is told what a run has changed",
+        OneOf(1, (0xC0C0586D, 0xC028660F, 0xC020F509), "it moves what is in a file to another"),
+    ),
     # The key is the user's and not the mount's, which may be read-only.
     row(
         "ioctl",

@@ -154,7 +154,7 @@ def lower(
         if above is not None and above.state in (State.HIDDEN, State.PRIVATE):
             shown.setdefault(above.path, []).append(region)
     made: dict[str, Step] = {}
-    links = links_inside(changed, disk)
+    links = links_inside(present, disk)
     for region, above in present:
         gaps += unfit(region)
         if above is None or is_own_device(region.path):

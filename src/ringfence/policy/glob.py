@@ -4,7 +4,7 @@
     **      as a whole name: any number of names, also none; elsewhere it is `*`
     ?       one character
     [a-z]   one character of a set; [!a-z] and [^a-z] one that is not; [*] is a star itself
-    {a,b}   either; expanded before matching, so that a rule holds one pattern only
+    {a,b}   either; expanded before matching, so that a rule holds one pattern only; {a} is a name as it is written
 
 A pattern stands for every path it matches, as if each had been written out: it speaks for the path and all below it.
 Pure. Nothing here backtracks: names are matched greedily from star to star, names against parts as a set of states.
@@ -75,6 +75,8 @@ def _alternatives(pattern: str, at: int, nested: bool) -> tuple[list[str], int]:
     heads = [""]
     while at < len(pattern):
         character = pattern[at]
+        if nested and character == "}" and not done:
+            return [f"[{{]{head}}}" for head in heads], at + 1  # nothing to choose from: it is called so
         if nested and character in ",}":
             done += heads
             heads = [""]
