@@ -17,6 +17,7 @@ import stat
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Set
+from typing import Any
 
 import msgspec
 
@@ -63,6 +64,7 @@ _ORDINARY = {
     "pull": "rebase ff",
     "init": "defaultbranch",
 }
+Paths = tuple[str, ...]
 _KEYS = {section: frozenset(keys.split()) for section, keys in _ORDINARY.items()}
 CLOCK_TICK = 10_000_000  # ns: files are stamped by a clock that goes in steps
 
@@ -100,20 +102,27 @@ def searched(
     if isinstance(outcome.ending, Refused):
         return outcome
     seconds = PATIENT if moves else min(0.001 + outcome.seconds * 0.03, most)
-    left: list[str] = []
-    try:
-        found = scan(workspace, begun - CLOCK_TICK, seconds, listings, seen, left)
-    except OSError:  # somebody changes it at this moment; how the run ended is known all the same
-        found, left = (), [workspace]
+    found, moved, left = look(workspace, begun, seconds, moves, listings, seen)
     if left:
-        outcome = msgspec.structs.replace(outcome, gaps=(*outcome.gaps, _unfinished(len(left), moves)))
+        outcome = msgspec.structs.replace(outcome, gaps=(*outcome.gaps, _unfinished(left, moves)))
     if not found:
         return outcome
+    return msgspec.structs.replace(outcome, planted=outcome.planted + found, quarantined=moved)
+
+
+def look(workspace: str, begun: int, seconds: float, moves: bool = False, *known: Any) -> tuple[Paths, Paths, int]:
+    """What was left behind, what of it was renamed, and how many directories were not looked into."""
+    left: list[str] = []
+    try:
+        found = scan(workspace, begun - CLOCK_TICK, seconds, *known, left=left)
+    except OSError:  # somebody changes it at this moment; how the run ended is known all the same
+        return (), (), 1
+    if not found:
+        return (), (), len(left)
     from .leftovers import run_by_prompts
 
     places = dict.fromkeys(place for path in found for place in (path, _pointed_at(path)) if place)
-    moved = quarantine(found if moves else run_by_prompts(places))
-    return msgspec.structs.replace(outcome, planted=outcome.planted + found, quarantined=moved)
+    return found, quarantine(found if moves else run_by_prompts(places)), len(left)
 
 
 def _unfinished(left: int, moves: bool) -> Gap:
@@ -128,6 +137,7 @@ def scan(
     seconds: float,
     listings: Listings = EVERY_TIME,
     seen: os.stat_result | None = None,
+    *,
     left: list[str] | None = None,
 ) -> tuple[str, ...]:
     """The git directories that a later git would run programs of, changed since a time in nanoseconds; to `left` comes
