@@ -1,10 +1,13 @@
 """What a run leaves behind for a later git: each plant makes git run a program, is found, and can be moved away."""
 
 import asyncio
+import hashlib
+import mmap
 import os
 import struct
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -961,3 +964,41 @@ def test_nor_is_anything_moved_behind_a_link_above_the_workspace(tmp_path: Path)
 
     assert quarantine((f"{tmp_path}/above/ws/nested/.git",)) == ()
     assert (tmp_path / "theirs/ws/nested/.git").is_dir()
+
+
+def mapped(path: Path, change: Callable[[bytes], bytes]) -> None:
+    """Change a file by mapped memory alone, which is read first."""
+    with path.open("r+b") as file, mmap.mmap(file.fileno(), 0) as memory:
+        memory[:] = change(memory[:]).ljust(len(memory), b"#")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="a file system in memory that every machine has")
+def test_what_is_changed_in_memory_with_no_trace_is_found() -> None:
+    """By its time of change nothing had happened there since the run began."""
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as base:
+        workspace = Path(base, "ws")
+        workspace.mkdir()
+        git(workspace, "init", "-q")
+        (workspace / "abcdefghijklmnop").write_text(f"#!/bin/sh\ntouch {base}/pwned\n")
+        (workspace / "abcdefghijklmnop").chmod(0o755)
+        git(workspace, "add", ".")
+        own = nested(workspace) / ".git/config"
+        own.write_text(own.read_text() + '[remote "origin"]\n\turl = ' + "long" * 64 + "\n")
+        files, since = (own, workspace / ".git/index"), time.time_ns()
+        before = [path.stat().st_ctime_ns for path in files]
+        assert scan(str(workspace), since, 5) == ()
+
+        def hooked(old: bytes) -> bytes:
+            body = old[:-20].replace(b"abcdefghijklmnop", b".git/hooks/p-c".ljust(16, b"x"))
+            return body + hashlib.sha1(body, usedforsecurity=False).digest()
+
+        mapped(own, lambda old: old.partition(b"[remote")[0] + f"[core]\nfsmonitor = touch {base}/pwned\n".encode())
+        mapped(workspace / ".git/index", hooked)
+        found, after = scan(str(workspace), since, 5), [path.stat().st_ctime_ns for path in files]
+        git(own.parents[1], "status")
+        git(workspace, "restore", ".")
+
+        assert Path(base, "pwned").exists(), "the plant must be able to harm"
+        assert (workspace / ".git/hooks/p-cxx").exists()
+        assert after == before, "the times must say nothing"
+        assert sorted(found) == sorted((str(own.parent), str(workspace / ".git/index")))

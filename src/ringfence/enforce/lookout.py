@@ -16,6 +16,7 @@ from ..model import Access, Crowd, Mount, Place, Step, StepKind
 
 # Not those whose clock goes in steps of seconds, as FAT's does.
 _TIMED = frozenset("bcachefs btrfs devtmpfs ext2 ext3 ext4 f2fs overlay ramfs tmpfs xfs zfs".split())
+_IN_MEMORY = (b"hugetlbfs", b"ramfs", b"tmpfs")
 _SETTLED = 50_000_000  # ns
 RENEWED = ("/etc",)  # where whoever changes a file puts a new one in its place: users, names of hosts, libraries
 
@@ -27,6 +28,20 @@ def timed(mounts: Iterable[Mount]) -> frozenset[int]:
     """The devices whose directories say truly when they were changed."""
     numbers = [mount.device.split(":") for mount in mounts if mount.kind in _TIMED]
     return frozenset(os.makedev(int(major), int(minor)) for major, minor in numbers)
+
+
+def is_untraced(path: str) -> bool:
+    """Whether a file there can be changed with no trace in its times: in memory what was mapped and read before it is
+    written makes no fault. A directory cannot."""
+    device = os.stat(path).st_dev
+    if os.major(device):
+        return False
+    field = b" %d:%d " % (os.major(device), os.minor(device))
+    try:
+        with open("/proc/self/mountinfo", "rb") as table:
+            return any(field in line and line.rpartition(b" - ")[2].split(b" ")[0] in _IN_MEMORY for line in table)
+    except OSError:
+        return False  # not Linux
 
 
 class Brief:

@@ -4,10 +4,10 @@ The names at the top of the workspace are held by the kernel; a repository deepe
 is reported when something was changed in it during the run that git would execute: a configuration beyond the ordinary,
 a hook, a pointer to another git directory. So is, at the top too, a rebase or a sequence of picks that was left with
 programs to run; a new link in any git directory, through which git would write; and one that leads into a git
-directory, where nobody looks for another repository; and skills of Claude Code, which it takes from anywhere in
-the workspace, with programs and hooks. What was changed is told by its time of change, which no command can set; but a
-directory takes its files along as old as they are, so one whose HEAD is new is looked at whole, and one with a HEAD
-also when half of a repository is missing.
+directory, where nobody looks for another repository; and skills of Claude Code, which it takes from anywhere in the
+workspace. What was changed is told by its time of change, which no command can set; in memory a file's may stay as it
+was, and all count as new. A directory takes its files along as old as they are, so one whose HEAD is new is looked at
+whole, and one with a HEAD also when half of a repository is missing.
 A look around near the top first, in bounded time of the processor (a busy machine hides nothing) and a bounded wait for
 the disk; it reads small regular files, and follows no link.
 """
@@ -23,7 +23,7 @@ import msgspec
 
 from ..model import BUILT_IN, Gap, Need, Origin, Outcome, Refused
 from .links import led_to
-from .lookout import Listing, Listings
+from .lookout import Listing, Listings, is_untraced
 from .repository import (
     MOST_LINE,
     NOWHERE,
@@ -42,7 +42,6 @@ PATIENT = 5.0  # seconds, for whoever wants it moved out of the way
 WAIT = 1.0  # seconds, at most, for a disk or for our turn
 MORE = 1.0  # seconds of the processor, for a look into what was found
 GONE = (FileNotFoundError, NotADirectoryError)
-SUFFIX = ".quarantined"
 _STATES = ("rebase-merge", "sequencer", "rebase-apply", "index", "MERGE_RR", "BISECT_START", "gitdir")  # moved whole
 _BARE = frozenset(("HEAD", "objects", "refs"))
 _HALVES = (frozenset(("HEAD", "config")), frozenset(("HEAD", "hooks")))  # what is missing can be put there later
@@ -156,6 +155,7 @@ def scan(
     if top is not None and not (top.below or top.has_git or top.is_repository or top.links):
         return ()
     until = Until(seconds)
+    of_files = 0 if is_untraced(workspace) else since
     held = f"{workspace}/.git"
     # Where a prompt and the next git go by comes first, however deep it lies.
     first = led_to(held) if os.path.islink(held) else _pointed_at(held)
@@ -166,7 +166,7 @@ def scan(
         if not until.is_for_more():
             left += repositories[count:]
             break
-        if _runs_code(path, since, held) or _has_new_skill(path, since):
+        if _runs_code(path, of_files, held) or _has_new_skill(path, of_files):
             found.append(path)
         elif os.path.isdir(path) and not os.path.islink(path):
             gits.append(path)
@@ -182,9 +182,9 @@ def scan(
             if not within.is_for_more():
                 left.append(path)
                 continue
-            found += [path] if path != own and _runs_code(path, since, common) else []
-            found += [f"{path}/gitdir"] if _claims_what_is_outside(path, since, workspace) else []
-        found += _left_in(own, since)
+            found += [path] if path != own and _runs_code(path, of_files, common) else []
+            found += [f"{path}/gitdir"] if _claims_what_is_outside(path, of_files, workspace) else []
+        found += _left_in(own, of_files)
         found += [own] if is_new(own, since) and not os.access(own, os.R_OK | os.X_OK) else []
         # Held, but whoever writes it outside meanwhile writes a lock first, which the command can replace.
         files = [f"{git}/{name}" for git in dict.fromkeys((own, common)) for name in ("config", "config.worktree")]
@@ -299,7 +299,7 @@ def quarantine(paths: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _moved(where: str, name: str) -> list[str]:
-    new = f"{name}{SUFFIX}-{os.urandom(4).hex()}"
+    new = f"{name}.quarantined-{os.urandom(4).hex()}"
     try:
         fd = _directory(where)
     except OSError:  # gone, or closed to us: it stays among what is told, and not among what was moved
