@@ -18,7 +18,8 @@ from tests.attacks.conftest import field as field
 from tests.looking import until
 
 import ringfence
-from ringfence.enforce import Listings
+from ringfence.enforce import Listings, lookout
+from ringfence.enforce.lookout import is_settled, stamp_of
 from ringfence.enforce.planted import quarantine, scan, searched
 from ringfence.model import Exited, Outcome
 
@@ -1002,3 +1003,34 @@ def test_what_is_changed_in_memory_with_no_trace_is_found() -> None:
         assert (workspace / ".git/hooks/p-cxx").exists()
         assert after == before, "the times must say nothing"
         assert sorted(found) == sorted((str(own.parent), str(workspace / ".git/index")))
+
+
+def in_whole_seconds(call: Callable[..., os.stat_result]) -> Callable[..., os.stat_result]:
+    """As a file system tells of times that keeps no more."""
+
+    def told(*where: object, **how: object) -> os.stat_result:
+        facts = call(*where, **how)
+        names = ("st_atime_ns", "st_mtime_ns", "st_ctime_ns")
+        return os.stat_result(facts[:10], {name: getattr(facts, name) // 10**9 * 10**9 for name in names})
+
+    return told
+
+
+def test_what_is_left_where_times_go_in_whole_seconds_is_found(
+    workspace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was as old as the beginning of the second in which the run began. Tried on ext4 with inodes of 128 bytes."""
+    since = time.time_ns()
+    where = by_configuration(workspace)
+    for name in ("stat", "lstat"):
+        monkeypatch.setattr(os, name, in_whole_seconds(getattr(os, name)))
+    read = time.time_ns()
+
+    assert scan(str(workspace), since, 5) == (str(where / ".git"),)
+    assert not is_settled(stamp_of(str(workspace)) or (0, 0, 0, 0), read, frozenset((workspace.stat().st_dev,)))
+
+
+def test_a_server_has_a_clock_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for kind, slack in (("nfs4", 60), ("btrfs", 0)):
+        monkeypatch.setattr(lookout, "_kind_of", lambda _device, kind=kind: kind)
+        assert lookout.told_since(str(tmp_path), 100 * 10**9) == ((100 - slack) * 10**9,) * 2

@@ -23,7 +23,7 @@ import msgspec
 
 from ..model import BUILT_IN, Gap, Need, Origin, Outcome, Refused
 from .links import led_to
-from .lookout import Listing, Listings, is_untraced
+from .lookout import Listing, Listings, told_since
 from .repository import (
     MOST_LINE,
     NOWHERE,
@@ -155,7 +155,7 @@ def scan(
     if top is not None and not (top.below or top.has_git or top.is_repository or top.links):
         return ()
     until = Until(seconds)
-    of_files = 0 if is_untraced(workspace) else since
+    since, of_files = told_since(workspace, since)
     held = f"{workspace}/.git"
     # Where a prompt and the next git go by comes first, however deep it lies.
     first = led_to(held) if os.path.islink(held) else _pointed_at(held)
@@ -182,7 +182,7 @@ def scan(
             if not within.is_for_more():
                 left.append(path)
                 continue
-            found += [path] if path != own and _runs_code(path, of_files, common) else []
+            found += [path] if path != own and (_runs_code(path, since, common) or _left_in(path, of_files)) else []
             found += [f"{path}/gitdir"] if _claims_what_is_outside(path, of_files, workspace) else []
         found += _left_in(own, of_files)
         found += [own] if is_new(own, since) and not os.access(own, os.R_OK | os.X_OK) else []
