@@ -89,7 +89,8 @@ def _tell_left(directory: str, found: Sequence[underway.Left]) -> None:
     decode = msgspec.json.Decoder(AnyEvent).decode
 
     events: list[AnyEvent] = []
-    for left in found:
+    searched = set[str]()
+    for left in sorted(found, key=lambda left: left.begun):
         if has_run(directory, left.run, left.begun):
             continue
         try:
@@ -100,7 +101,10 @@ def _tell_left(directory: str, found: Sequence[underway.Left]) -> None:
         error = f"ringfence was killed, and nobody saw its end; it began {moment(left.begun)}"
         for event in known:
             if isinstance(event, Ran) and event.ending is None and not event.error:
-                events += unseen(msgspec.structs.replace(event, at=now(), error=error), left.begun)
+                ran = msgspec.structs.replace(event, at=now(), error=error)
+                # Of many, the first in a workspace is looked after for all.
+                events += [ran] if ran.workspace in searched else unseen(ran, left.begun, 0.2 / (1 + len(searched)))
+                searched.add(ran.workspace)
             else:
                 events.append(msgspec.structs.replace(event, at=now()))
     if events:
