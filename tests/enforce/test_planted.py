@@ -1030,6 +1030,13 @@ def test_what_is_left_where_times_go_in_whole_seconds_is_found(
     assert not is_settled(stamp_of(str(workspace)) or (0, 0, 0, 0), read, frozenset((workspace.stat().st_dev,)))
 
 
+def test_what_is_left_after_the_clock_was_set_back_is_found(workspace: Path) -> None:
+    begun = time.time_ns() + 5 * 10**9
+    where = by_configuration(workspace)
+
+    assert searched(str(workspace), Outcome(Exited(0), (), (), 1.0), begun, False).planted == (str(where / ".git"),)
+
+
 def test_a_server_has_a_clock_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for kind, slack in (("nfs4", 60), ("btrfs", 0)):
         monkeypatch.setattr(lookout, "_kind_of", lambda _device, kind=kind: kind)

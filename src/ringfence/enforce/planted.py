@@ -39,8 +39,7 @@ from .repository import (
 
 MOST_ENTRIES = 500_000
 PATIENT = 5.0  # seconds, for whoever wants it moved out of the way
-WAIT = 1.0  # seconds, at most, for a disk or for our turn
-MORE = 1.0  # seconds of the processor, for a look into what was found
+WAIT = MORE = 1.0  # seconds at most for a disk or for our turn; of the processor, for a look into what was found
 GONE = (FileNotFoundError, NotADirectoryError)
 _STATES = ("rebase-merge", "sequencer", "rebase-apply", "index", "MERGE_RR", "BISECT_START", "gitdir")  # moved whole
 _BARE = frozenset(("HEAD", "objects", "refs"))
@@ -100,6 +99,7 @@ def searched(
     looked."""
     if isinstance(outcome.ending, Refused):
         return outcome
+    begun = min(begun, time.time_ns() - int(outcome.seconds * 1e9))  # the clock may have been set back meanwhile
     seconds = PATIENT if moves else min(0.001 + outcome.seconds * 0.03, most)
     found, moved, left = look(workspace, begun, seconds, moves, listings, seen)
     if left:
