@@ -84,11 +84,13 @@ def _tell_left(directory: str, found: Sequence[underway.Left]) -> None:
     from .audit.chain import has_run
     from .audit.log import moment, now
     from .model.event import AnyEvent, Ran
+    from .recording import unseen
 
     decode = msgspec.json.Decoder(AnyEvent).decode
 
     events: list[AnyEvent] = []
-    for left in found:
+    searched = set[str]()
+    for left in sorted(found, key=lambda left: left.begun):
         if has_run(directory, left.run, left.begun):
             continue
         try:
@@ -98,8 +100,13 @@ def _tell_left(directory: str, found: Sequence[underway.Left]) -> None:
         known = known or [Ran(at="", run=left.run, uid=os.getuid(), argv=())]
         error = f"ringfence was killed, and nobody saw its end; it began {moment(left.begun)}"
         for event in known:
-            is_open = isinstance(event, Ran) and event.ending is None and not event.error
-            events.append(msgspec.structs.replace(event, at=now(), **({"error": error} if is_open else {})))
+            if isinstance(event, Ran) and event.ending is None and not event.error:
+                ran = msgspec.structs.replace(event, at=now(), error=error)
+                # Of many, the first in a workspace is looked after for all.
+                events += [ran] if ran.workspace in searched else unseen(ran, left.begun, 0.2 / (1 + len(searched)))
+                searched.add(ran.workspace)
+            else:
+                events.append(msgspec.structs.replace(event, at=now()))
     if events:
         open_log(directory).append(events)
 
@@ -142,6 +149,9 @@ def _new_name() -> str:
 class Record:
     """The events of one run: begun when the command runs, kept when it is over."""
 
+    has_run = False  # whoever launches it says so
+    most = 0.2  # seconds in which we look for what it left
+
     def __init__(
         self, request: "Request", argv: Sequence[str], environ: Mapping[str, str], own: Mapping[str, str] | None = None
     ) -> None:
@@ -152,6 +162,7 @@ class Record:
         self._place: underway.Place | None = None
         self._entry: Entry | None = None
         self._is_kept = False
+        self._begun = time.time_ns()
 
     def __enter__(self) -> "Record":
         if self._directory:
@@ -164,10 +175,8 @@ class Record:
 
     def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
         if not self._is_kept:
-            said = (
-                str(error)[:MOST_TEXT] if isinstance(error, RingfenceError | OSError) else "nobody waited for its end"
-            )
-            self._keep(None, said)
+            said = str(error)[:MOST_TEXT] if isinstance(error, RingfenceError | OSError) else ""
+            self._keep(None, said or "nobody waited for its end")
 
     def begin(self) -> "Entry":
         """Have ready what does not depend on the run's end."""
@@ -190,16 +199,14 @@ class Record:
     def searched(
         self,
         outcome: Outcome,
-        begun: int,
         moves: bool,
         listings: Listings,
         seen: os.stat_result | None,
-        most: float = 0.2,
     ) -> Outcome:
-        """The outcome with what the command left behind since `begun`, which is moved if asked to; where it is not,
-        it is looked for no longer than `most` seconds."""
+        """The outcome with what the command left behind, which is moved if asked to; where it is not, it is looked for
+        no longer than `most` seconds."""
         try:
-            return self.begin().searched(self._given[0].workspace, outcome, begun, moves, listings, seen, most)
+            return self.begin().searched(outcome, self._begun, moves, listings, seen, self.most)
         except BaseException:  # it is known how it ended, whatever stands in its workspace
             self.keep(outcome)
             raise
@@ -215,7 +222,7 @@ class Record:
     def _keep(self, outcome: Outcome | None, error: str) -> str:
         self._is_kept = True
         entry = self.begin()
-        why = entry.write(outcome, error)
+        why = entry.write(outcome, error, (self._begun, self.most) if self.has_run else None)
         if self._place is None:
             return why
         if why:

@@ -3,15 +3,15 @@
 import functools
 import os
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from .audit.log import LogError, now, sha256
 from .audit.signs import may_hold_secrets
-from .enforce.planted import searched
+from .enforce import planted
 from .model import Ending, Gap, Need, Outcome, Refused
-from .model.event import AnyEvent, Changed, Denied, Escaped, Granted, Ran, Signed, written
+from .model.event import AnyEvent, Changed, Denied, Escaped, Event, Granted, Ran, Signed, written
 from .policy import Flags, Reach
 from .record import MOST_TEXT, cleaned, kept, open_log, unwritten
 
@@ -58,11 +58,24 @@ class Entry:
         if isinstance(ending, Refused) and ending.kind == "standby":
             self._again += (ending.text,)
 
-    searched = staticmethod(searched)  # whoever has us has what it needs, and nobody waited for that
+    def searched(self, outcome: Outcome, begun: int, moves: bool, *how: Any) -> Outcome:
+        """The outcome with what the command left behind, and what those before it left whose end nobody saw."""
+        workspace = self._request.workspace
+        outcome = planted.searched(workspace, outcome, begun, moves, *how)
+        found, moved = _unseen.pop(workspace, ((), ()))
+        if not found:
+            return outcome
+        if moves:
+            from .enforce.quarantine import quarantine
 
-    def write(self, outcome: Outcome | None, error: str) -> str:
-        """Append what became of it, or what was wrong instead; why that could not be done, or ""."""
-        events = self._events(outcome, error)
+            moved += quarantine(found)
+        found = tuple(dict.fromkeys((*found, *outcome.planted)))
+        return msgspec.structs.replace(outcome, planted=found, quarantined=(*moved, *outcome.quarantined))
+
+    def write(self, outcome: Outcome | None, error: str, search: tuple[int, float] | None) -> str:
+        """Append what became of it, or what was wrong instead; why that could not be done, or "". Where nobody saw how
+        it ended, `search` says since when something may have been left behind, and for how long to look for it."""
+        events = self._events(outcome, error, search)
         try:
             open_log(self._directory).append((*self._granted, *events))
         except (LogError, OSError) as fault:
@@ -81,11 +94,12 @@ class Entry:
                 events[at] = msgspec.structs.replace(event, argv=_few(event.argv), error=error)
         return [*map(written, events[:1]), *self._granted, *map(written, events[1:])]
 
-    def _events(self, outcome: Outcome | None, error: str) -> list[AnyEvent]:
+    def _events(self, outcome: Outcome | None, error: str, search: tuple[int, float] | None) -> list[AnyEvent]:
         request, common = self._request, self._common
         common["at"] = now()
         if outcome is None:
-            return [self._ran(common, self._words, error)]
+            ran = self._ran(common, self._words, error)
+            return unseen(ran, *search) if search else [ran]
         policies = tuple(map(_stamped, outcome.policies)) if outcome.policies else ()
         gaps, missing = _missing(outcome.gaps)
         ran = Ran(
@@ -173,8 +187,30 @@ def escapes(outcome: Outcome) -> tuple[str, ...]:
     if outcome.is_unheld:
         found = ("nothing was enforced", *found)
     if outcome.planted:
-        found += tuple(f"appeared during the run, and runs code later: {path}" for path in outcome.planted)
+        found += _appeared(outcome.planted)
     return found
+
+
+def _appeared(paths: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(f"appeared during the run, and runs code later: {path}" for path in paths)
+
+
+_unseen: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {}  # by workspace: found, and renamed
+
+
+def unseen(ran: Ran, begun: int, most: float = 0.2) -> list[AnyEvent]:
+    """The event of a run whose end nobody saw, with what it left behind: whoever kills its ringfence would have that
+    looked for by nobody. Whoever runs something there next is told of it too."""
+    found, moved, left = planted.look(ran.workspace, begun, most) if ran.workspace else ((), (), 0)
+    if left:
+        error = f"{ran.error}; what it left was not looked for in {left} directories, and what is below them"
+        ran = msgspec.structs.replace(ran, error=error)
+    if not found:
+        return [ran]
+    before = _unseen.get(ran.workspace, ((), ()))
+    _unseen[ran.workspace] = (*before[0], *found), (*before[1], *moved)
+    common = {name: getattr(ran, name) for name in Event.__struct_fields__}
+    return [ran, Escaped(**common, what=_appeared(found))]
 
 
 # ---- Policies that changed ----

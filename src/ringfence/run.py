@@ -138,7 +138,7 @@ def carried_out(
     quarantine: bool = False,
 ) -> Outcome:
     """Run a job, and again while the enactor finds the disk other than it was planned for."""
-    begun, own = time.time_ns(), job.at_hand[0] if job.at_hand else environment()
+    own = job.at_hand[0] if job.at_hand else environment()
     with Record(job.request, job.argv, job.environ, own) as record:
         for pause in PAUSES:
             if pause:
@@ -146,7 +146,7 @@ def carried_out(
                 rewind(job)
                 job = looked_over(job)
             try:
-                outcome, is_stale = _attempt(job, on_output, timeout, on_start, record, on_denial, (begun, quarantine))
+                outcome, is_stale = _attempt(job, on_output, timeout, on_start, record, on_denial, quarantine)
             except Unlooked:
                 continue  # once only: the next attempt looks at the streams
             if not is_stale:
@@ -172,11 +172,12 @@ def _attempt(
     on_start: Callable[[enforce.Launch], None] | None,
     record: Record,
     on_denial: Callable[[Denial], None] | None,
-    search: tuple[int, bool],
+    quarantine: bool,
 ) -> tuple[Outcome, bool]:
     """What became of it, and whether it is to be tried again."""
     handed = None if on_output is None else lambda number, data: on_output(STREAM_NAMES[number], data)
     with launch(job) as living:
+        record.has_run = True
         if on_start:
             on_start(living.launch)
         living.renew()
@@ -186,7 +187,7 @@ def _attempt(
         ended = living.launch.wait(living.timeout(timeout), job.data or b"", handed, living.output())
         outcome = living.outcome(*ended)
         is_stale = living.is_stale(outcome.ending)
-    return record.searched(outcome, *search, *living.known()), is_stale  # nobody is left who could plant something
+    return record.searched(outcome, quarantine, *living.known()), is_stale  # nobody is left who could plant something
 
 
 class Living:

@@ -48,11 +48,10 @@ class Running:
         timeout: float | None,
         finish: bool,
         record: Record | None,
-        begun: int,
     ) -> None:
         import asyncio  # 24 ms, which `ringfence run` need not pay
 
-        self._living, self._job, self._record, self._begun = living, job, record, begun
+        self._living, self._job, self._record = living, job, record
         self._outcome: Outcome | None = None
         self._chunks: deque[tuple[int, bytes]] = deque()
         self._held = 0
@@ -88,7 +87,7 @@ class Running:
             kept = (out, err) if self._job.capture else (None, None)
             found = self._living.outcome(self._living.launch.ending(), *kept)
             if self._record is not None:  # else whoever ran it has seen to that
-                found = self._record.searched(found, self._begun, False, *self._living.known(), most=LOOK)
+                found = self._record.searched(found, False, *self._living.known())
                 found = self._record.keep(found)
             self._outcome = found
         return self._outcome
@@ -234,22 +233,23 @@ async def start(
     request = msgspec.structs.replace(request, siblings=True) if siblings else request
     job = make_job(argv, request, env, capture, data)
     job = msgspec.structs.replace(job, asking=ask) if ask else job
-    finish, begun = not isinstance(input, Input), time.time_ns()
+    finish = not isinstance(input, Input)
     beside = await _ask(job) if plan.SIBLINGS in environment() else None
     if beside is not None:
         with beside:
-            running = Running(beside, job, timeout, finish, None, begun)
+            running = Running(beside, job, timeout, finish, None)
             try:
                 yield running
             finally:
                 await running.end()
         return
     with Record(job.request, argv, job.environ) as record:
+        record.most = LOOK
         for pause in PAUSES:
             if pause:
                 await _sleep(pause)
                 rewind(job)
-            async with _attempt(job, timeout, finish, record, begun) as running:
+            async with _attempt(job, timeout, finish, record) as running:
                 if not await running.is_stale() or pause == PAUSES[-1]:
                     yield running
                     return
@@ -286,9 +286,10 @@ async def _sleep(seconds: float) -> None:
 
 
 @contextlib.asynccontextmanager
-async def _attempt(job: Job, timeout: float | None, finish: bool, record: Record, begun: int) -> AsyncIterator[Running]:
+async def _attempt(job: Job, timeout: float | None, finish: bool, record: Record) -> AsyncIterator[Running]:
     with launch(job) as living:
-        running = Running(living, job, timeout, finish, record, begun)
+        record.has_run = True
+        running = Running(living, job, timeout, finish, record)
         try:
             living.renew()
             record.begin()

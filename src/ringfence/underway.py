@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
 
+MOST_SWEPT = 128  # files at once
 SIZE = 4096  # of a place: a page, so that it is written whole
 _FIRST = len(b"0123456789abcdef 0123456789012345678\n")
 _EMPTY = b"\0"
@@ -190,23 +191,28 @@ def sweep(directory: str, tell: Callable[[Sequence[Left]], None]) -> None:
         names = [name for name in os.listdir(directory) if name.startswith("running-")]
     except OSError:
         return  # there is none yet; or it is closed, and then the log beside it is too, which is said
-    own = {held.path for held in _held.values()}
-    for name in names:
-        path = f"{directory}/{name}"
-        if path in own:
-            continue
-        try:
-            fd = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
-        except OSError:
-            continue  # somebody else has swept it
-        try:
-            if not _is_locked(fd):
+    own, swept, found = {held.path for held in _held.values()}, dict[int, str](), list[Left]()
+    try:
+        for path in (f"{directory}/{name}" for name in names):
+            if path in own:
                 continue
-            found = tuple(_left(fd))
-            if found:
-                tell(found)
+            try:
+                fd = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
+            except OSError:
+                continue  # somebody else has swept it
+            if not _is_locked(fd):
+                os.close(fd)
+                continue
+            swept[fd] = path
+            found += _left(fd)
+            if len(swept) == MOST_SWEPT:
+                break  # the others are told by the next
+        if found:
+            tell(found)
+        for path in swept.values():
             os.unlink(path)
-        finally:
+    finally:
+        for fd in swept:
             os.close(fd)
 
 

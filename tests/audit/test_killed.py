@@ -15,7 +15,7 @@ from tests.audit.test_record import events, run
 
 import ringfence
 from ringfence import record, underway
-from ringfence.model.event import Granted, Ran
+from ringfence.model.event import Escaped, Granted, Ran
 
 AS_ROOT = os.geteuid() == 0
 SOON = 60  # seconds, in which everything here has happened
@@ -85,6 +85,59 @@ def test_what_is_known_of_it_is_told(audit: Path) -> None:
     assert (ran.run, ran.pid, words_of(ran)) == (granted.run, process.pid, "one-0")
     assert ran.ending is None
     assert ran.error.startswith("ringfence was killed, and nobody saw its end; it began 2")
+
+
+PLANTS = (
+    "mkdir -p sub/.git/objects sub/.git/refs sub/.git/rebase-merge; echo ref: refs/heads/m >sub/.git/HEAD;"
+    " printf '[core]\\nfsmonitor = evil\\n' >sub/.git/config; echo '$(evil)' >sub/.git/rebase-merge/msgnum"
+)
+
+
+def test_what_it_left_is_looked_for_and_the_next_run_there_says_so(audit: Path) -> None:
+    """Nobody ever did, and a command only has to hang until somebody kills its ringfence."""
+    workspace = audit.parents[2] / "ws"
+    loop = LOOP.replace(
+        "echo {name}-{number} >>ran", f"touch {{name}}; until test -e b; do :; done; {PLANTS}; sleep 60"
+    )
+    words = [sys.executable, "-c", loop, str(workspace)]
+    with (
+        subprocess.Popen([*words, "a", str(AS_ROOT)]) as process,
+        subprocess.Popen([*words, "b", str(AS_ROOT)]) as other,
+    ):
+        until = time.monotonic() + SOON
+        begun = workspace / "sub/.git/rebase-merge/msgnum"
+        while not begun.exists() or sum(b'"kind"' in one.read_bytes() for one in audit.glob("run*")) < 2:
+            assert time.monotonic() < until
+            time.sleep(0.002)
+        other.kill()
+        process.kill()
+    record._logs.clear()  # as another process, which opens the log anew
+    outcome = run(audit, "true")
+    again = run(audit, "true")
+    escaped, own = (event for event in events(audit, Escaped) if isinstance(event, Escaped))
+
+    git = f"{workspace}/sub/.git"
+    assert (outcome.planted, again.planted) == ((git,), ())
+    assert [name.partition(".quarantined")[0] for name in outcome.quarantined] == [f"{git}/rebase-merge"]
+    assert escaped.what == own.what == (f"appeared during the run, and runs code later: {git}",)
+    assert escaped.pid in (process.pid, other.pid)  # whichever began first
+
+
+def test_what_a_run_left_that_nobody_waited_for_is_looked_for(audit: Path) -> None:
+    workspace = audit.parents[2] / "ws"
+
+    def fails(_stream: str, _data: bytes) -> None:
+        raise TimeoutError  # an OSError that says nothing
+
+    with pytest.raises(TimeoutError):
+        ringfence.run(["sh", "-c", f"{PLANTS}; echo"], workspace=str(workspace), on_output=fails, as_root=AS_ROOT)
+    ran, escaped = events(audit)[1:]
+
+    assert isinstance(ran, Ran)
+    assert isinstance(escaped, Escaped)
+    assert ran.error == "nobody waited for its end"
+    assert escaped.what == (f"appeared during the run, and runs code later: {workspace}/sub/.git",)
+    assert run(audit, "true").planted == (f"{workspace}/sub/.git",)
 
 
 @pytest.mark.parametrize("seconds", [0, 86400])

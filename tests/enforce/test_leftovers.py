@@ -449,6 +449,26 @@ def test_it_is_moved_out_of_a_directory_that_was_closed_to_changes() -> None:
         assert own.stat().st_mode & 0o777 == 0o755
 
 
+@pytest.mark.parametrize("where", ["", "sub/"])
+def test_it_is_moved_when_what_an_earlier_run_closed_is_opened_again(where: str) -> None:
+    """By then it was older than the run that opened it, and the one that made it could not look into it."""
+    with tempfile.TemporaryDirectory() as place:
+        own = Path(place, where, ".git")
+        git(Path(place), "init", "-q", f"./{where}")
+        (own / "rebase-merge").mkdir()
+        with as_plain_user(Path(place), own.parent, own, own / "rebase-merge"):
+            (own / "rebase-merge/msgnum").write_text("$(true)\n")
+            own.chmod(0)
+            first = searched(place, Outcome(Exited(0), (), (), 1.0), 0, False)
+            time.sleep(0.03)
+            begun = time.time_ns()
+            own.chmod(0o755)
+            second = searched(place, Outcome(Exited(0), (), (), 1.0), begun, False)
+
+        assert (first.planted, first.quarantined) == ((str(own),), ())
+        assert [path.partition(".quarantined")[0] for path in second.quarantined] == [f"{own}/rebase-merge"]
+
+
 def test_a_pointer_that_nobody_can_follow_does_not_end_the_search() -> None:
     """Not even the link can be read. Nothing was told of, and the next run did not start."""
     with tempfile.TemporaryDirectory() as place:

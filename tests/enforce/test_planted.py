@@ -1,10 +1,13 @@
 """What a run leaves behind for a later git: each plant makes git run a program, is found, and can be moved away."""
 
 import asyncio
+import hashlib
+import mmap
 import os
 import struct
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -15,7 +18,8 @@ from tests.attacks.conftest import field as field
 from tests.looking import until
 
 import ringfence
-from ringfence.enforce import Listings
+from ringfence.enforce import Listings, lookout
+from ringfence.enforce.lookout import is_settled, stamp_of
 from ringfence.enforce.planted import scan, searched
 from ringfence.enforce.quarantine import quarantine
 from ringfence.model import Exited, Outcome
@@ -1009,3 +1013,79 @@ def test_nor_is_anything_moved_behind_a_link_above_the_workspace(tmp_path: Path)
 
     assert quarantine((f"{tmp_path}/above/ws/nested/.git",)) == ()
     assert (tmp_path / "theirs/ws/nested/.git").is_dir()
+
+
+def mapped(path: Path, change: Callable[[bytes], bytes]) -> None:
+    """Change a file by mapped memory alone, which is read first."""
+    with path.open("r+b") as file, mmap.mmap(file.fileno(), 0) as memory:
+        memory[:] = change(memory[:]).ljust(len(memory), b"#")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="a file system in memory that every machine has")
+def test_what_is_changed_in_memory_with_no_trace_is_found() -> None:
+    """By its time of change nothing had happened there since the run began."""
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as base:
+        workspace = Path(base, "ws")
+        workspace.mkdir()
+        git(workspace, "init", "-q")
+        (workspace / "abcdefghijklmnop").write_text(f"#!/bin/sh\ntouch {base}/pwned\n")
+        (workspace / "abcdefghijklmnop").chmod(0o755)
+        git(workspace, "add", ".")
+        own = nested(workspace) / ".git/config"
+        own.write_text(own.read_text() + '[remote "origin"]\n\turl = ' + "long" * 64 + "\n")
+        files, since = (own, workspace / ".git/index"), time.time_ns()
+        before = [path.stat().st_ctime_ns for path in files]
+        assert scan(str(workspace), since, 5) == ()
+
+        def hooked(old: bytes) -> bytes:
+            body = old[:-20].replace(b"abcdefghijklmnop", b".git/hooks/p-c".ljust(16, b"x"))
+            return body + hashlib.sha1(body, usedforsecurity=False).digest()
+
+        mapped(own, lambda old: old.partition(b"[remote")[0] + f"[core]\nfsmonitor = touch {base}/pwned\n".encode())
+        mapped(workspace / ".git/index", hooked)
+        found, after = scan(str(workspace), since, 5), [path.stat().st_ctime_ns for path in files]
+        git(own.parents[1], "status")
+        git(workspace, "restore", ".")
+
+        assert Path(base, "pwned").exists(), "the plant must be able to harm"
+        assert (workspace / ".git/hooks/p-cxx").exists()
+        assert after == before, "the times must say nothing"
+        assert sorted(found) == sorted((str(own.parent), str(workspace / ".git/index")))
+
+
+def in_whole_seconds(call: Callable[..., os.stat_result]) -> Callable[..., os.stat_result]:
+    """As a file system tells of times that keeps no more."""
+
+    def told(*where: object, **how: object) -> os.stat_result:
+        facts = call(*where, **how)
+        names = ("st_atime_ns", "st_mtime_ns", "st_ctime_ns")
+        return os.stat_result(facts[:10], {name: getattr(facts, name) // 10**9 * 10**9 for name in names})
+
+    return told
+
+
+def test_what_is_left_where_times_go_in_whole_seconds_is_found(
+    workspace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was as old as the beginning of the second in which the run began. Tried on ext4 with inodes of 128 bytes."""
+    since = time.time_ns()
+    where = by_configuration(workspace)
+    for name in ("stat", "lstat"):
+        monkeypatch.setattr(os, name, in_whole_seconds(getattr(os, name)))
+    read = time.time_ns()
+
+    assert scan(str(workspace), since, 5) == (str(where / ".git"),)
+    assert not is_settled(stamp_of(str(workspace)) or (0, 0, 0, 0), read, frozenset((workspace.stat().st_dev,)))
+
+
+def test_what_is_left_after_the_clock_was_set_back_is_found(workspace: Path) -> None:
+    begun = time.time_ns() + 5 * 10**9
+    where = by_configuration(workspace)
+
+    assert searched(str(workspace), Outcome(Exited(0), (), (), 1.0), begun, False).planted == (str(where / ".git"),)
+
+
+def test_a_server_has_a_clock_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for kind, slack in (("nfs4", 60), ("btrfs", 0)):
+        monkeypatch.setattr(lookout, "_kind_of", lambda _device, kind=kind: kind)
+        assert lookout.told_since(str(tmp_path), 100 * 10**9) == ((100 - slack) * 10**9,) * 2

@@ -53,7 +53,7 @@ def _runs_on(place: str, since: int) -> bool:
         if not os.access(place, os.R_OK | os.X_OK):
             return True  # closed to us: what is in it can be opened again
         since = 0  # it may have come here just now, by another name, with files that are older
-    # How far it is is a number however old: on tmpfs who writes by mapped memory makes a file no newer.
+    # What a prompt runs nobody has otherwise, and it may be as old as a git directory that was closed to us until now.
     return any((name in _COUNTS or is_new(f"{place}/{name}", since)) and _says_so(place, name) for name in _RUNS)
 
 

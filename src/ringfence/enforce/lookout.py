@@ -16,7 +16,8 @@ from ..model import Access, Crowd, Mount, Place, Step, StepKind
 
 # Not those whose clock goes in steps of seconds, as FAT's does.
 _TIMED = frozenset("bcachefs btrfs devtmpfs ext2 ext3 ext4 f2fs overlay ramfs tmpfs xfs zfs".split())
-_SETTLED = 50_000_000  # ns
+_IN_MEMORY = frozenset(("hugetlbfs", "ramfs", "tmpfs"))
+_SETTLED, _SECOND = 50_000_000, 1_000_000_000  # ns
 RENEWED = ("/etc",)  # where whoever changes a file puts a new one in its place: users, names of hosts, libraries
 
 Stamp = tuple[int, int, int, int]
@@ -27,6 +28,32 @@ def timed(mounts: Iterable[Mount]) -> frozenset[int]:
     """The devices whose directories say truly when they were changed."""
     numbers = [mount.device.split(":") for mount in mounts if mount.kind in _TIMED]
     return frozenset(os.makedev(int(major), int(minor)) for major, minor in numbers)
+
+
+def told_since(path: str, since: int) -> tuple[int, int]:
+    """Since when times of change in a directory's file system say that something was changed after a moment: of what is
+    not a file, and of files."""
+    facts = os.stat(path)
+    if not facts.st_ctime_ns % _SECOND:  # as in small inodes of ext4; FAT's goes in steps of two
+        since -= 2 * _SECOND
+    kind = _kind_of(facts.st_dev)
+    if kind in _IN_MEMORY:  # what is mapped, and read before it is written, makes no fault there that sets a time
+        return since, 0
+    return (since if kind in _TIMED else since - 60 * _SECOND,) * 2  # by a clock that need not be ours
+
+
+def _kind_of(device: int) -> str:
+    """What a file system without a device of its own is called; another's name says nothing that we need."""
+    field = b" %d:%d " % (os.major(device), os.minor(device))
+    if field.startswith(b" 0:"):
+        try:
+            with open("/proc/self/mountinfo", "rb") as table:
+                for line in table:
+                    if field in line:
+                        return os.fsdecode(line.rpartition(b" - ")[2].split(b" ")[0])
+        except OSError:
+            pass  # not Linux
+    return "ext4"
 
 
 class Brief:
@@ -96,7 +123,8 @@ def stamp_in(fd: int) -> Stamp:
 
 def is_settled(stamp: Stamp, read: int, timed: Set[int]) -> bool:
     """Whether a change after the moment in which a directory was read would show in its stamp, taken before that."""
-    return stamp[0] in timed and read - max(stamp[2:]) > _SETTLED
+    step = 0 if any(time % _SECOND for time in stamp[2:]) else _SECOND
+    return stamp[0] in timed and read - max(stamp[2:]) > step + _SETTLED
 
 
 def _stamped(facts: os.stat_result) -> Stamp:

@@ -4,10 +4,10 @@ The names at the top of the workspace are held by the kernel; a repository deepe
 is reported when something was changed in it during the run that git would execute: a configuration beyond the ordinary,
 a hook, a pointer to another git directory. So is, at the top too, a rebase or a sequence of picks that was left with
 programs to run; a new link in any git directory, through which git would write; and one that leads into a git
-directory, where nobody looks for another repository; and skills of Claude Code, which it takes from anywhere in
-the workspace, with programs and hooks. What was changed is told by its time of change, which no command can set (on
-tmpfs it can be avoided: SECURITY.md); but a directory takes its files along as old as they are, so one whose HEAD is
-new is looked at whole, and one with a HEAD also when half of a repository is missing.
+directory, where nobody looks for another repository; and skills of Claude Code, which it takes from anywhere in the
+workspace. What was changed is told by its time of change, which no command can set; in memory a file's may stay as it
+was, and all count as new. A directory takes its files along as old as they are, so one whose HEAD is new is looked at
+whole, and one with a HEAD also when half of a repository is missing.
 A look around near the top first, in bounded time of the processor (a busy machine hides nothing) and a bounded wait for
 the disk; it reads small regular files, and follows no link.
 """
@@ -17,12 +17,13 @@ import stat
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Set
+from typing import Any
 
 import msgspec
 
 from ..model import BUILT_IN, Gap, Need, Origin, Outcome, PlanError, Refused
 from .links import led_to
-from .lookout import Listing, Listings
+from .lookout import Listing, Listings, told_since
 from .repository import (
     MOST_LINE,
     NOWHERE,
@@ -38,8 +39,7 @@ from .repository import (
 
 MOST_ENTRIES = 500_000
 PATIENT = 5.0  # seconds, for whoever wants it moved out of the way
-WAIT = 1.0  # seconds, at most, for a disk or for our turn
-MORE = 1.0  # seconds of the processor, for a look into what was found
+WAIT = MORE = 1.0  # seconds at most for a disk or for our turn; of the processor, for a look into what was found
 GONE = (FileNotFoundError, NotADirectoryError)
 _BARE = frozenset(("HEAD", "objects", "refs"))
 _HALVES = (frozenset(("HEAD", "config")), frozenset(("HEAD", "hooks")))  # what is missing can be put there later
@@ -62,6 +62,7 @@ _ORDINARY = {
     "pull": "rebase ff",
     "init": "defaultbranch",
 }
+Paths = tuple[str, ...]
 _KEYS = {section: frozenset(keys.split()) for section, keys in _ORDINARY.items()}
 CLOCK_TICK = 10_000_000  # ns: files are stamped by a clock that goes in steps
 
@@ -98,22 +99,30 @@ def searched(
     looked."""
     if isinstance(outcome.ending, Refused):
         return outcome
+    begun = min(begun, time.time_ns() - int(outcome.seconds * 1e9))  # the clock may have been set back meanwhile
     seconds = PATIENT if moves else min(0.001 + outcome.seconds * 0.03, most)
-    left: list[str] = []
-    try:
-        found = scan(workspace, begun - CLOCK_TICK, seconds, listings, seen, left)
-    except OSError:  # somebody changes it at this moment; how the run ended is known all the same
-        found, left = (), [workspace]
+    found, moved, left = look(workspace, begun, seconds, moves, listings, seen)
     if left:
-        outcome = msgspec.structs.replace(outcome, gaps=(*outcome.gaps, _unfinished(len(left), moves)))
+        outcome = msgspec.structs.replace(outcome, gaps=(*outcome.gaps, _unfinished(left, moves)))
     if not found:
         return outcome
+    return msgspec.structs.replace(outcome, planted=outcome.planted + found, quarantined=moved)
+
+
+def look(workspace: str, begun: int, seconds: float, moves: bool = False, *known: Any) -> tuple[Paths, Paths, int]:
+    """What was left behind, what of it was renamed, and how many directories were not looked into."""
+    left: list[str] = []
+    try:
+        found = scan(workspace, begun - CLOCK_TICK, seconds, *known, left=left)
+    except OSError:  # somebody changes it at this moment; how the run ended is known all the same
+        return (), (), 1
+    if not found:
+        return (), (), len(left)
     from .leftovers import run_by_prompts
     from .quarantine import quarantine
 
     places = dict.fromkeys(place for path in found for place in (path, _gone_to(path)) if place)
-    moved = quarantine(found if moves else run_by_prompts(places))
-    return msgspec.structs.replace(outcome, planted=outcome.planted + found, quarantined=moved)
+    return found, quarantine(found if moves else run_by_prompts(places)), len(left)
 
 
 def _unfinished(left: int, moves: bool) -> Gap:
@@ -128,6 +137,7 @@ def scan(
     seconds: float,
     listings: Listings = EVERY_TIME,
     seen: os.stat_result | None = None,
+    *,
     left: list[str] | None = None,
 ) -> tuple[str, ...]:
     """The git directories that a later git would run programs of, changed since a time in nanoseconds; to `left` comes
@@ -146,6 +156,7 @@ def scan(
     if top is not None and not (top.below or top.has_git or top.is_repository or top.links):
         return ()
     until = Until(seconds)
+    since, of_files = told_since(workspace, since)
     held = f"{workspace}/.git"
     # Where a prompt and the next git go by comes first, however deep it lies.
     first = _gone_to(held)
@@ -156,7 +167,7 @@ def scan(
         if not until.is_for_more():
             left += repositories[count:]
             break
-        if _runs_code(path, since, held) or _has_new_skill(path, since):
+        if _runs_code(path, of_files, held) or _has_new_skill(path, of_files):
             found.append(path)
         elif os.path.isdir(path) and not os.path.islink(path):
             gits.append(path)
@@ -172,9 +183,9 @@ def scan(
             if not within.is_for_more():
                 left.append(path)
                 continue
-            found += [path] if path != own and _runs_code(path, since, common) else []
-            found += [f"{path}/gitdir"] if _claims_what_is_outside(path, since, workspace) else []
-        found += _left_in(first if own == NOWHERE else own, since)
+            found += [path] if path != own and (_runs_code(path, since, common) or _left_in(path, of_files)) else []
+            found += [f"{path}/gitdir"] if _claims_what_is_outside(path, of_files, workspace) else []
+        found += _left_in(first if own == NOWHERE else own, of_files)
         found += [own] if is_new(own, since) and not os.access(own, os.R_OK | os.X_OK) else []
         # Held, but whoever writes it outside meanwhile writes a lock first, which the command can replace.
         files = [f"{git}/{name}" for git in dict.fromkeys((own, common)) for name in ("config", "config.worktree")]

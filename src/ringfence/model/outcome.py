@@ -137,7 +137,8 @@ class Outcome(msgspec.Struct, frozen=True):
     denials: tuple[Denial, ...] = ()
     not_ours: tuple[Cause, ...] = ()  # why else it failed, as far as that is known
     ignored: tuple[str, ...] = ()  # what an untrusted policy asked for and did not get
-    planted: tuple[str, ...] = ()  # what appeared during the run and runs code later: protected names, repositories
+    # What appeared and runs code later, protected names and repositories; also of a run before whose end nobody saw.
+    planted: tuple[str, ...] = ()
     signed: tuple[str, ...] = ()  # signatures that the ssh agent was asked for
     quarantined: tuple[str, ...] = ()  # what of it was renamed, by its new names
     policies: tuple[str, ...] = ()  # the files its policy came from, besides what is built in
