@@ -230,6 +230,19 @@ def test_keys_that_were_typed_while_it_was_stopped_are_the_command_s(desk: Desk)
     assert person.code() == 0
 
 
+def test_a_key_for_a_terminal_that_is_no_session_s_is_a_key(desk: Desk) -> None:
+    """As it is for a moment when the command ends: one key typed then made of its exit code a 125."""
+    leave = "signal.signal(signal.SIGHUP, signal.SIG_IGN); fcntl.ioctl(0, termios.TIOCNOTTY); tty.setcbreak(0)"
+    script = f"import fcntl, os, signal, termios, tty; {leave}; print('rea' 'dy', flush=True); print(os.read(0, 1))"
+    person = desk.person("/usr/bin/python3", "-c", script)
+    person.sees("ready")
+
+    person.type("x")
+
+    person.sees("b'x'")
+    assert person.code() == 0
+
+
 def test_in_the_background_it_takes_no_keys_and_in_the_foreground_it_does(desk: Desk) -> None:
     person = desk.at(["bash", "--norc", "--noprofile", "-i"])
     person.sees("outer")

@@ -123,7 +123,10 @@ class Terminal:
         settings = termios.tcgetattr(self._inner)
         if not settings[_LFLAG] & termios.ISIG:
             return b""
-        leader = int.from_bytes(fcntl.ioctl(self._inner, _TIOCGSID, bytes(4)), "little")
+        try:
+            leader = int.from_bytes(fcntl.ioctl(self._inner, _TIOCGSID, bytes(4)), "little")
+        except OSError:  # it is no session's any more, as when the command has just ended
+            return b""
         key: bytes = settings[_CC][termios.VSUSP]
         return key if os.tcgetpgrp(self._inner) == leader and key != b"\0" else b""
 
