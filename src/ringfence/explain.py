@@ -246,6 +246,9 @@ class _Asked:
         writing = self.decide(Access.WRITE, path)
         if writing.verdict is Verdict.ALLOW and clue.access == "remove":  # what is given stands in what is not
             writing = self.decide(Access.WRITE, os.path.dirname(path))
+        if writing.verdict is Verdict.ALLOW and clue.error == errno.EBUSY and os.path.isdir(path):  # for what is in it
+            inside = (self.decide(Access.WRITE, f"{path}/{name}") for name in sorted(os.listdir(path)))
+            writing = next((one for one in inside if one.verdict is not Verdict.ALLOW), writing)
         if writing.verdict is Verdict.ALLOW and self.is_private(path) and clue.error:
             return self.shared(writing, path)
         if writing.verdict is Verdict.ALLOW:
