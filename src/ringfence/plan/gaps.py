@@ -265,3 +265,25 @@ def grant_gaps(policy: Policy, disk: Disk) -> list[Gap]:
             way_out = "create it before the run, or name its directory"
             gaps.append(Gap(f"{rule.path} granted", why, Need.WANTED, rule.origin, way_out))
     return list(dict.fromkeys(gaps))  # one grant may be two rules
+
+
+def proc_gaps(policy: Policy, late: Policy, host: Host, disk: Disk) -> list[Gap]:
+    """Grants in a /proc of the run's own, which is read-only and has other numbers. `late` has somebody's denials there
+    as patterns, for every process; without one all of it is read."""
+    if not (has_view(host) and host.fresh_proc):
+        return []
+    denied = any(rule.path.startswith("/proc") for rule in set(late.rules).difference(policy.rules))
+    gaps = []
+    for rule in policy.rules:
+        if rule.verdict is not Verdict.ALLOW or rule.origin == BUILT_IN or rule.glob or rule.pattern or rule.implied:
+            continue
+        root, name, number, *_ = [*disk[rule.path].path.split("/"), "", ""]
+        if (root, name) != ("", "proc") or disk[rule.path].kind is Kind.MISSING:
+            continue
+        if rule.access is Access.WRITE and not policy.nested:
+            why = "the run has a /proc of its own, which is read-only"
+            gaps.append(Gap(f"{rule.path} writable", why, Need.WANTED, rule.origin, "run it outside"))
+        elif rule.access is Access.READ and number.isdigit() and denied:
+            why = "the run has a /proc of its own, where processes have other numbers"
+            gaps.append(Gap(f"{rule.path} readable", why, Need.WANTED, rule.origin, "a pattern: /proc/*/NAME"))
+    return gaps
