@@ -140,6 +140,11 @@ class Terminal:
         self.look()
         self._send(signal.SIGCONT)
 
+    def stopped(self) -> None:
+        """The command has stopped itself, as who types its key would have it; so whoever started us hears of it."""
+        if signal.SIGTSTP in self._handlers:
+            self.suspend()
+
     def _on_stop(self, *_: object) -> None:
         self.suspend()
 
