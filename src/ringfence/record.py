@@ -88,6 +88,7 @@ def _tell_left(directory: str, found: Sequence[underway.Left]) -> None:
     decode = msgspec.json.Decoder(AnyEvent).decode
 
     events: list[AnyEvent] = []
+    unseen: dict[str, tuple[int, AnyEvent]] = {}
     for left in found:
         if has_run(directory, left.run, left.begun):
             continue
@@ -100,8 +101,33 @@ def _tell_left(directory: str, found: Sequence[underway.Left]) -> None:
         for event in known:
             is_open = isinstance(event, Ran) and event.ending is None and not event.error
             events.append(msgspec.structs.replace(event, at=now(), **({"error": error} if is_open else {})))
+            if is_open and event.workspace:
+                unseen[event.workspace] = min(unseen.get(event.workspace, (left.begun, event)), (left.begun, event))
+    for begun, event in unseen.values():
+        events += _left_in(event, begun)
     if events:
         open_log(directory).append(events)
+
+
+def _left_in(event: "AnyEvent", begun: int) -> Sequence["AnyEvent"]:
+    """What a run whose end nobody saw has left for a later git, looked for now; the outcome of the next one in that
+    workspace, if it is ours, has it too."""
+    from .audit.log import now
+    from .enforce.planted import searched
+    from .model import Signalled
+    from .model.event import Escaped
+    from .recording import escapes
+
+    ended = Outcome(Signalled(9), (), (), DAY)  # so that time is not scarce
+    outcome = searched(event.workspace, ended, begun, False, most=LOOK)
+    _unseen[event.workspace] = outcome
+    what = escapes(outcome)
+    known = {name: getattr(event, name) for name in event.__struct_fields__ if name in Escaped.__struct_fields__}
+    return [Escaped(**known | {"at": now()}, what=what)] if what else []
+
+
+DAY, LOOK = 86400.0, 1.0  # seconds, for the search after a run that was killed
+_unseen: dict[str, Outcome] = {}  # by workspace: what such runs left, which nobody was told yet
 
 
 def write(events: Sequence["AnyEvent"], durable: bool = False) -> str:
@@ -199,7 +225,9 @@ class Record:
         """The outcome with what the command left behind since `begun`, which is moved if asked to; where it is not,
         it is looked for no longer than `most` seconds."""
         try:
-            return self.begin().searched(self._given[0].workspace, outcome, begun, moves, listings, seen, most)
+            workspace = self._given[0].workspace
+            found = self.begin().searched(workspace, outcome, begun, moves, listings, seen, most)
+            return _with_unseen(found, workspace) if _unseen else found
         except BaseException:  # it is known how it ended, whatever stands in its workspace
             self.keep(outcome)
             raise
@@ -228,6 +256,14 @@ class Record:
             if _late:
                 _tell_late()
         return why
+
+
+def _with_unseen(outcome: Outcome, workspace: str) -> Outcome:
+    """The outcome with what runs before it left in its workspace, and nobody saw."""
+    before = _unseen.pop(workspace, outcome)
+    planted = dict.fromkeys((*outcome.planted, *before.planted))
+    moved = dict.fromkeys((*outcome.quarantined, *before.quarantined))
+    return msgspec.structs.replace(outcome, planted=tuple(planted), quarantined=tuple(moved))
 
 
 MOST_LATE = 256  # what is more waits for the end of this process

@@ -15,7 +15,7 @@ from tests.audit.test_record import events, run
 
 import ringfence
 from ringfence import record, underway
-from ringfence.model.event import Granted, Ran
+from ringfence.model.event import Escaped, Granted, Ran
 
 AS_ROOT = os.geteuid() == 0
 SOON = 60  # seconds, in which everything here has happened
@@ -85,6 +85,31 @@ def test_what_is_known_of_it_is_told(audit: Path) -> None:
     assert (ran.run, ran.pid, words_of(ran)) == (granted.run, process.pid, "one-0")
     assert ran.ending is None
     assert ran.error.startswith("ringfence was killed, and nobody saw its end; it began 2")
+
+
+def test_what_it_left_for_a_later_git_is_looked_for_and_the_next_run_there_is_told(audit: Path) -> None:
+    workspace = audit.parents[2] / "ws"
+    plant = "git init -q evil; git -C evil config core.fsmonitor evil; echo >>ran; exec sleep 60"
+    with subprocess.Popen(
+        [sys.executable, "-c", LOOP.replace("echo {name}-{number} >>ran", plant), str(workspace), "one", str(AS_ROOT)]
+    ) as process:
+        until = time.monotonic() + SOON
+        while not (workspace / "ran").exists() or not any(
+            b"kind" in one.read_bytes() for one in audit.glob("running-*")
+        ):
+            assert time.monotonic() < until
+            time.sleep(0.002)
+        process.kill()
+    swept(audit)
+    ran, escaped = events(audit)[-2:]
+    evil = str(workspace / "evil" / ".git")
+
+    assert isinstance(ran, Ran)
+    assert isinstance(escaped, Escaped)
+    assert (escaped.run, escaped.workspace) == (ran.run, str(workspace))
+    assert escaped.what == (f"appeared during the run, and runs code later: {evil}",)
+    outcomes = [ringfence.run(["true"], workspace=str(workspace), as_root=AS_ROOT) for _ in range(2)]
+    assert [outcome.planted for outcome in outcomes] == [(evil,), ()]
 
 
 @pytest.mark.parametrize("seconds", [0, 86400])
