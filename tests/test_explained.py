@@ -106,6 +106,7 @@ FILES = {
     "ws/.git/HEAD": "ref: refs/heads/main\n",
     "ws/.git/objects/pack/x": "",
     "ws/.git/refs/heads/x": "",
+    "ws/.git/worktrees/w/commondir": "../..\n",
     "ws/locked": "x\n",
     "ws/script": "#!/bin/sh\n",
     "ws/orphan": "#!/no/such/interpreter\n",
@@ -190,6 +191,8 @@ ROWS = (
     Row("new file in the home", "touch {home}/new", "write", "{home}/new", grant=False),
     Row("git's settings", "git config --global user.name x", "write", "{home}/.gitconfig", grant=False),
     Row("the repository's settings", "git config user.name x", "write", "{ws}/.git/config", grant=False),
+    Row("what git says of a worktree that it was to remove", "echo \"error: failed to delete '.git/worktrees/w': "
+        "Device or resource busy\" >&2; exit 255", "write", "{ws}/.git/worktrees/w", grant=False),
     Row("repository elsewhere", "foo=foo; mkdir sep; echo \"gitdir: $HOME/.config/$foo\" > sep/.git; cd sep; "
         "git status; said=$?; rm -r ../sep; exit $said", "read", "{home}/.config/foo", passes=False),
     Row("protected name", "mkdir .vscode", "write", "{ws}/.vscode", grant=False, only="view"),
@@ -355,6 +358,7 @@ def _granted(grant: str, flags: dict[str, tuple[str, ...]]) -> dict[str, tuple[s
 
 # Not watched is who only looks (stat) or executes; git makes a lock beside the file; what the table has made is there.
 UNSEEN = (
+    "what git says of a worktree that it was to remove",
     "descriptor of the caller's",
     "script with a closed interpreter",
     "ssh directory",

@@ -214,6 +214,35 @@ def test_the_key_that_suspends_suspends_ringfence_too_and_fg_goes_on(desk: Desk)
     person.type("exit\n")
 
 
+def test_a_command_that_stops_itself_stops_ringfence_too_and_fg_goes_on(desk: Desk) -> None:
+    """It left a terminal that showed nothing and took every key for a command that could not hear it."""
+    person = desk.at(["bash", "--norc", "--noprofile", "-i"])
+    person.sees("outer")
+    shell = os.tcgetpgrp(person.ours)
+    person.type(
+        quoted(desk.words("sh", "-c", "for i in 1 2; do echo be''fore-$i; kill -STOP $$; done; read x; echo got-$x"))
+        + "\n"
+    )
+    for number in "12":
+        person.sees(f"[\r\n]before-{number}")
+        person.sees("Stopped")
+        person.sees("outer")
+        person.type("fg\n")
+        person.sees("ringfence|python")
+    person.sees_that(lambda: person.has_left(shell))
+
+    person.type("\x1a")
+    person.sees("Stopped")
+    person.type("fg\n")
+    person.sees("ringfence|python")
+    person.sees_that(lambda: person.has_left(shell))
+    person.type("word\n")
+
+    person.sees("got-word")
+    person.sees("outer")
+    person.type("exit\n")
+
+
 def test_keys_that_were_typed_while_it_was_stopped_are_the_command_s(desk: Desk) -> None:
     """Nobody else has had the terminal meanwhile, so there is nothing to set anew; and what is set anew loses them."""
     person = desk.person("sh", "-c", "echo rea''dy; read x; echo got-$x")
@@ -227,6 +256,19 @@ def test_keys_that_were_typed_while_it_was_stopped_are_the_command_s(desk: Desk)
     os.kill(ringfence, signal.SIGCONT)
 
     person.sees("got-word")
+    assert person.code() == 0
+
+
+def test_a_key_for_a_terminal_that_is_no_session_s_is_a_key(desk: Desk) -> None:
+    """As it is for a moment when the command ends: one key typed then made of its exit code a 125."""
+    leave = "signal.signal(signal.SIGHUP, signal.SIG_IGN); fcntl.ioctl(0, termios.TIOCNOTTY); tty.setcbreak(0)"
+    script = f"import fcntl, os, signal, termios, tty; {leave}; print('rea' 'dy', flush=True); print(os.read(0, 1))"
+    person = desk.person("/usr/bin/python3", "-c", script)
+    person.sees("ready")
+
+    person.type("x")
+
+    person.sees("b'x'")
     assert person.code() == 0
 
 

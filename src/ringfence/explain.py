@@ -15,11 +15,11 @@ import msgspec
 from . import enforce, plan, policy
 from .enforce import links, modes
 from .keep import Prepared, Request, environment, prepare
-from .model import Access, Cause, Decision, Denial, Exited, Observed, Outcome, Refused, UsageError, Verdict
+from .model import Access, Cause, Decision, Denial, Exited, Observed, Outcome, Refused, Verdict
 from .policy.clues import ANYWHERE, MOST_TEXT, Clue, clues, urls_of, wants_root
 from .policy.defaults import PRIVATE, is_inside
 from .policy.learnt import is_wide
-from .policy.trust import home_of
+from .policy.trust import at_home, home_of
 
 Found = Denial | Cause | None
 BUILT_IN = "built-in"
@@ -246,6 +246,9 @@ class _Asked:
         writing = self.decide(Access.WRITE, path)
         if writing.verdict is Verdict.ALLOW and clue.access == "remove":  # what is given stands in what is not
             writing = self.decide(Access.WRITE, os.path.dirname(path))
+        if writing.verdict is Verdict.ALLOW and clue.error == errno.EBUSY and os.path.isdir(path):  # for what is in it
+            inside = (self.decide(Access.WRITE, f"{path}/{name}") for name in sorted(os.listdir(path)))
+            writing = next((one for one in inside if one.verdict is not Verdict.ALLOW), writing)
         if writing.verdict is Verdict.ALLOW and self.is_private(path) and clue.error:
             return self.shared(writing, path)
         if writing.verdict is Verdict.ALLOW:
@@ -477,15 +480,8 @@ def _first_missing(path: str) -> str:
 
 
 def expanded(request: Request, path: str) -> str:
-    """A path with its tilde as the command's home; as in a policy, another's is not looked up."""
-    if not path.startswith("~"):
-        return path
-    if path[1:2] not in ("", "/"):
-        raise UsageError(path, "names another user's home", hint="write it out, or ./~name for a file of that name")
-    home = request.home if request.home.startswith("/") else home_of(environment())
-    if not home:
-        raise UsageError(path, "needs a home directory, and none is known", hint="set HOME, or write it out")
-    return os.path.join(home, path[2:])
+    """A path with its tilde as the command's home."""
+    return at_home(path, request.home if request.home.startswith("/") else home_of(environment()))
 
 
 def why_connect(request: Request, target: str) -> tuple[Decision, str]:

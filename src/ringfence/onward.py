@@ -13,6 +13,7 @@ from .enforce.pauses import Call, Pauses
 from .inquiry import Host, Waiter, writes
 from .model import Policy
 from .model.event import written
+from .model.grant import Operation
 from .network.control import Granted
 from .plan import has_view, shows
 from .policy.defaults import is_inside
@@ -51,7 +52,8 @@ class Onward:
         inquiry = waiter.inquiry
         try:
             if inquiry.call is not Call.OPEN:
-                outside.do(inquiry, waiter.path, waiter.other)
+                is_new = any(operation is Operation.CREATE for operation, _ in waiter.needs)
+                outside.do(inquiry, waiter.path, waiter.other, is_new)
                 self.warden.done(inquiry)
             elif self._is_named and not writes(inquiry.flags) and shows(self._policy, waiter.path):
                 self.warden.name(inquiry, waiter.path)

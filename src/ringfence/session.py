@@ -20,7 +20,7 @@ from .model import Exited, Outcome, SessionError, WorkspaceError
 from .model.session import Dependency, Fault, State
 from .model.session import Session as Record
 from .policy import Flags
-from .policy.trust import directory_of
+from .policy.trust import at_home, directory_of, home_of
 from .run import run
 from .workspace import landing, life, merging, paths, private, repository, saving, slugs, worktrees
 from .workspace import ledger as ledgers
@@ -45,7 +45,7 @@ def opened(where: str, environ: Mapping[str, str] | None = None, wait: float = l
     state = directory_of(environ, "XDG_STATE_HOME", ".local/state")
     if not state:
         raise WorkspaceError("sessions", "there is no home directory to keep them in", "set HOME or XDG_STATE_HOME")
-    with ledgers.opened(repository.find(os.path.expanduser(where)), state, environ, wait) as ledger:
+    with ledgers.opened(repository.find(at_home(where, home_of(environ))), state, environ, wait) as ledger:
         yield Opened(ledger, tuple(life.recover(ledger)))
 
 
@@ -66,7 +66,7 @@ class Session:
         with_ignored: bool = False,
         wait: float = ledgers.WAIT,
     ) -> None:
-        self._where = os.path.abspath(paths.absolute(os.path.expanduser(where)))
+        self._where = os.path.abspath(paths.absolute(at_home(where, home_of(os.environ))))
         self._name = name
         self._revision = revision
         self._wanted = (*(Dependency(path, False) for path in link), *(Dependency(path, True) for path in copy))

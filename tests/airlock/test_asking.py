@@ -339,6 +339,30 @@ os.rename("../home/data/one", "../home/data/three")
     assert (place.home / "data/three").read_text() == "new"
 
 
+def test_what_has_come_since_a_name_was_asked_about_is_not_replaced(place: Place) -> None:
+    """Who was asked about a new name has said nothing of what came there."""
+    program = """
+import os
+open("new", "w").write("new")
+for _ in range(2):
+    try:
+        os.rename("new", "../home/data/late")
+    except OSError as error:
+        print(error.strerror, flush=True)
+"""
+    late = place.home / "data/late"
+    with place.python(program) as run:
+        query = run.query()
+        late.write_text("somebody's")
+        run.allow(query)
+        again = run.query()
+        before = late.read_text()
+        run.allow(again)
+        assert run.end()[:2] == (0, "Permission denied\n")
+    assert (query["operation"], again["operation"], before) == ("create", "write", "somebody's")
+    assert late.read_text() == "new"
+
+
 def test_a_directory_does_not_carry_out_what_is_closed_in_it(place: Place) -> None:
     """Moved as one it would: mv is sent to copy it, and what is closed in it is not copied."""
     (place.home / ".config/gh").mkdir(parents=True)

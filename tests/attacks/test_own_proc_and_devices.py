@@ -133,3 +133,25 @@ def test_where_no_warden_judges_it_the_launch_is_refused(field: Field, place: st
     nested = (b'{"allowNestedSandbox": true}',) * (field.walls.backend == "view")
     with pytest.raises(Unenforceable, match=f"{place} denied"):
         field.run(field.ground(), ["true"], deny_read=(place,), inline=nested)
+
+
+@pytest.mark.parametrize(
+    ("flags", "place"),
+    [
+        ({"allow_write": "/proc/self/comm"}, "/proc/self/comm writable"),
+        ({"allow_write": "/proc"}, "/proc writable"),
+        ({"allow_read": "/proc/self/comm", "deny_read": "/proc"}, "/proc/self/comm readable"),
+        ({"allow_read": "/proc/self/comm"}, ""),
+        ({"allow_read": "/proc/*/comm", "deny_read": "/proc"}, ""),
+    ],
+)
+def test_what_is_granted_there_and_not_given_is_said(field: Field, flags: dict[str, str], place: str) -> None:
+    program = f'attempt("it", lambda: {"write" if "allow_write" in flags else "read"}("/proc/self/comm"))'
+    seen = field.program(field.ground(), program, **{name: (value,) for name, value in flags.items()})
+    told = [gap.what for gap in seen.gaps if gap.why.startswith("the run has a /proc of its own")]
+
+    if field.walls.kind == "view":
+        assert told == [place] * bool(place)
+        assert (seen.answers["it"] == "done") is (not place), seen.said
+    else:
+        assert told == []

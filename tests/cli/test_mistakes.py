@@ -212,6 +212,30 @@ def test_without_a_home_in_use_a_tilde_is_the_one_on_record_and_never_the_worksp
     assert (done.returncode, done.stdout.split(":")[:2]) == (1, ["deny", f" read {on_record}/.ssh/id_rsa"])
 
 
+@pytest.mark.parametrize("home", ["", "relative"])
+@pytest.mark.parametrize("words", ["approvals grant read ~/etc --yes --dry-run", "policy show --policy=~/etc"])
+def test_without_a_home_a_tilde_is_not_the_root(place: Place, words: str, home: str) -> None:
+    """`~/etc` was /etc where HOME is empty, and would have been stored as that."""
+    environ = place.environ | {"HOME": home}
+
+    asked = [*RINGFENCE, *words.split()]
+    done = subprocess.run(asked, cwd=place.workspace, env=environ, capture_output=True, text=True)
+
+    assert done.returncode == 125
+    assert f" {pwd.getpwuid(os.geteuid()).pw_dir}/etc" in done.stderr
+
+
+def test_where_nothing_can_be_remembered_the_way_out_is_said(place: Place) -> None:
+    (place.home / "file").write_text("")
+    words = [*RINGFENCE, "approvals", "grant", "read", "/usr/share", "--yes"]
+    environ = {**place.environ, "XDG_STATE_HOME": str(place.home / "file" / "state")}
+
+    done = subprocess.run(words, cwd=place.workspace, env=environ, capture_output=True, text=True)
+
+    said = "what is remembered is kept there: set HOME, or XDG_STATE_HOME, to a directory that you may write"
+    assert (done.returncode, done.stderr.splitlines()[1:]) == (125, [f"  hint: {said}"])
+
+
 @pytest.mark.parametrize("words", ["trust", "approvals grant read /usr/share --yes"])
 def test_nothing_is_remembered_of_a_workspace_whose_name_is_no_text(place: Place, words: str) -> None:
     odd = place.workspace / os.fsdecode(b"odd\xff")

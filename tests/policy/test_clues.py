@@ -98,6 +98,9 @@ def test_nothing_takes_long(piece: str) -> None:
          Clue("connect", "127.0.0.1:5432", errno.ECONNREFUSED)),
         ("after connection broken by 'X('<x>: [Errno -3] Temporary failure in name resolution')': /simple/requests/",
          Clue("connect", "pypi.org:443", errno.EADDRNOTAVAIL)),
+        ("ERROR: Could not find a version that satisfies the requirement x (from versions: none)",
+         Clue("connect", "pypi.org:443")),
+        ("npm error EROFS: read-only file system, symlink '../../a' -> '/usr/lib/b'", Clue("write", "/usr/lib/b", 30)),
         ("java.net.UnknownHostException: x.org", Clue("connect", "x.org:443", errno.EADDRNOTAVAIL)),
         ('Exception in thread "main" java.io.FileNotFoundException: /a/b (Permission denied)',
          Clue("use", "/a/b", errno.EACCES)),
@@ -115,6 +118,13 @@ def test_nothing_takes_long(piece: str) -> None:
 )  # fmt: skip
 def test_a_known_shape_is_read(line: str, clue: Clue) -> None:
     assert clues(line) == [clue]
+
+
+def test_pip_s_index_is_the_one_that_it_names_and_none_where_it_was_to_use_none() -> None:
+    said = "ERROR: No x (from versions: none)"
+
+    assert clues(f"Looking in indexes: https://x.org/simple\n{said}") == [Clue("connect", "x.org:443")]
+    assert clues(said, ("pip", "install", "--no-index", "x")) == []
 
 
 def test_both_names_of_a_rename_are_read() -> None:

@@ -36,6 +36,7 @@ VERBS = {
 }
 
 
+KEPT = "what is remembered is kept there: set HOME, or XDG_STATE_HOME, to a directory that you may write"
 UNREAD = 128 + 13  # SIGPIPE, which Python ignores: nobody reads our output any more
 
 
@@ -125,7 +126,16 @@ def _failed(error: OSError) -> "RingfenceError":
 
     if isinstance(error, FileNotFoundError) and not error.filename and _is_nowhere():
         return RingfenceError("the current directory", "is gone", "cd to one that is there")
-    return RingfenceError(error.filename or "system", error.strerror or str(error))
+    hint = KEPT if isinstance(error.filename, str) and _is_remembering(error.filename) else ""
+    return RingfenceError(error.filename or "system", error.strerror or str(error), hint)
+
+
+def _is_remembering(path: str) -> bool:
+    """Whether it is where we keep what we remember, or on the way to it."""
+    from ..policy.trust import directory_of
+
+    kept = directory_of(os.environ, "XDG_STATE_HOME", ".local/state")
+    return f"{path}/".startswith(f"{kept}/") or f"{kept}/".startswith(f"{path}/")
 
 
 def _short_of(error: Exception) -> "RingfenceError":

@@ -11,7 +11,7 @@ from ..model import PolicyError, UsageError, Verdict
 from ..model.grant import Answer, Grant, Operation
 from ..policy.grants import ending, rule_text
 from ..policy.limits import read_amount
-from ..policy.trust import approvals_of
+from ..policy.trust import approvals_of, at_home, home_of
 from ..policy.words import nearest
 from ..where import find_workspace
 from .options import OUTPUT, WORKSPACE, Option, Values, one, parse_around, printable, render_help, say
@@ -125,7 +125,7 @@ def _tell_effect(grant: Grant, workspace: str) -> None:
 
 def _made(operation: str, target: str, values: Values) -> Grant:
     if operation not in ("connect", "bind"):
-        target = os.path.abspath(os.path.expanduser(target))
+        target = os.path.abspath(at_home(target, home_of(os.environ)))
     return approvals.make(
         Operation(operation),
         target,

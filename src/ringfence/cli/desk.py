@@ -3,6 +3,7 @@
 One question at a time, or many as one list. Nothing here reads or writes.
 """
 
+import contextlib
 import os
 import time
 from collections import deque
@@ -11,8 +12,10 @@ import msgspec
 
 from ..airlock.lines import Line
 from ..approvals import SESSION_SECONDS
+from ..model import UsageError
 from ..model.grant import Answer, Grant, Operation
 from ..policy.grants import rule_text
+from ..policy.trust import at_home, home_of
 from ..policy.words import plainly
 from .options import printable
 
@@ -173,7 +176,8 @@ class Desk:
                 question.named, question.is_proposed = "", False
                 question.chosen = min(max(0, question.chosen + (1 if word == "+" else -1)), len(question.choices) - 1)
             elif word.startswith(("/", "~")) or question.line.get("kind") == "network":
-                question.named = os.path.expanduser(word)
+                with contextlib.suppress(UsageError):  # of another, or of nobody: asked again
+                    question.named = at_home(word, home_of(os.environ))
         return []
 
     def _line(self, key: Key, action: str, scope: str = "once") -> tuple[str, Line]:

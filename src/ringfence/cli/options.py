@@ -113,7 +113,9 @@ def _take(words: list[str], table: tuple[Option, ...], values: Values) -> bool:
         if equals and not option.value:
             raise UsageError(name, "takes no value")
         if option.value in ("DIR", "FILE") and value.startswith("~/"):  # no shell puts a home behind an equals sign
-            value = os.path.expanduser(value)
+            from ..policy.trust import at_home, home_of
+
+            value = at_home(value, home_of(os.environ))
         taken = [value] if equals else []
         while len(taken) < len(option.value.split()):
             if words[:1] in ([], ["--"]):

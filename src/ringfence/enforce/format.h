@@ -66,7 +66,7 @@ struct step {
 struct record {
 	uint32_t tag, step, kind, error;
 };
-enum { READY = 1, FAILED = 2, PROBED = 3, ENDED = 4, DENIED = 5, LENT = 6, OPENED = 7, OBSERVED = 8, LOST = 9, PAUSED = 10 };
+enum { READY = 1, FAILED = 2, PROBED = 3, ENDED = 4, DENIED = 5, LENT = 6, OPENED = 7, OBSERVED = 8, LOST = 9, PAUSED = 10, STOPPED = 11 };
 enum { IS_READ, IS_WRITE, PASSES = 0, DENIES = 1, ALWAYS = 2, MOST_PARTS = 63 }; /* what PATTERN is about, and says */
 /* What NAME says: not to be made; a directory to be watched; not to be moved; not to be changed, nor what is in it. */
 enum { DENY = 1, WATCH = 2, PIN = 3, KEEP = 4 };

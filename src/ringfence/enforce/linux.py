@@ -299,6 +299,8 @@ class Launch:
         self._all_told = not data
         self._records += data if data[:1] != wire.SEEN or len(data) > wire.RECORD.size else b""
         self.has_ended = wire.ENDED in self._records[:: wire.RECORD.size]  # a record begins with its tag
+        if self.supervisor is not None and wire.STOPPED in data[:: wire.RECORD.size] and not self.has_ended:
+            self.supervisor.stop()
         is_over = (self.has_ended and self.group is None) or (self._all_told and not self.process.is_child)
         if is_over and self.process.returncode is None:
             # Nobody is left. The warden's own end, and that of its namespaces, takes longer, and matters to nobody.

@@ -61,8 +61,9 @@ def _check_kind(mode: int, directories: bool) -> None:
         raise PermissionError(errno.EACCES, "only files are handed in")
 
 
-def do(inquiry: Inquiry, path: str, other: str) -> None:
-    """Everything but opening. `path` and `other` are canonical, but for the last name."""
+def do(inquiry: Inquiry, path: str, other: str, is_new: bool = False) -> None:
+    """Everything but opening. `path` and `other` are canonical, but for the last name. `is_new`: nothing stood at
+    `other` when it was asked about, so nothing is replaced there."""
     with way(path) as (above, name):
         if inquiry.call is Call.MKDIR:
             os.mkdir(name, inquiry.number & 0o777, dir_fd=above)
@@ -75,7 +76,7 @@ def do(inquiry: Inquiry, path: str, other: str) -> None:
         elif inquiry.call is Call.TRUNCATE or inquiry.call is Call.CHMOD:
             _change(inquiry, path)
         else:
-            _transfer(inquiry, above, name, other)
+            _transfer(inquiry, above, name, other, is_new)
 
 
 def _change(inquiry: Inquiry, path: str) -> None:
@@ -97,14 +98,34 @@ def _is_there(name: str, above: int) -> bool:
     return True
 
 
-def _transfer(inquiry: Inquiry, above: int, name: str, other: str) -> None:
+def _transfer(inquiry: Inquiry, above: int, name: str, other: str, is_new: bool) -> None:
     keeps = inquiry.call is Call.RENAME and inquiry.flags == _NO_REPLACE
     if inquiry.flags and not keeps:  # exchanged, or through a link
         raise OSError(errno.EINVAL, "not asked about")
     with way(other) as (there, new):
-        if keeps and _is_there(new, there):
-            raise FileExistsError(errno.EEXIST, "it is there")
-        if inquiry.call is Call.RENAME:
+        if keeps or (is_new and inquiry.call is Call.RENAME):
+            try:
+                _rename_new(name, above, new, there)
+            except FileExistsError as error:
+                raise (
+                    error if keeps else PermissionError(errno.EACCES, "it has come since it was asked about")
+                ) from None
+        elif inquiry.call is Call.RENAME:
             os.rename(name, new, src_dir_fd=above, dst_dir_fd=there)
         else:
             os.link(name, new, src_dir_fd=above, dst_dir_fd=there, follow_symlinks=False)
+
+
+def _rename_new(name: str, above: int, new: str, there: int) -> None:
+    """To where nothing stands. Where the file system cannot promise that (NFS), it is looked at a moment before."""
+    import ctypes
+
+    call = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
+    if call and not call(above, os.fsencode(name), there, os.fsencode(new), _NO_REPLACE):
+        return
+    error = ctypes.get_errno() if call else errno.ENOSYS
+    if error not in (errno.ENOSYS, errno.EINVAL):
+        raise OSError(error, os.strerror(error))
+    if _is_there(new, there):
+        raise FileExistsError(errno.EEXIST, "it is there")
+    os.rename(name, new, src_dir_fd=above, dst_dir_fd=there)

@@ -93,6 +93,14 @@ class Supervisor:
         if self._terminal is None or not self._terminal.type_in(b"\x03"):
             self.launch.signal(signal.SIGINT)
 
+    def stop(self) -> None:
+        """The command has stopped itself: what it wrote before is shown, and we stop with it."""
+        for flow in self.flows:
+            if flow.is_output and flow.wants():
+                flow.move(-1, 0)
+        if self._terminal is not None:
+            self._terminal.stopped()
+
     def _obey(self) -> None:
         while self._wishes:
             is_held, done = self._wishes.pop(0)

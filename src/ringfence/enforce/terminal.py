@@ -123,7 +123,10 @@ class Terminal:
         settings = termios.tcgetattr(self._inner)
         if not settings[_LFLAG] & termios.ISIG:
             return b""
-        leader = int.from_bytes(fcntl.ioctl(self._inner, _TIOCGSID, bytes(4)), "little")
+        try:
+            leader = int.from_bytes(fcntl.ioctl(self._inner, _TIOCGSID, bytes(4)), "little")
+        except OSError:  # it is no session's any more, as when the command has just ended
+            return b""
         key: bytes = settings[_CC][termios.VSUSP]
         return key if os.tcgetpgrp(self._inner) == leader and key != b"\0" else b""
 
@@ -136,6 +139,11 @@ class Terminal:
         signal.signal(signal.SIGTSTP, before)
         self.look()
         self._send(signal.SIGCONT)
+
+    def stopped(self) -> None:
+        """The command has stopped itself, as who types its key would have it; so whoever started us hears of it."""
+        if signal.SIGTSTP in self._handlers:
+            self.suspend()
 
     def _on_stop(self, *_: object) -> None:
         self.suspend()

@@ -18,7 +18,7 @@
  */
 
 enum { SIG_SETMASK_ = 2, SIGKILL_ = 9, SIGALRM_ = 14, SIGCHLD_ = 17, POLLIN_ = 1, POLLRDHUP_ = 0x2000, P_ALL_ = 0, P_PID_ = 1 };
-enum { WNOHANG_ = 1, WEXITED_ = 4, WALL_ = 0x40000000, MOST_SIGNAL = 64, SCOPE_SIGNAL = 2, REFER = 1 << 13 };
+enum { SIGCONT_ = 18, SIGSTOP_ = 19, WNOHANG_ = 1, WSTOPPED_ = 2, WEXITED_ = 4, WALL_ = 0x40000000, MOST_SIGNAL = 64, SCOPE_SIGNAL = 2, REFER = 1 << 13 };
 enum { SET_FLAGS = 0x40082104 /* SECCOMP_IOCTL_NOTIF_SET_FLAGS */, SYNC_WAKE_UP = 1 };
 
 /* The start of siginfo_t as waitid() fills it, and room for the rest. */
@@ -39,6 +39,8 @@ static struct {
 	int ends;	  /* kill(-1) means the run and nobody else: we are pid 1 of it, or stand in its domain */
 	int goes_on;	  /* nobody has asked or told us anything: another command may follow this one */
 	int is_open;	  /* our filter is still to come: before the first call that we answer */
+	int is_stopped;	  /* the command, and by us */
+	int has_terminal; /* of the run's own */
 } warden = {.leash = -1, .hand = -1};
 
 /* What each of the two who stay knows, and where it stays when it shares its memory with whoever goes on. */
@@ -234,6 +236,16 @@ static int may_be_followed(const struct ended *ended)
 	return ended->code == CLD_EXITED_ && ended->status < 125;
 }
 
+/* The command has stopped, and not by us: at a terminal nobody else would hear of it, and no key would help. */
+static void look_for_stop(void)
+{
+	struct ended stopped = {.pid = 0};
+
+	if (warden.has_terminal && !warden.is_stopped &&
+	    !CALL(waitid, P_PID_, warden.command, P(&stopped), WSTOPPED_ | WNOHANG_, 0) && stopped.pid)
+		tell(STATUS_AT, STOPPED, (uint32_t)stopped.status, 0, 0);
+}
+
 /* Reap whoever is dead; the run is over when the command is, or the stem. Of a good one it is said whether another may
  * follow. */
 static void reap(void)
@@ -243,8 +255,10 @@ static void reap(void)
 
 	for (;;) {
 		ended.pid = 0;
-		if (CALL(waitid, P_ALL_, 0, P(&ended), WEXITED_ | WNOHANG_, 0) || !ended.pid)
+		if (CALL(waitid, P_ALL_, 0, P(&ended), WEXITED_ | WNOHANG_, 0) || !ended.pid) {
+			look_for_stop();
 			return;
+		}
 		if (ended.pid != (inner.stem ? inner.stem : warden.command))
 			continue;
 		end_all();
@@ -284,10 +298,12 @@ static void obey(void)
 	stay_with_this();
 	command = between ? between->command : warden.command;
 	for (long i = 0; i < got && command > 0; i++)
-		if (numbers[i] && numbers[i] <= MOST_SIGNAL)
+		if (numbers[i] && numbers[i] <= MOST_SIGNAL) {
+			warden.is_stopped = numbers[i] == SIGSTOP_ || (warden.is_stopped && numbers[i] != SIGCONT_);
 			/* To its group where it leads one, else to itself. */
 			if (CALL(kill, -command, numbers[i], 0, 0, 0))
 				CALL(kill, command, numbers[i], 0, 0, 0);
+		}
 }
 
 /* Without a user namespace of the run's own there is no such right; a setuid bubblewrap does not give it either. */
@@ -652,6 +668,8 @@ static long do_command(const struct step *step, long status, uint32_t number, ui
 	inner.next = step_after(step);
 	inner.step = number;
 	inner.steps = count;
+	for (const struct step *next = inner.next; !is_last(next->kind); next = step_after(next))
+		warden.has_terminal |= next->kind == TERMINAL;
 	warden.hand = hands[0];
 	warden.has_listener = hands[0] >= 0;
 	warden.goes_on = prepared.is_there && warden.alone && observer.channel >= 0 && gate < 0 && asks < 0;

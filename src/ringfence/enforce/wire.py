@@ -16,7 +16,7 @@ STEP = struct.Struct("<HHIII")
 _EXEC = struct.Struct("<HHIIIQ")
 RECORD = struct.Struct("<IIII")
 GOOD = struct.Struct("<8I")  # the records of a good run: ready, and ended
-READY, FAILED, PROBED, ENDED, DENIED, LENT, OPENED, OBSERVED, LOST, PAUSED = 1, 2, 3, 4, 5, 6, 7, 8, 9, 10
+READY, FAILED, PROBED, ENDED, DENIED, LENT, OPENED, OBSERVED, LOST, PAUSED, STOPPED = range(1, 12)
 SEEN = bytes((OBSERVED,))  # how such a record begins
 BEGUN = RECORD.pack(READY, 0, 0, 0)  # what is put before the others of a run that says so elsewhere
 END, GOES_ON = ENDED.to_bytes(4, "little"), (1).to_bytes(4, "little")  # how such a record begins, and how it may end
@@ -25,7 +25,7 @@ END, GOES_ON = ENDED.to_bytes(4, "little"), (1).to_bytes(4, "little")  # how suc
 def read_records(data: bytes) -> tuple[list[tuple[int, int, int, int]], str]:
     """The records on a status channel, and the words among them: bubblewrap has no other way to say what is wrong."""
     records, at = [], 0
-    while len(data) - at >= RECORD.size and READY <= int.from_bytes(data[at : at + 4], "little") <= PAUSED:
+    while len(data) - at >= RECORD.size and READY <= int.from_bytes(data[at : at + 4], "little") <= STOPPED:
         records.append(RECORD.unpack_from(data, at))
         at += RECORD.size
     return records, data[at:].decode("utf-8", "replace").strip()

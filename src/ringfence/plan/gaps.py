@@ -270,8 +270,27 @@ def grant_gaps(policy: Policy, disk: Disk) -> list[Gap]:
 def dev_gaps(policy: Policy) -> list[Gap]:
     """Leave for all of /dev, which a view has of its own."""
     origins = {rule.origin: None for rule in policy.rules if rule.path == DEV and rule.verdict is Verdict.ALLOW}
-    why, way_out = (
-        "a run has one of its own, with the few that programs need",
-        "name the device: --allow-write /dev/kvm",
-    )
-    return [Gap(f"{DEV} granted", why, Need.WANTED, origin, way_out) for origin in origins]
+    why = "a run has one of its own, with the few that programs need"
+    return [Gap(f"{DEV} granted", why, Need.WANTED, one, "name the device: --allow-write /dev/kvm") for one in origins]
+
+
+def proc_gaps(policy: Policy, late: Policy, host: Host, disk: Disk) -> list[Gap]:
+    """Grants in a /proc of the run's own, which is read-only and has other numbers. `late` has somebody's denials there
+    as patterns, for every process; without one all of it is read."""
+    if not (has_view(host) and host.fresh_proc):
+        return []
+    denied = any(rule.path.startswith("/proc") for rule in set(late.rules).difference(policy.rules))
+    gaps = []
+    for rule in policy.rules:
+        if rule.verdict is not Verdict.ALLOW or rule.origin == BUILT_IN or rule.glob or rule.pattern or rule.implied:
+            continue
+        root, name, number, *_ = [*disk[rule.path].path.split("/"), "", ""]
+        if (root, name) != ("", "proc") or disk[rule.path].kind is Kind.MISSING:
+            continue
+        if rule.access is Access.WRITE and not policy.nested:
+            why = "the run has a /proc of its own, which is read-only"
+            gaps.append(Gap(f"{rule.path} writable", why, Need.WANTED, rule.origin, "run it outside"))
+        elif rule.access is Access.READ and number.isdigit() and denied:
+            why = "the run has a /proc of its own, where processes have other numbers"
+            gaps.append(Gap(f"{rule.path} readable", why, Need.WANTED, rule.origin, "a pattern: /proc/*/NAME"))
+    return gaps

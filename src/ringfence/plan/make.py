@@ -42,6 +42,7 @@ from .gaps import (
     grant_gaps,
     kernel_gaps,
     name_gaps,
+    proc_gaps,
     unmounted_gaps,
     worktree_gaps,
 )
@@ -270,6 +271,7 @@ def policy_gaps(
         *crowds.gaps(many),
         *grant_gaps(asked, disk),
         *(dev_gaps(asked) if has_view(host) else ()),
+        *proc_gaps(policy, late, host, disk),
         *limits.limit_gaps(policy, host),
         *network_gaps(policy, host),
         *asking_gaps(policy, host),

@@ -91,6 +91,8 @@ _LEAKS = "LeakSanitizer has encountered a fatal error"
 _NAMESPACES = re.compile(
     r"(?i)\bunshare failed: operation not permitted|to create new namespace|no usable sandbox|move to new namespace"
 )
+_POINTS = re.compile(r"(?<=\bsymlink )'[^'\n]{0,4096}' -> ")  # what node's says is a text, and no path that failed
+_NO_VERSIONS = "(from versions: none)"  # all that pip says of an index which it could not reach, and tried once
 _THREAD = re.compile(r'\bin thread "[^"\n]{0,200}"')
 _THROUGH = re.compile(r"--unix-socket[ =](/\S+)")
 _CANNOT_DO = re.compile(r"Cannot \w+$")
@@ -158,7 +160,7 @@ def _of_line(line: str, words: tuple[str, ...], text: str) -> list[Clue]:
     unset = [(found[1], sure) for pattern, sure in _UNSET if (found := pattern.search(line))]
     if unset:
         return [Clue("variable", name, errno.ENOENT if sure else 0) for name, sure in unset]
-    line = _THREAD.sub("", line)
+    line = _POINTS.sub("", _THREAD.sub("", line))
     error = error_of(line)
     if _LEAKS in line:
         return [Clue("trace", "ptrace", errno.EPERM)]
@@ -168,6 +170,8 @@ def _of_line(line: str, words: tuple[str, ...], text: str) -> list[Clue]:
         return [Clue("write", database[1], errno.EACCES)]
     if repository := _REPOSITORY.search(line):
         return [Clue("read", repository[1], errno.ENOENT)]
+    if _NO_VERSIONS in line and "--no-index" not in words:
+        return _at_index(text, 0)
     if not error:
         program = _NOT_FOUND.search(line)
         return [Clue("run", program[1] or program[2], errno.ENOENT)] if program else []
@@ -202,13 +206,17 @@ def _reached(line: str, words: tuple[str, ...], text: str, error: int, is_socket
         return [] if _paths(line) else _port(words, error) or [Clue("connect", ANYWHERE, error)]
     found = _hosts(line, words, error)
     if not found and "': /simple/" in line:  # pip names its index elsewhere, or not at all
-        index = _INDEX.search(text)
-        urls = urls_of(index[1] if index else "https://pypi.org")
-        found = [Clue("connect", f"{host}:{port}", error) for host, port in urls]
+        found = _at_index(text, error)
     if not found and error != errno.EADDRNOTAVAIL:
         paths = [path for path in _paths(line) if path.startswith("/") and (is_socket or "sock" in path)]
         found = [Clue("connect", path, error) for path in paths]
     return found or [Clue("connect", ANYWHERE, error)]
+
+
+def _at_index(text: str, error: int) -> list[Clue]:
+    index = _INDEX.search(text)
+    urls = urls_of(index[1] if index else "https://pypi.org")
+    return [Clue("connect", f"{host}:{port}", error) for host, port in urls]
 
 
 def _port(words: tuple[str, ...], error: int) -> list[Clue]:

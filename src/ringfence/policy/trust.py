@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from ..model import PolicyError
+from ..model import PolicyError, UsageError
 
 MAX_BYTES = 1 << 20
 APPROVALS = "approvals.db"  # as airlock.store has it
@@ -61,6 +61,17 @@ def passwd_home() -> str:
     except KeyError:
         return ""
     return home if home.startswith("/") else ""
+
+
+def at_home(path: str, home: str) -> str:
+    """A path with its tilde as this home; as in a policy, another's is not looked up."""
+    if not path.startswith("~"):
+        return path
+    if path[1:2] not in ("", "/"):
+        raise UsageError(path, "names another user's home", hint="write it out, or ./~name for a file of that name")
+    if not home:
+        raise UsageError(path, "needs a home directory, and none is known", hint="set HOME, or write it out")
+    return os.path.join(home, path[2:])
 
 
 def directory_of(environ: Mapping[str, str], variable: str, default: str) -> str:
