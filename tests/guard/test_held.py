@@ -1,6 +1,7 @@
 """Where a line will run inside the sandbox, it is not asked about what the sandbox holds."""
 
 import os
+import subprocess
 from pathlib import Path
 
 import msgspec
@@ -374,3 +375,45 @@ def test_a_tree_that_brings_settings_of_an_agent_is_asked_about(line: str, tmp_p
     made = bounds_of(str(tmp_path / "w"), home="/home/x")
 
     assert [verdict(line, made), verdict(line.replace("tree", "other"), made)] == ["ask", "allow"]
+
+
+PATCH = "<<'E'\n--- /dev/null\n+++ b/.envrc\n@@ -0,0 +1 @@\n+touch made\nE"
+
+
+@pytest.mark.parametrize(
+    ("line", "plain"),
+    [
+        ("sed -irc s/a/b/ .env", "sed -i.bak s/a/b/ .env"),
+        ("sed -i'.*rc' s/a/b/ env", "sed -i~ s/a/b/ .env"),
+        ("cp -b -S rc a.txt .env", "cp -b -S .orig a.txt .env"),
+        ("mv --backup=simple --suffix=rc a.txt .env", "mv -b --suffix=.1 a.txt .env"),
+        ("install -b -S rc a.txt .env", "install -b -S .old a.txt .env"),
+        ("ln -sb -S rc a.txt .env", "ln -sb -S '~' a.txt .env"),
+        ("csplit -sz -f .env -b 'rc%.0d' a.txt 1", "csplit -sz -f part -b '%02d.txt' a.txt 1"),
+        ("gzip -kS rc .env", "gzip -kS .gz .env"),
+        (f"patch -sp1 {PATCH}", f"patch -sp1 {PATCH}".replace(".envrc", "env")),
+        (
+            f"patch -sp1 {PATCH}".replace("\n", "\n  ").replace("\n  E", "\nE"),
+            f"git apply {PATCH}".replace(".envrc", "env"),
+        ),
+        (f"git apply {PATCH}", f"git apply {PATCH}".replace(".envrc", ".env.example")),
+        (f"git apply {PATCH}".replace("b/.envrc", '"b/.env\\162c"'), f"git apply {PATCH}".replace(".envrc", "x")),
+        ("cp -r tree/. .", "cp -r tree ."),
+        ("cp -rT tree .", "cp -rT tree sub"),
+        ("ar rc .envrc a.txt", "ar rc x.a a.txt"),
+    ],
+)
+def test_what_a_shell_runs_later_is_not_made_by_another_way_to_say_its_name(
+    line: str, plain: str, tmp_path: Path
+) -> None:
+    root = tmp_path / "w"
+    (root / "tree").mkdir(parents=True)
+    (root / "sub").mkdir()
+    for name in (".env", "env", "a.txt", "tree/.envrc"):
+        (root / name).write_text("a\n")
+    subprocess.run(["git", "init", "-q"], cwd=root, check=True)
+    made = bounds_of(str(root), home="/home/x")
+
+    assert [verdict(line, made), verdict(plain, made)] == ["ask", "allow"]
+    subprocess.run(["bash", "-c", line], cwd=root, check=True)
+    assert (root / ".envrc").exists()

@@ -4,6 +4,7 @@ import re
 from fnmatch import fnmatchcase
 
 from ..model import Access, Verdict
+from .acts import no_directory
 from .arguments import Call
 from .patterns import lazy
 from .reach import Walk
@@ -60,9 +61,7 @@ def sed(walk: Walk, call: Call) -> None:
             walk.doubt(f"the script of sed, {script.shown!r}, is not known")
         elif not sed_is_plain(script.text):
             walk.doubt("the script of sed may write a file or run a command")
-    suffixes = [value for value in call.values("-i", "--in-place") if "/" in value.text]
-    if suffixes:
-        walk.doubt("sed keeps its copies in another directory")
+    no_directory(walk, call, "-i", "--in-place")
     for operand in operands:
         if call.has("-i", "--in-place") and (operand.known or not walk.bounds.held):
             walk.writes(operand, call.shell, replaces=not call.has("--follow-symlinks"))

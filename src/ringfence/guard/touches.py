@@ -311,7 +311,11 @@ class Touches:
             else [posixpath.join(self.stand(place), text) for place in sorted(shell.places)]
         )
         reals = [self.bounds.resolve(self.through_links(path)) for path in paths]
-        return not reals or any(self.bounds.decide(Access.WRITE, real).verdict is not Verdict.ALLOW for real in reals)
+        return not reals or any(
+            self.bounds.decide(Access.WRITE, real).verdict is not Verdict.ALLOW
+            or (not self.bounds.held and runs_later(real))
+            for real in reals
+        )
 
     def points_elsewhere(self, text: str, shell: Shell) -> bool:
         """Whether a path somewhere in a text leads to where nobody may write."""
