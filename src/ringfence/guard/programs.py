@@ -112,6 +112,9 @@ ROWS: dict[str, str] = {
     "killall": "-s:n --signal=n -n:n -o:n -y:n + !ends",
     **dict.fromkeys(("pgrep", "pidof"), "-o:n + @n !seeks"),
     "killall5": "!unknown",  # no version of the other
+    "ps": "-C:n -G:n -g:n -p:n -q:n -s:n -t:n -u:n -U:n -O:n -o:n -k:n --format=n --sort=n --pid=n --ppid=n --user=n "
+    "--User=n --group=n --Group=n --tty=n --sid=n --quick-pid=n --cols=n --columns=n --width=n --rows=n --lines=n + @n "
+    "!shows",
     "arch": "+ @q",  # macOS runs what follows
     "hostname": "-F:q --file=q -b:q + @q",
     "tree": "-o:w -R:q + @r !bundled",

@@ -28,6 +28,8 @@ _ANOTHERS = lazy(r"~[A-Za-z_]")  # somebody's home, and not the user's own
 _FROM_FILE = lazy(r"(?:\A|[=;])[@<]\Z")
 _ENCODED = frozenset(("--data-urlencode", "--url-query", "--variable"))  # which have a name before the file's
 _LOCAL = lazy(r"(?i)file:(?://[^/]*)?/")
+# Addresses in which curl reads letters by their numbers, or several in one.
+_SPELLED = lazy(r"(?is)(?:--url=)?[\"']?(?:file:.*[%\[{$`]|[^:/\s\"\[{]*[\[{][^/\s\"]*:/)")
 _BEHIND = lazy(r"/proc/[^/]+/(?:task/[^/]+/)?(?:root|cwd)/")  # whose links nobody can follow beforehand
 _RELATIVE = lazy(r"\bsqlite(?:\+\w+)?:///(?!/)")  # so begins an address whose path is none of the root's
 _PARTS = lazy(r"[\s=:,;|@\"'(){}]+")
@@ -132,11 +134,13 @@ class Touches:
             text = _HOME.sub(self.bounds.home, text) if self.bounds.home and not field.known else text
             if not field.known and _ANOTHERS.match(field.raw):
                 self.doubt(f"{name} is told {field.raw!r}, in a home that is not known")
-            if field.text.startswith("--files0"):
+            if field.text.startswith("--files0" if self.bounds.held else ("--files0", "--stdin-p")):
                 self.doubt(f"{name} reads the files that another one names")
             encoded = index and fields[index - 1].text in _ENCODED and field.text.endswith("@")
             if not field.known and name in ("curl", "wget") and (encoded or _FROM_FILE.search(field.text)):
                 self.doubt(f"{name} takes what it sends from {field.shown!r}, which is not known")
+            if name == "curl" and not self.bounds.held and _SPELLED.match(text):
+                self.doubt(f"curl is told {field.shown!r}, and which file that is it spells out itself")
             if message or ("/" not in text and text != "..") or (not field.known and text == field.raw):
                 continue
             if len(text) > LONGEST or self.looked > MOST_PATHS:
@@ -159,7 +163,7 @@ class Touches:
             if decision.verdict is not Verdict.ALLOW or _BEHIND.match(path):
                 self.doubt(f"{name} is told {path!r}, which may not be read: {decision.reason}")
             if not self.bounds.held:
-                self.finds(real, path, names=True)
+                self.finds(real, path, names=name != "git" or self.bounds.has(real))  # it compares whole trees
 
     def writes(self, field: Field, shell: Shell, replaces: bool = False, mode: bool = False) -> None:
         """A path opened for writing; or with `replaces` a name made, removed or put in another's place; or with `mode`
@@ -304,7 +308,8 @@ class Touches:
         return not self.shows_all and self.has_written(text, shell)
 
     def leads_outside(self, text: str, shell: Shell) -> bool:
-        """Whether a path leads to where nobody may write, from anywhere the shell may stand."""
+        """Whether a path leads to where nobody may write, or without a sandbox to what somebody runs later, from anywhere
+        the shell may stand."""
         paths = (
             [text]
             if text.startswith("/")
