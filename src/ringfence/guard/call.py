@@ -163,6 +163,8 @@ def change(walk: Walk, fields: list[Field], shell: Shell, stdin: Word | None) ->
     if not fields:
         walk.refuse("it tries to cd to <HOME>: a bare cd leaves the worktree")
     elif fields[0].text == "-" and fields[0].known:
+        if walk.bounds.held:
+            return pop(walk, fields, shell, stdin)
         walk.refuse("it tries to cd to <previous-dir>: where that is depends on what ran before")
     elif fields[0].text == "" and fields[0].known:
         walk.refuse("it tries to cd to an empty path")

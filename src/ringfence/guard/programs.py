@@ -34,7 +34,7 @@ jest vitest mocha ava webpack vite rollup esbuild next ng turbo nx lerna playwri
 biome swc stylelint ld as ar ranlib strip javac jar kotlinc scalac dotnet swiftc phpunit mix rebar3 cabal dune flutter
 protoc buf sphinx-build mkdocs hugo shfmt autoconf automake aclocal libtoolize autoreconf flex bison yacc pandoc tap
 xo standard tslint babel parcel gulp grunt pre-commit clang-format clang-tidy cppcheck gcov lcov deadcode
-knip depcheck pyre pytype ty basedpyright djlint rubocop
+knip depcheck twine pyre pytype ty basedpyright djlint rubocop
 """
 _C = "-o:w -MF:w -MT:n -MQ:n -I:n -L:n -l:n -D:n -U:n -x:n -include:r -isystem:n -Xlinker:n -B:q -wrapper:q -specs:q"
 _C += " --prefix=q"  # another name of -B
@@ -264,6 +264,8 @@ ROWS: dict[str, str] = {
 # they do in the sandbox. None of them asks somebody outside of it, as docker, ssh or crontab do.
 HELD = frozenset(
     """
+top htop fuser lsb_release dpkg apt gem conda ssh-keygen script unbuffer dlv dart jekyll gatsby vue-cli-service buck2
+sqlc nodemon lint-staged madge concurrently cross-env drizzle-kit
 uvicorn gunicorn hypercorn flask celery alembic streamlit jupyter ipython just task rails puma rackup hyperfine strace
 ltrace gdb lldb valgrind perf ldd ffmpeg ffprobe convert magick identify pdftotext pdfinfo dot latexmk pdflatex
 xelatex lualatex bibtex biber xmllint xsltproc yq sponge parallel ts jo mlr xsv gron sd dasel eslint_d prisma serve

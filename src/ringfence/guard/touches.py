@@ -25,6 +25,7 @@ MOST_FOLLOWED = 2_000_000  # characters of paths that go through links of the li
 _HOME = lazy(r'"?\$(?:HOME\b|\{HOME\})"?')
 _DEFAULT = lazy(r"\$\{\w+:?[-=+]([^{}]*)\}")  # what a variable is, if nobody has set it
 _ANOTHERS = lazy(r"~[A-Za-z_]")  # somebody's home, and not the user's own
+_IN_CODE = frozenset(("sed", "awk", "perl", "ruby"))  # to whom strokes and dots are more than paths
 _FROM_FILE = lazy(r"(?:\A|[=;])[@<]\Z")
 _ENCODED = frozenset(("--data-urlencode", "--url-query", "--variable"))  # which have a name before the file's
 _LOCAL = lazy(r"(?i)file:(?://[^/]*)?/")
@@ -126,6 +127,8 @@ class Touches:
 
     def told(self, name: str, fields: list[Field], shell: Shell) -> None:
         """A path that may not be read, anywhere among a program's words: many are read by an option, or an address."""
+        if self.bounds.held and name in _IN_CODE:
+            return
         first = next((field.text for field in fields if not field.text.startswith("-")), "")
         speaks = name == "git" and first in ("commit", "merge", "tag", "notes", "stash")  # to others -m is a flag
         for index, field in enumerate(fields):
@@ -174,7 +177,8 @@ class Touches:
             if not field.below:
                 return
         if field.text == "":
-            self.doubt("it writes a path that is empty")
+            if not field.known or not self.bounds.held:
+                self.doubt("it writes a path that is empty")
             return
         lexical = posixpath.normpath(field.text)
         if not replaces and field.text.startswith("/") and _STREAMS.match(lexical):
@@ -308,7 +312,7 @@ class Touches:
         return not self.shows_all and self.has_written(text, shell)
 
     def leads_outside(self, text: str, shell: Shell) -> bool:
-        """Whether a path leads to where nobody may write, or without a sandbox to what somebody runs later, from anywhere
+        """Whether a path leads to where nobody may write, or without a sandbox to what is run later, from anywhere
         the shell may stand."""
         paths = (
             [text]
