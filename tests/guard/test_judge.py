@@ -618,6 +618,14 @@ def test_a_long_line_is_judged_long_before_a_hook_must_end(bounds: Bounds, line:
     assert time.process_time() - start < 3
 
 
+def test_what_stands_before_a_builtin_is_read_once(bounds: Bounds) -> None:
+    """With each word all the words before it were looked at: three seconds."""
+    start = time.process_time()
+    judge(ToolCall("bash", {"command": "builtin " * 12_000 + "ls"}), bounds)
+
+    assert time.process_time() - start < 1
+
+
 @pytest.mark.parametrize(
     "line",
     [
