@@ -276,7 +276,13 @@ def plants(walk: Walk, call: Call, real: str) -> None:
         walk.doubt(f"{call.name} may write what git or an agent runs, and no sandbox keeps it from that")
 
 
+# Letters of one word of zip that mean no more together than each by itself; `-rws` and `-li` are other options.
+_ZIP = lazy(r"-(?:-.*|(?!.*TT)[0-9rqjmvgykoXcJzueTfD@]+|r?FS[0-9rqjy]*|FF|ll|lf|TT|.|)\Z")
+
+
 def zip_up(walk: Walk, call: Call) -> None:
+    if not all(_ZIP.match(field.text) for field in call.words if field.known and field.text[:1] == "-"):
+        walk.doubt("which of its words zip takes for the archive is not known")
     if call.has("-m", "-T", "-TT", "-@") or (call.has("-l") and call.has("-f")):  # -lf is the name of a log
         walk.doubt("zip removes files, runs a test, or takes names from its input")
 

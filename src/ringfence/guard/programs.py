@@ -148,7 +148,7 @@ ROWS: dict[str, str] = {
     "tar": "!tar",
     "bsdtar": "!tar",
     "unzip": "-d:w -P:n -x:n -lntuvzpcfojqaCKLMUVWXZ: + !unzip",
-    "zip": "-0123456789AcdDefFgjJklmoqrRSTuvwXyzZ@ -b:w -TT:q -lf:w -t:n -n:n -x:n -i:n -P:n -s:n -O:w --out=w "
+    "zip": "-0123456789AcdDefFgjJklmoqrRSTuvwXyz@ -Z:n -b:w -TT:q -lf:w -t:n -n:n -x:n -i:n -P:n -s:n -O:w --out=w "
     "--recurse-paths --quiet --verbose --junk-paths --symlinks --update --freshen --delete --exclude=n --include=n "
     "--no-extra --no-dir-entries --grow --move --test @wr !zip",
     **{name: f"{values} {_SQUEEZES}" for names, values in _SQUEEZERS for name in names.split()},
