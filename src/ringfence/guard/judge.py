@@ -224,8 +224,9 @@ def _parts(given: object) -> list[dict[str, object]]:
 
 
 def _spelled(pattern: str) -> list[str]:
-    """What a pattern with braces stands for, `{.,}./x` for `../x`; the root, where that is too much."""
-    waiting, found = [pattern], list[str]()
+    """What a pattern with braces stands for, `{.,}./x` for `../x`; the root, where that is too much. To some `[.]` is no
+    more than its letter."""
+    waiting, found = [_LETTER.sub(r"\1", pattern)], list[str]()
     while waiting:
         one = waiting.pop()
         inner = _BRACES.search(one)
@@ -238,6 +239,7 @@ def _spelled(pattern: str) -> list[str]:
     return [pattern, *found]
 
 
+_LETTER = lazy(r"\[(\\?[^]])(?:-\1)?\]")
 _BRACES = lazy(r"\{([^{}]*)\}")
 MOST_SPELLED = 256
 
