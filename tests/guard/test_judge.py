@@ -618,6 +618,14 @@ def test_a_long_line_is_judged_long_before_a_hook_must_end(bounds: Bounds, line:
     assert time.process_time() - start < 3
 
 
+def test_what_stands_before_a_builtin_is_read_once(bounds: Bounds) -> None:
+    """With each word all the words before it were looked at: three seconds."""
+    start = time.process_time()
+    judge(ToolCall("bash", {"command": "builtin " * 12_000 + "ls"}), bounds)
+
+    assert time.process_time() - start < 1
+
+
 @pytest.mark.parametrize(
     "line",
     [
@@ -713,6 +721,9 @@ def test_a_database_of_this_machine_is_asked_what_it_has_and_no_more(line: str, 
         ("glob", {"pattern": "{a,b,{c,../../other}}/*"}, "deny"),
         ("glob", {"pattern": "{a,b}" * 20}, "deny"),
         ("glob", {"pattern": "sub/**/*.{ts,tsx,{js,mjs}}"}, "allow"),
+        ("glob", {"pattern": "[.][.]/other/*"}, "deny"),
+        ("read_many_files", {"include": ["sub/[.]./{[.-.],x}[.]/other/x"]}, "deny"),
+        ("glob", {"pattern": "sub/[id]/[a-z]*.[t]s"}, "allow"),
         ("read", {"path": "file:../etc/hosts"}, "deny"),
         ("write", {"path": "file:etc/hosts"}, "deny"),
     ],

@@ -102,6 +102,26 @@ def test_what_the_analysis_missed_is_held_by_the_sandbox(root: Path) -> None:
     assert (inside, held, outside.exists()) == (1, True, True)
 
 
+@pytest.mark.needs_userns
+@pytest.mark.parametrize("line", ["\u00a0", " \u3000\n", "\r", "\x0c"])
+def test_a_line_that_looks_like_nothing_is_the_name_of_a_program_and_runs_inside(line: str, root: Path) -> None:
+    outside = root.parent / "outside"
+    program = root / "bin" / line.strip(" \n")
+    program.parent.mkdir()
+    program.write_text(f"#!/bin/sh\ntouch {outside}\n")
+    program.chmod(0o755)
+    where = {"env": os.environ | {"PATH": f"{root}/bin:{os.environ['PATH']}"}, "cwd": root}
+
+    _, answer, _ = hook("codex", payload("codex", root, command=line))
+    given = str(moved(answer)["command"]) if answer else line
+
+    subprocess.run(["bash", "-c", line], **where, check=True)  # type: ignore[call-overload]
+    assert outside.exists()  # bare, it is run
+    outside.unlink()
+    subprocess.run(["bash", "-c", given], **where, check=False)  # type: ignore[call-overload]
+    assert not outside.exists()
+
+
 def test_claude_asks_a_person_where_something_is_not_known(root: Path) -> None:
     code, answer, _ = hook("claude", payload("claude", root, command="evil --now"))
     specific = answer["hookSpecificOutput"]

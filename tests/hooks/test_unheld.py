@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -89,6 +90,17 @@ def test_a_link_to_where_we_are_is_not_replaced(root: Path) -> None:
         ("tar xf a.tar", "ask"),  # which may hold a hook of git's, as no repository can
         ("unzip -o a.zip", "ask"),
         ("tar xf a.tar -C sub", "allow"),
+        ("patch -p1 < a.txt", "ask"),
+        ("curl -s file:///usr/%2e%2e/etc/shadow", "ask"),
+        ("curl -s 'file:///{etc,usr}/shadow' --url='file:///[e-e]tc/shadow'", "ask"),
+        ('curl -s "file:///usr/$X/etc/shadow"', "ask"),
+        ("curl -s 'http://localhost:3000/x?a[b]=%20' -d '{\"a\": \"b:/\"}'", "allow"),
+        ("git hash-object -w --stdin-paths < a.txt", "ask"),
+        ("git diff --no-index sub /etc", "ask"),
+        ("git diff -- sub a.txt", "allow"),
+        ("ps axeww", "ask"),
+        ("ps e -o pid", "ask"),
+        ("ps -ef; ps aux; ps axo state,pid; ps -o etime= -C node; ps axo etime", "allow"),
         ("touch /tmp/x", "ask"),
         ("cat /tmp/x", "ask"),
         ("ls / /etc; find / -name x", "allow"),
@@ -106,6 +118,36 @@ def test_a_line_that_runs_as_it_came_finds_what_the_sandbox_would_hide(line: str
     assert "inside the sandbox" not in said["user_message"]
     _, out, _ = answer(["claude"], json.dumps(payload("claude", root, command=line)).encode(), dict(os.environ), "/x")
     assert json.loads(out)["hookSpecificOutput"]["permissionDecision"] == "allow"  # where it is moved inside
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "curl -s file:///usr/%2e%2e{key}",
+        "echo {key} | git hash-object -w --stdin-paths | git cat-file --batch",
+        "ps axeww",
+    ],
+)
+def test_a_key_is_not_read_by_who_finds_it_in_a_way_of_its_own(line: str, root: Path) -> None:
+    home = root.parent / "home"
+    (home / ".ssh").mkdir(parents=True)
+    (home / ".ssh/id_rsa").write_text("very secret\n")
+    key = home / ".ssh/id_rsa"
+    line = line.format(key=key)
+    if not shutil.which(line.split()[0]):
+        pytest.skip("not installed")
+    shutil.rmtree(root / ".git")
+    subprocess.run(["git", "init", "-q", "."], cwd=root, check=True)
+    other = subprocess.Popen(["sleep", "60"], env={"PATH": os.environ["PATH"], "KEY": "very secret"})
+    bare = subprocess.run(["bash", "-c", line], capture_output=True, text=True, cwd=root, check=False).stdout
+    other.kill()
+    other.wait()
+    assert "very secret" in bare
+
+    asked = {"hook_event_name": "beforeShellExecution", "cwd": str(root), "workspace_roots": [str(root)]}
+    environ = dict(os.environ) | {"HOME": str(home)}
+    _, out, _ = answer(["cursor"], json.dumps(asked | {"command": line}).encode(), environ, "/x")
+    assert json.loads(out)["permission"] in ("ask", "deny")
 
 
 def test_what_is_above_a_link_of_proc_is_not_read(root: Path) -> None:

@@ -114,7 +114,7 @@ def judged(agent: str, asked: "Asked", workspace: str, environ: dict[str, str], 
     import msgspec
 
     from ..guard import ToolCall, agents, judge
-    from ..guard.judge import line_key, prefixed
+    from ..guard.judge import BLANKS, line_key, prefixed
     from ..guard.rewrite import unwrapped, wrapped
     from ..judging import bounds_for_agent
     from ..model import Verdict
@@ -135,7 +135,7 @@ def judged(agent: str, asked: "Asked", workspace: str, environ: dict[str, str], 
         bounds = msgspec.structs.replace(bounds, start=here)
     key = line_key(asked.call)
     line = asked.call.input.get(key)
-    if not agents.is_shell(asked) or not isinstance(line, str) or not line.strip():
+    if not agents.is_shell(asked) or not isinstance(line, str) or not line.strip(BLANKS):
         made = judge(asked.call, bounds)
         if made.verdict is Verdict.ALLOW and not made.findings and bounds.start != os.path.realpath(asked.cwd):
             why = f"it names no path, and the agent stands in {asked.cwd!r}, outside the workspace ({bounds.root})"

@@ -9,6 +9,8 @@ from collections.abc import Callable
 
 from ..model import Access, Verdict
 from .arguments import Call, apply_role
+from .bounds import runs_later
+from .patterns import lazy
 from .reach import Walk
 from .state import Field
 from .touches import goes_back
@@ -100,20 +102,24 @@ def carried(walk: Walk, call: Call, sources: list[Field], target: Field) -> None
                     walk.doubt(f"{call.name} carries the link {source.shown!r} to another place")
                 elif walk.bounds.is_directory(walk.bounds.resolve(place)):
                     walk.loose.append(real)
-                    brings_rules(walk, call, place, real)
+                    brings_rules(walk, call, source, place, real)
 
 
-def brings_rules(walk: Walk, call: Call, place: str, real: str) -> None:
-    """What a tree brings to the top of the worktree by which git or an agent runs something."""
-    if not walk.bounds.held and real == walk.bounds.root:
-        found = [name for name in _RULES if walk.bounds.is_directory(walk.bounds.resolve(f"{place}/{name}"))]
-        if found:
-            walk.doubt(f"{call.name} brings {found[0]!r}, by which git or an agent runs something")
+def brings_rules(walk: Walk, call: Call, source: Field, place: str, real: str) -> None:
+    """What the inside of a tree brings to the top of the worktree by which git or an agent runs something."""
+    inside = posixpath.basename(source.text) in ("", ".", "..") or call.has("-T", "--no-target-directory")
+    if walk.bounds.held or real != walk.bounds.root or not inside:
+        return
+    found = [name for name in _RULES if walk.bounds.is_directory(walk.bounds.resolve(f"{place}/{name}"))]
+    for pattern in (".[!.]?*", "*"):
+        names = walk.bounds.match(pattern, place)
+        found += [".*"] if names is None and pattern[0] == "." else []
+        found += [name for name in names or () if runs_later(f"{real}/{name}")]
+    if found:
+        walk.doubt(f"{call.name} brings {found[0]!r}, by which git or an agent runs something")
 
 
-_RULES = (
-    ".git .claude .codex .copilot .cursor .gemini .opencode .pi .vscode .idea .zed .devcontainer .github/hooks".split()
-)
+_RULES = (".copilot", ".github/hooks", ".hg", ".sl", ".jj", ".config/mise")
 
 
 def link(walk: Walk, call: Call) -> None:
@@ -198,10 +204,18 @@ def csplit(walk: Walk, call: Call) -> None:
         walk.writes(Field("xx00", raw="xx00"), call.shell)
 
 
+# By these no name becomes one that somebody runs later, as `.env` and `rc` make `.envrc`.
+PLAIN_ENDING = lazy(
+    r"[.~_-]{0,2}(?:(?:bak|backup|orig|old|prev|save|tmp|copy|gz|xz|txt|csv|log|md)[\d~]*|[\d~]+)\Z"
+    r"|%0?\d*[dux](?:\.(?:txt|csv|log|md))?\Z"
+)
+
+
 def no_directory(walk: Walk, call: Call, *options: str) -> None:
-    """The ending of a name, which could lead elsewhere."""
-    if any(not value.known or "/" in value.text for value in call.values(*options)):
-        walk.doubt(f"{call.name} is told the ending of a name that may lead elsewhere")
+    """The ending of a name, which could lead elsewhere, or make another name of it."""
+    for value in call.values(*options):
+        if not value.known or "/" in value.text or not (walk.bounds.held or PLAIN_ENDING.match(value.text)):
+            walk.doubt(f"{call.name} is told the ending of a name that may lead elsewhere")
 
 
 def patch(walk: Walk, call: Call) -> None:
@@ -212,6 +226,9 @@ def patch(walk: Walk, call: Call) -> None:
     from .fetching import patched  # it needs this module in turn
 
     patched(walk, call, [*call.values("-i", "--input"), *call.operands[1:]], call.stdin)
+    if call.stdin is None and not call.operands:  # else it names what it changes, or the line shows it
+        for place in call.shell.places:
+            plants(walk, call, walk.stand(place))
     if call.has("--dry-run", "-o", "--output"):
         walk.writes(temporary(call), call.shell)
 
@@ -249,12 +266,23 @@ def unpacked(walk: Walk, call: Call, places: list[Field]) -> None:
             walk.loose.append(real)
             if walk.bounds.is_directory(real) and walk.bounds.leaks(real):
                 walk.doubt(f"{call.name} writes below {place.shown!r}, where a link leads elsewhere")
-            hooks = walk.bounds.decide(Access.WRITE, f"{real.rstrip('/')}/.git/hooks/x")
-            if not walk.bounds.held and hooks.verdict is not Verdict.ALLOW:
-                walk.doubt(f"{call.name} may write what git or an agent runs, and no sandbox keeps it from that")
+            plants(walk, call, real)
+
+
+def plants(walk: Walk, call: Call, real: str) -> None:
+    """Whoever writes names that nobody knows may write those of hooks."""
+    hooks = walk.bounds.decide(Access.WRITE, f"{real.rstrip('/')}/.git/hooks/x")
+    if not walk.bounds.held and hooks.verdict is not Verdict.ALLOW:
+        walk.doubt(f"{call.name} may write what git or an agent runs, and no sandbox keeps it from that")
+
+
+# Letters of one word of zip that mean no more together than each by itself; `-rws` and `-li` are other options.
+_ZIP = lazy(r"-(?:-.*|(?!.*TT)[0-9rqjmvgykoXcJzueTfD@]+|r?FS[0-9rqjy]*|FF|ll|lf|TT|.|)\Z")
 
 
 def zip_up(walk: Walk, call: Call) -> None:
+    if not all(_ZIP.match(field.text) for field in call.words if field.known and field.text[:1] == "-"):
+        walk.doubt("which of its words zip takes for the archive is not known")
     if call.has("-m", "-T", "-TT", "-@") or (call.has("-l") and call.has("-f")):  # -lf is the name of a log
         walk.doubt("zip removes files, runs a test, or takes names from its input")
 
@@ -283,6 +311,7 @@ def rsync(walk: Walk, call: Call) -> None:
     if len(operands) < 2 or any(not field.known for field in operands):
         walk.doubt("what rsync gets is not known") if operands else None
         return
+    no_directory(walk, call, "--suffix")
     if any(re.match(r"[^/]+:|rsync://", field.text) for field in operands):
         walk.doubt("rsync speaks to another machine")
     if call.has("-K", "--keep-dirlinks", "--inplace", "--append", "--append-verify", "--write-devices", "-s") or any(
@@ -298,8 +327,9 @@ def rsync(walk: Walk, call: Call) -> None:
         walk.loose.append(real)
         if walk.bounds.is_directory(real) and walk.bounds.leaks(real):
             walk.doubt(f"rsync writes below {target.shown!r}, where a link leads elsewhere")
-        for place in [place for source in operands for place in names(walk, source, call)]:
-            brings_rules(walk, call, place, real)
+        for source in operands:
+            for place in names(walk, source, call):
+                brings_rules(walk, call, source, place, real)
 
 
 _TAR_VALUES = {"f": "file", "C": "C", "X": "r", "g": "w", **dict.fromkeys("TIF", "q"), **dict.fromkeys("bHVKLN", "n")}

@@ -300,7 +300,8 @@ def nothing_elsewhere(walk: Walk, call: Call, fields: list[Field]) -> None:
         walk.doubt(f"{call.name} may run {walk.strewn!r}, which this line has brought here")
     for index, field in enumerate(fields):
         if not field.known and (field.may_be_option or not field.below):
-            held = walk.bounds.held and (not call.row.handler or (index and call.row.handler != "pip"))
+            later = index or "=" in field.text  # to many of them the first word says what they do
+            held = walk.bounds.held and (not call.row.handler or (later and call.row.handler != "pip"))
             if not field.digits and not held:
                 walk.doubt(f"{call.name} gets {field.shown!r}, which is not known")
             continue

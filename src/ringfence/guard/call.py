@@ -141,7 +141,7 @@ def handler_of(name: str) -> tuple[bool, Callable[[Walk, Call], None]]:
 
 _HOMES = {
     "git": "git",
-    **dict.fromkeys(("xxd", "cache", "clock", "ends", "seeks", "device", "bundled"), "told"),
+    **dict.fromkeys(("xxd", "cache", "shows", "clock", "ends", "seeks", "device", "bundled"), "told"),
     **dict.fromkeys(("wget", "curl"), "fetching"),
     **dict.fromkeys(("sed", "awk", "sqlite", "find"), "languages"),
     **dict.fromkeys("env xargs shell python interpreter pip unknown after after1 lock watch sudo".split(), "others"),
@@ -163,6 +163,8 @@ def change(walk: Walk, fields: list[Field], shell: Shell, stdin: Word | None) ->
     if not fields:
         walk.refuse("it tries to cd to <HOME>: a bare cd leaves the worktree")
     elif fields[0].text == "-" and fields[0].known:
+        if walk.bounds.held:
+            return pop(walk, fields, shell, stdin)
         walk.refuse("it tries to cd to <previous-dir>: where that is depends on what ran before")
     elif fields[0].text == "" and fields[0].known:
         walk.refuse("it tries to cd to an empty path")

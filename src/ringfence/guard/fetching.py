@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 from .acts import unpacked
 from .arguments import RULES, Call
+from .bounds import runs_later
 from .patterns import lazy
 from .reach import Walk
 from .state import Field
@@ -19,6 +20,9 @@ _CODE = lazy(
 )
 _PATCH = lazy(r"(?i).*\.(?:patch|diff)\Z")
 _PATCHED = lazy(r"(?m)^(?:\+\+\+|---|rename to|copy to) ([^\t\n]+)")
+_QUOTED = lazy(
+    r"(?m)^\W*(?:\+\+\+|---|\*\*\*|(?:rename|copy) to|Index:|diff --git) .*\""
+)  # a name, in letters of its own
 
 
 def fetched(walk: Walk, call: Call, name: str, place: Field) -> None:
@@ -109,6 +113,12 @@ def patched(walk: Walk, call: Call, files: list[Field], stdin: Word | None) -> N
     made = [one.path for one in walk.findings.values() if one.access == "write" and _PATCH.match(one.path)]
     made += [field.text for field in files if field.known and walk.has_written(field.text, call.shell)]
     unseen = walk.piped and stdin is None and not files
+    if text and not walk.bounds.held:
+        later = (
+            ["a name in quotes"] if _QUOTED.search(text) else [word for word in text.split() if runs_later("/" + word)]
+        )
+        if later:
+            walk.doubt(f"{call.name} may write {later[0]!r}, by which git, an agent or a shell runs something")
     if text is None or rules or made or unseen:
         walk.strewn = (rules or made or ["a patch that is not known"])[0]
 

@@ -370,6 +370,8 @@ def remote(walk: Walk, call: Call) -> None:
 
 def moved(walk: Walk, call: Call) -> None:
     """Files named by the subcommand itself."""
+    if call.name == "rm" and any(field.text == "--cached" for field in call.operands):
+        return  # they stay where they are
     if call.name == "mv":
         from .acts import stood_in  # few lines need it
 

@@ -19,12 +19,14 @@ MOST_NAMES = 500
 _OPTIONS = {
     "python": ("-[uBEsSOvqIb]*c", ""),
     "node": ("-e|-p|-pe|--eval|--print", r"--input-type=[\w-]+|--no-warnings|--experimental-[\w-]+"),
-    "ruby": ("-[lanpsw]*e", r"-[lanpsw]+|-[lanpsw]*i(?:\.\w+)?|-r(?:json|yaml|set|date|time|csv|erb)"),
+    "ruby": ("-[lanpsw]*e", r"-[lanpsw]+|-[lanpsw]*i(?:\.\w+)?|-r(?:json|yaml|set|date|time|csv|erb)|-I\w+"),
     "perl": ("-[0-9lanpsw]*[eE]", r"-[0-9lanpsw]+|-[0-9lanpsw]*i(?:\.\w+)?|-M[\w:=,]+"),
     "php": ("-r", ""),
     "lua": ("-e", ""),
     "Rscript": ("-e", ""),
     "tsx": ("-e|-p", ""),
+    "ts-node": ("-e|-p|-pe", "-T|--transpile-only|--esm"),
+    "deno": ("eval", ""),
 }
 # A place as code names one: from the root, the home, or upwards. Not what stands behind a name or a host.
 _PLACE = lazy(r"(?<![\w.~/)\]}:!*+-])(?:~|(?:\.\./)*\.\.)?/[\w.@+-][\w.@+/~-]*")

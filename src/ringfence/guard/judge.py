@@ -40,6 +40,7 @@ PATHS = (
 )
 MANY = ("paths", "include", "files", "file_paths")  # lists of such
 LINES = ("command", "cmd")
+BLANKS = " \t\n"  # of which no shell makes a command; other characters that look like nothing are names of programs
 STEERING = ("shell", "executable", "interpreter", "env", "environment")  # the model's word for what runs the line
 PATTERNED = frozenset(("glob", "find"))
 LONGEST = 100_000
@@ -130,7 +131,7 @@ def shell(call: ToolCall, bounds: Bounds) -> Judgement:
         return Judgement(Verdict.DENY, ("the call has no command that is a text",), call.input)
     if "\0" in command:
         return Judgement(Verdict.DENY, ("the line holds a NUL character, at which some would end it",), call.input)
-    if not command.strip():
+    if not command.strip(BLANKS):
         return Judgement(Verdict.ALLOW, (), call.input)
     if len(command) > LONGEST:
         return Judgement(Verdict.ASK, (f"a line of {len(command)} characters is not read",), call.input)
@@ -223,8 +224,9 @@ def _parts(given: object) -> list[dict[str, object]]:
 
 
 def _spelled(pattern: str) -> list[str]:
-    """What a pattern with braces stands for, `{.,}./x` for `../x`; the root, where that is too much."""
-    waiting, found = [pattern], list[str]()
+    """What a pattern with braces stands for, `{.,}./x` for `../x`; the root, where that is too much. To some `[.]` is no
+    more than its letter."""
+    waiting, found = [_LETTER.sub(r"\1", pattern)], list[str]()
     while waiting:
         one = waiting.pop()
         inner = _BRACES.search(one)
@@ -237,6 +239,7 @@ def _spelled(pattern: str) -> list[str]:
     return [pattern, *found]
 
 
+_LETTER = lazy(r"\[(\\?[^]])(?:-\1)?\]")
 _BRACES = lazy(r"\{([^{}]*)\}")
 MOST_SPELLED = 256
 

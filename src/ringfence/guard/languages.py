@@ -4,6 +4,7 @@ import re
 from fnmatch import fnmatchcase
 
 from ..model import Access, Verdict
+from .acts import no_directory
 from .arguments import Call
 from .patterns import lazy
 from .reach import Walk
@@ -46,6 +47,16 @@ def sed_is_plain(script: str) -> bool:
     return True
 
 
+def acts(walk: Walk, call: Call, script: Field, why: str) -> None:
+    """A script that does more than print: in the sandbox it is code of this line, as `python -c` is."""
+    if not walk.shows_all:
+        walk.doubt(why)
+        return
+    from .inline import look  # few scripts need it
+
+    look(walk, call.name, script.text, call.shell)
+
+
 def sed(walk: Walk, call: Call) -> None:
     scripts = call.values("-e", "--expression")
     operands = list(call.operands)
@@ -56,13 +67,11 @@ def sed(walk: Walk, call: Call) -> None:
         ):  # on macOS an ending, and the next is the script
             scripts += operands[:1]
     for script in scripts:
-        if not script.known:
+        if not script.known and (script.many or not walk.shows_all):
             walk.doubt(f"the script of sed, {script.shown!r}, is not known")
-        elif not sed_is_plain(script.text):
-            walk.doubt("the script of sed may write a file or run a command")
-    suffixes = [value for value in call.values("-i", "--in-place") if "/" in value.text]
-    if suffixes:
-        walk.doubt("sed keeps its copies in another directory")
+        elif script.known and not sed_is_plain(script.text):
+            acts(walk, call, script, "the script of sed may write a file or run a command")
+    no_directory(walk, call, "-i", "--in-place")
     for operand in operands:
         if call.has("-i", "--in-place") and (operand.known or not walk.bounds.held):
             walk.writes(operand, call.shell, replaces=not call.has("--follow-symlinks"))
@@ -125,11 +134,12 @@ def awk(walk: Walk, call: Call) -> None:
         return
     script, *files = call.operands
     if not script.known:
-        walk.doubt(f"the program of awk, {script.shown!r}, is not known")
+        if script.many or not walk.shows_all:
+            walk.doubt(f"the program of awk, {script.shown!r}, is not known")
     else:
         code = awk_code(script.text)
         if code is None or _AWK_WRITES.search(code) or "|" in code.replace("||", ""):
-            walk.doubt("the program of awk may write a file or run a command")
+            acts(walk, call, script, "the program of awk may write a file or run a command")
     for file in files:
         if not file.known or not re.match(r"[A-Za-z_]\w*=", file.text):
             walk.reads(file, call.shell)
@@ -335,7 +345,7 @@ def sqlite(walk: Walk, call: Call) -> None:
         walk.writes(database[0], call.shell)
         if database[0].text.startswith("file:"):
             walk.doubt("sqlite3 is told its file by an address")
-    if len(call.operands) < 2:
+    if len(call.operands) < 2 and not walk.shows_all:
         walk.doubt("sqlite3 takes its commands from its input")
     for statement in call.operands[1:]:
         if statement.known and _SQL_LOOKS.match(statement.text):

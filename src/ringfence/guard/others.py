@@ -41,7 +41,8 @@ def after(walk: Walk, call: Call) -> None:
 _OF_NODE = """
 tsc tsx ts-node eslint prettier jest vitest mocha ava webpack vite rollup esbuild next ng turbo nx lerna playwright
 cypress tailwindcss svelte-check biome swc stylelint tap xo standard tslint babel parcel gulp grunt knip depcheck nyc c8
-pyright npm yarn pnpm bun node prisma serve http-server vue-tsc tsup
+pyright npm yarn pnpm bun node prisma serve http-server vue-tsc tsup storybook expo rimraf nodemon lint-staged madge
+concurrently cross-env drizzle-kit
 """.split()
 _OF_PYTHON = """
 ruff black isort flake8 pylint pyright basedpyright bandit autopep8 yapf pyflakes pycodestyle vulture mypy ty pytype
@@ -349,7 +350,7 @@ def module(walk: Walk, call: Call, name: str, words: list[Field]) -> None:
         walk.notes.append(f"{name} runs what the project tells it to")
     elif name == "http.server" and all(one.known and _SERVES.match(one.text) for one in words):
         walk.reads(Field("."), call.shell)
-    elif walk.shows_all and name not in _PLAIN_MODULES:
+    elif walk.shows_all and (words or name not in _PLAIN_MODULES):
         runs_own(walk, call, [Field(name), *words])  # the project's, or Python's
     elif name not in _PLAIN_MODULES or words:
         walk.doubt(f"what the module {name} does is not known")
@@ -395,15 +396,21 @@ _SHOWS = {
 }
 _DOES = {
     "swift": lazy(r"(?!.* -X)(?:build|test|run)(?: |\Z)"),
-    "node": lazy(r"--test(?: [^-]\S*| --(?:watch|test-(?:only|name-pattern=\S+|concurrency=\d+)))*\Z"),
+    **dict.fromkeys(
+        ("node", "tsx"), lazy(r"--test(?: [^-]\S*| --(?:watch|test-(?:only|name-pattern=\S+|concurrency=\d+)))*\Z")
+    ),
     "deno": lazy(r"(?:task|test|fmt|lint|check|bench)(?: (?!-|\S*:)\S+| -A| --allow-all| --watch| --coverage)*\Z"),
-    "java": lazy(r"(?:-ea |-D[\w.]+=\S* |-Xm[sx]\w+ )*(?:-jar|-cp \S+|-classpath \S+) [^-]"),
+    "java": lazy(r"(?:-ea |-D[\w.]+=\S* |-Xm[sx]\w+ )*(?:(?:-jar|-cp \S+|-classpath \S+) )?[^-@]"),
     "php": lazy(r"-S (?:localhost|127\.0\.0\.1):\d+\Z"),
+    "openssl": lazy(
+        r"(?:x509|req|genrsa|genpkey|pkey|rsa|ec|ecparam|dgst|verify|pkcs12|asn1parse|passwd) (?!.*-engine)"
+    ),
+    "helm": lazy(r"(?:template|lint) (?!.*(?:-post-renderer|:/))"),
 }
 # Options of node that change how it runs a script, and not which.
 _NODE_PLAIN = lazy(
     r"--(?:inspect(?:-brk)?|watch|trace-\w+|no-(?:warnings|deprecation)|enable-source-maps|max-old-space-size=\d+|expose-gc"
-    r"|experimental-(?:strip-types|vm-modules|json-modules|sqlite))\Z"
+    r"|experimental-(?:strip-types|vm-modules|json-modules|sqlite)|env-file(?:-if-exists)?=[\w.-]+)\Z"
 )
 
 
@@ -444,7 +451,7 @@ _PIP_READS = frozenset("list show freeze check help debug index inspect".split()
 
 # Options by which what it installs lies where it would without them, and is the same.
 _PIP_PLAIN = lazy(
-    r"-[qvUery]+\Z|--(?:requirement|editable|constraint|upgrade|quiet|verbose|yes|no-deps|no-cache-dir|no-build-isolation|pre"
+    r"-[qvUeryc]+\Z|--(?:requirement|editable|constraint|upgrade|quiet|verbose|yes|no-deps|no-cache-dir|no-build-isolation|pre"
     r"|force-reinstall|dry-run|no-input|disable-pip-version-check|progress-bar|upgrade-strategy|prefer-binary)(?:=|\Z)"
 )
 

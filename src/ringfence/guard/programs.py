@@ -34,7 +34,7 @@ jest vitest mocha ava webpack vite rollup esbuild next ng turbo nx lerna playwri
 biome swc stylelint ld as ar ranlib strip javac jar kotlinc scalac dotnet swiftc phpunit mix rebar3 cabal dune flutter
 protoc buf sphinx-build mkdocs hugo shfmt autoconf automake aclocal libtoolize autoreconf flex bison yacc pandoc tap
 xo standard tslint babel parcel gulp grunt pre-commit clang-format clang-tidy cppcheck gcov lcov deadcode
-knip depcheck pyre pytype ty basedpyright djlint rubocop
+knip depcheck twine pyre pytype ty basedpyright djlint rubocop
 """
 _C = "-o:w -MF:w -MT:n -MQ:n -I:n -L:n -l:n -D:n -U:n -x:n -include:r -isystem:n -Xlinker:n -B:q -wrapper:q -specs:q"
 _C += " --prefix=q"  # another name of -B
@@ -112,6 +112,9 @@ ROWS: dict[str, str] = {
     "killall": "-s:n --signal=n -n:n -o:n -y:n + !ends",
     **dict.fromkeys(("pgrep", "pidof"), "-o:n + @n !seeks"),
     "killall5": "!unknown",  # no version of the other
+    "ps": "-C:n -G:n -g:n -p:n -q:n -s:n -t:n -u:n -U:n -O:n -o:n -k:n --format=n --sort=n --pid=n --ppid=n --user=n "
+    "--User=n --group=n --Group=n --tty=n --sid=n --quick-pid=n --cols=n --columns=n --width=n --rows=n --lines=n + @n "
+    "!shows",
     "arch": "+ @q",  # macOS runs what follows
     "hostname": "-F:q --file=q -b:q + @q",
     "tree": "-o:w -R:q + @r !bundled",
@@ -145,7 +148,7 @@ ROWS: dict[str, str] = {
     "tar": "!tar",
     "bsdtar": "!tar",
     "unzip": "-d:w -P:n -x:n -lntuvzpcfojqaCKLMUVWXZ: + !unzip",
-    "zip": "-0123456789AcdDefFgjJklmoqrRSTuvwXyzZ@ -b:w -TT:q -lf:w -t:n -n:n -x:n -i:n -P:n -s:n -O:w --out=w "
+    "zip": "-0123456789AcdDefFgjJklmoqrRSTuvwXyz@ -Z:n -b:w -TT:q -lf:w -t:n -n:n -x:n -i:n -P:n -s:n -O:w --out=w "
     "--recurse-paths --quiet --verbose --junk-paths --symlinks --update --freshen --delete --exclude=n --include=n "
     "--no-extra --no-dir-entries --grow --move --test @wr !zip",
     **{name: f"{values} {_SQUEEZES}" for names, values in _SQUEEZERS for name in names.split()},
@@ -261,6 +264,8 @@ ROWS: dict[str, str] = {
 # they do in the sandbox. None of them asks somebody outside of it, as docker, ssh or crontab do.
 HELD = frozenset(
     """
+top htop fuser lsb_release dpkg apt gem conda ssh-keygen script unbuffer dlv dart jekyll gatsby vue-cli-service buck2
+sqlc nodemon lint-staged madge concurrently cross-env drizzle-kit
 uvicorn gunicorn hypercorn flask celery alembic streamlit jupyter ipython just task rails puma rackup hyperfine strace
 ltrace gdb lldb valgrind perf ldd ffmpeg ffprobe convert magick identify pdftotext pdfinfo dot latexmk pdflatex
 xelatex lualatex bibtex biber xmllint xsltproc yq sponge parallel ts jo mlr xsv gron sd dasel eslint_d prisma serve

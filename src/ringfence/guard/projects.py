@@ -25,7 +25,10 @@ def rules_told(walk: Walk, call: Call, fields: list[Field]) -> None:
         name, equals, value = field.text.partition("=")
         name = name.strip()
         odd = re.match(r"\.?SHELL|MAKE", name) or name.endswith("!") or (name == ".DEFAULT_GOAL" and "install" in value)
-        if not equals or not field.known:
+        if not equals:
+            continue
+        if not field.known:
+            concern(walk, name.rstrip(":+?"), None, call.shell)
             continue
         if odd or re.search(r"[$`;|&<>\n]", value) or LOADS.match(value):
             walk.doubt(f"make is told {field.shown!r}, which may run a command")
@@ -216,6 +219,8 @@ def go(walk: Walk, call: Call) -> None:
 
 # What changes the account, the interpreters that are there, or what others fetch.
 _UV_OUTSIDE = frozenset("tool tools python py self publish cache config plugin open console auth use toolchain".split())
+_UV_PLAIN = frozenset("-q --quiet --frozen --locked --no-sync --offline --isolated --all-extras --dev --no-dev".split())
+_UV_VALUES = frozenset(("--with", "--extra", "--group", "--package"))  # of which one is fetched, as by pip
 _UV_RUNS = frozenset("run exec shell e ex exe".split())
 
 
@@ -225,11 +230,17 @@ def uv(walk: Walk, call: Call) -> None:
     first = words[0] if words else ""
     early = bool(call.words) and call.words[0].text.startswith("-")  # whose value may be the first word
     if first in _UV_RUNS:
-        begins = [field.text for field in call.words[:2]]  # what follows the program is for the program
-        plain = begins[:1] == [first] and not begins[-1].startswith("-")
-        if len(call.operands) > 1:
-            walk.call(call.words[1:] if plain else call.operands[1:], outside(call.shell), call.stdin)
-        if first == "shell" or (not plain and any(option != "-q" for option, _ in call.options)):
+        rest = call.words[1:]
+        while rest and rest[0].text in _UV_PLAIN:
+            rest = rest[1:]
+        while walk.shows_all and len(rest) > 1 and rest[0].text in _UV_VALUES and rest[1].known:
+            rest = rest[2:]
+        plain = call.words[:1] == call.operands[:1] and not (rest and rest[0].text.startswith("-"))
+        if plain and rest and call.name == "uv" and rest[0].text.endswith(".py"):
+            rest = [Field("python"), *rest]
+        if len(call.operands) > 1:  # what follows the program is for the program
+            walk.call(rest if plain else call.operands[1:], outside(call.shell), call.stdin)
+        if first == "shell" or (not plain and call.options):
             walk.doubt(f"{call.name} {first} has options of its own, or runs what it reads")
     elif first == "pip" and any(walk.has_brought(field.text, call.shell) for field in call.words if field.known):
         walk.doubt(f"{call.name} is told what this line has written itself")

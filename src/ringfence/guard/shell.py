@@ -5,8 +5,6 @@ and never guessed. tree-sitter-bash goes on after an error and reads `3<>f`, `ca
 wrongly, so it serves as the oracle of the tests, and not here.
 """
 
-import itertools
-
 from .patterns import lazy
 from .syntax import (
     AndOr,
@@ -328,7 +326,10 @@ class Reader(Tokens):
         assignments: list[Assignment] = []
         words: list[Word | Assignment] = []
         redirects: list[Redirect] = []
-        declares = False
+        declares, before = (
+            False,
+            True,
+        )  # whether only what stands before a builtin was there so far: `command export A=b`
         while True:
             redirect = self.redirect()
             if redirect is not None:
@@ -347,8 +348,8 @@ class Reader(Tokens):
                 continue
             word = self.word()
             words.append(word)
-            if len(words) == 1 or (declares is False and _prefix(words)):
-                declares = word.raw in _DECLARES
+            declares = word.raw in _DECLARES if before else declares
+            before = before and word.raw in ("command", "builtin")
         if not (assignments or words or redirects):
             raise Unreadable("a command is missing")
         return Simple(tuple(assignments), tuple(words), tuple(redirects))
@@ -416,9 +417,3 @@ def _skip_blank(reader: Reader) -> None:
     reader.at = over_blanks(reader.text, reader.at)
     if reader.text.startswith("#", reader.at):
         raise Unreadable("a comment stands where a file should")
-
-
-def _prefix(words: list[Word | Assignment]) -> bool:
-    """Whether all words but the last only stand before a builtin: `command export A=b`."""
-    before = itertools.islice(words, len(words) - 1)  # and no copy of them, for each word anew
-    return all(isinstance(word, Word) and word.raw in ("command", "builtin") for word in before)

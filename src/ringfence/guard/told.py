@@ -351,5 +351,26 @@ def _is_ours(call: Call, pattern: str) -> bool:
     return any(one.search(name) for one in found for name in names)
 
 
-HANDLERS = {"cache": cache, "clock": clock, "ends": ends, "seeks": seeks, "device": device, "bundled": bundled}
+def shows(walk: Walk, call: Call) -> None:
+    """ps: by one letter it shows what others were given in their environment, keys among it."""
+    words = [field.text for field in call.operands]  # letters without a stroke, as BSD has them, and their values
+    letters = [
+        word
+        for before, word in itertools.pairwise((" ", *filter(None, words)))
+        if word.isalpha() and before[-1] not in "oOUptk"
+    ]
+    listed = any("env" in value.text for value in call.values("-o", "-O", "--format"))
+    if not walk.bounds.held and (listed or call.has("-E") or any("e" in word for word in letters)):
+        walk.doubt("ps shows what other processes have in their environment")
+
+
+HANDLERS = {
+    "cache": cache,
+    "shows": shows,
+    "clock": clock,
+    "ends": ends,
+    "seeks": seeks,
+    "device": device,
+    "bundled": bundled,
+}
 RAW = {"xxd": xxd}

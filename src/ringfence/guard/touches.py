@@ -25,9 +25,12 @@ MOST_FOLLOWED = 2_000_000  # characters of paths that go through links of the li
 _HOME = lazy(r'"?\$(?:HOME\b|\{HOME\})"?')
 _DEFAULT = lazy(r"\$\{\w+:?[-=+]([^{}]*)\}")  # what a variable is, if nobody has set it
 _ANOTHERS = lazy(r"~[A-Za-z_]")  # somebody's home, and not the user's own
+_IN_CODE = frozenset(("sed", "awk", "perl", "ruby"))  # to whom strokes and dots are more than paths
 _FROM_FILE = lazy(r"(?:\A|[=;])[@<]\Z")
 _ENCODED = frozenset(("--data-urlencode", "--url-query", "--variable"))  # which have a name before the file's
 _LOCAL = lazy(r"(?i)file:(?://[^/]*)?/")
+# Addresses in which curl reads letters by their numbers, or several in one.
+_SPELLED = lazy(r"(?is)(?:--url=)?[\"']?(?:file:.*[%\[{$`]|[^:/\s\"\[{]*[\[{][^/\s\"]*:/)")
 _BEHIND = lazy(r"/proc/[^/]+/(?:task/[^/]+/)?(?:root|cwd)/")  # whose links nobody can follow beforehand
 _RELATIVE = lazy(r"\bsqlite(?:\+\w+)?:///(?!/)")  # so begins an address whose path is none of the root's
 _PARTS = lazy(r"[\s=:,;|@\"'(){}]+")
@@ -124,6 +127,8 @@ class Touches:
 
     def told(self, name: str, fields: list[Field], shell: Shell) -> None:
         """A path that may not be read, anywhere among a program's words: many are read by an option, or an address."""
+        if self.bounds.held and name in _IN_CODE:
+            return
         first = next((field.text for field in fields if not field.text.startswith("-")), "")
         speaks = name == "git" and first in ("commit", "merge", "tag", "notes", "stash")  # to others -m is a flag
         for index, field in enumerate(fields):
@@ -132,11 +137,13 @@ class Touches:
             text = _HOME.sub(self.bounds.home, text) if self.bounds.home and not field.known else text
             if not field.known and _ANOTHERS.match(field.raw):
                 self.doubt(f"{name} is told {field.raw!r}, in a home that is not known")
-            if field.text.startswith("--files0"):
+            if field.text.startswith("--files0" if self.bounds.held else ("--files0", "--stdin-p")):
                 self.doubt(f"{name} reads the files that another one names")
             encoded = index and fields[index - 1].text in _ENCODED and field.text.endswith("@")
             if not field.known and name in ("curl", "wget") and (encoded or _FROM_FILE.search(field.text)):
                 self.doubt(f"{name} takes what it sends from {field.shown!r}, which is not known")
+            if name == "curl" and not self.bounds.held and _SPELLED.match(text):
+                self.doubt(f"curl is told {field.shown!r}, and which file that is it spells out itself")
             if message or ("/" not in text and text != "..") or (not field.known and text == field.raw):
                 continue
             if len(text) > LONGEST or self.looked > MOST_PATHS:
@@ -159,7 +166,7 @@ class Touches:
             if decision.verdict is not Verdict.ALLOW or _BEHIND.match(path):
                 self.doubt(f"{name} is told {path!r}, which may not be read: {decision.reason}")
             if not self.bounds.held:
-                self.finds(real, path, names=True)
+                self.finds(real, path, names=name != "git" or self.bounds.has(real))  # it compares whole trees
 
     def writes(self, field: Field, shell: Shell, replaces: bool = False, mode: bool = False) -> None:
         """A path opened for writing; or with `replaces` a name made, removed or put in another's place; or with `mode`
@@ -170,7 +177,8 @@ class Touches:
             if not field.below:
                 return
         if field.text == "":
-            self.doubt("it writes a path that is empty")
+            if not field.known or not self.bounds.held:
+                self.doubt("it writes a path that is empty")
             return
         lexical = posixpath.normpath(field.text)
         if not replaces and field.text.startswith("/") and _STREAMS.match(lexical):
@@ -304,14 +312,19 @@ class Touches:
         return not self.shows_all and self.has_written(text, shell)
 
     def leads_outside(self, text: str, shell: Shell) -> bool:
-        """Whether a path leads to where nobody may write, from anywhere the shell may stand."""
+        """Whether a path leads to where nobody may write, or without a sandbox to what is run later, from anywhere
+        the shell may stand."""
         paths = (
             [text]
             if text.startswith("/")
             else [posixpath.join(self.stand(place), text) for place in sorted(shell.places)]
         )
         reals = [self.bounds.resolve(self.through_links(path)) for path in paths]
-        return not reals or any(self.bounds.decide(Access.WRITE, real).verdict is not Verdict.ALLOW for real in reals)
+        return not reals or any(
+            self.bounds.decide(Access.WRITE, real).verdict is not Verdict.ALLOW
+            or (not self.bounds.held and runs_later(real))
+            for real in reals
+        )
 
     def points_elsewhere(self, text: str, shell: Shell) -> bool:
         """Whether a path somewhere in a text leads to where nobody may write."""

@@ -14,7 +14,7 @@ from .touches import LONGEST, Touches
 # Which program runs, or where it looks, hangs on these.
 _STEERS = lazy(
     r"(?:PATH|ENV|CDPATH|SHELL|SHELLOPTS|BASHOPTS|BASH_\w+|PS4|PROMPT_COMMAND|DIRSTACK|GLOBIGNORE|EXECIGNORE|LD_\w+|DYLD_\w+"
-    r"|GCONV_PATH|CCACHE_\w+|LOCPATH|NLSPATH|HOME|XDG_\w+|EDITOR|VISUAL|PAGER|MANPAGER|BROWSER|LESS\w*"
+    r"|G(?:CONV_PATH|ETCONF_DIR)|CCACHE_\w+|LOCPATH|NLSPATH|HOME|XDG_\w+|EDITOR|VISUAL|PAGER|MANPAGER|BROWSER|LESS\w*"
     r"|GIT_\w+|GREP|GREP_OPTIONS|GZIP|BZIP2?|XZ_\w+|ZIP(?:OPT)?|UNZIP(?:OPT)?|SSLKEYLOGFILE|RIPGREP_\w+|ACK_\w+|ACKRC|BAT_\w+"
     r"|PYTEST_(?:ADDOPTS|PLUGINS)|\w+_OPTS|\w+_OPTIONS|JAVA_HOME|SIMPLE_BACKUP_SUFFIX|LLVM_\w+|GCOV_\w+|GMON_\w+|SCRIPT_\w+|BC_ENV_ARGS|"
     r"TAR_OPTIONS|TAPE|RSYNC_\w+|MAKEFLAGS|MAKEFILES|GNUMAKEFLAGS|MFLAGS|POSIXLY_CORRECT"
@@ -63,6 +63,7 @@ _HARMLESS = lazy(
     r"|(?:PYENV|RBENV|NODENV)_VERSION=[\w.-]*|(?:GH|SYSTEMD)_PAGER=(?:cat)?)\Z",
     re.DOTALL,
 )
+_SHOWN_BY = lazy(r"(?:GIT_(?:SEQUENCE_)?)?EDITOR\Z|VISUAL\Z|(?:GIT_|MAN)?PAGER\Z")
 _PLACES = frozenset(
     (
         *("PYTHONPATH", "TMPDIR", "TMP", "TEMP", "COVERAGE_FILE", "MYPY_CACHE_DIR", "RUFF_CACHE_DIR"),
@@ -106,6 +107,8 @@ def concern(walk: Touches, name: str, value: str | None, shell: Shell) -> None:
                 walk.writes(Field(part, raw=part), shell)
     elif name in _COUNTED and not (value or "?").isdigit():
         walk.doubt(f"what {name} is set to is evaluated as arithmetic, and may run commands")
+    elif walk.bounds.held and _SHOWN_BY.match(name) and value and not walk.points_elsewhere(value, shell):
+        return  # a command of this line, as good as any other of its words
     elif _STEERS.match(name) and not _HARMLESS.match(f"{name}={value if value is not None else chr(0)}"):
         walk.doubt(f"it sets {name}, which steers what other programs do")
 
@@ -114,6 +117,7 @@ _NAME = r"(?!\.\.?(?:/|:|\Z))[\w.+-]+"  # and no `..`, which after a link leads 
 _ENTRY = rf"(?:\$PATH|\$\{{PATH\}}|(?:\$HOME|\$\{{HOME\}}|~)(?:/{_NAME})+|/(?:usr|opt|bin|sbin|snap)(?:/{_NAME})+)"
 _ENTRIES = lazy(rf"{_ENTRY}(?::{_ENTRY})*\Z")
 _KEEPS = ("$PATH", "${PATH}")
+_OWN = lazy(rf"(?:(?:\$PWD|\$\{{PWD\}}|\$\(pwd\)|\.)/)?{_NAME}(?:/{_NAME})*\Z")
 _OF_HOME = lazy(r"(?:\$HOME|\$\{HOME\}|~)")
 
 
@@ -124,6 +128,9 @@ def only_adds(walk: Touches, word: Word | None, shell: Shell) -> bool:
     if raw[:1] == raw[-1:] == '"' and "~" not in raw:  # which is no home in quotes
         raw = raw[1:-1]
     home, names = walk.bounds.home, raw.split(":")
+    if walk.shows_all:  # programs of the project are as good as its scripts
+        names = [name for name in names if not _OWN.match(name)]
+        raw = ":".join(names)
     if not _ENTRIES.match(raw) or not home or {"PATH", "HOME"} & shell.variables.keys():
         return False
     added = [name for name in names if name not in _KEEPS]
@@ -262,7 +269,7 @@ class Values(Touches):
         for inner in () if counts else piece.inner:
             self.piece(inner, shell)
         if rest:
-            if rest.startswith("!") or "@P" in rest:
+            if (rest[0] == "!" and rest not in ("![@]", "![*]")) or "@P" in rest:
                 self.doubt(f"${{{rest}}} takes its name or its commands from a value")
             if re.match(r"(\[.*\])?:{0,2}=", rest):  # zsh has one more
                 concern(self, name, None, shell)
@@ -299,7 +306,7 @@ class Values(Touches):
                 self.argument(piece, value, shell)
             elif isinstance(piece, Substitution):
                 text = text.replace(piece.raw, "\0", 1)
-                if not is_count(piece, shell):
+                if not is_count(piece, shell) and not self.bounds.held:
                     self.doubt(f"{piece.raw!r} is evaluated as arithmetic, and what it prints is not known")
             elif isinstance(piece, Arithmetic):
                 text = text.replace(f"$(({piece.text}))", "\0", 1)
@@ -315,10 +322,10 @@ class Values(Touches):
         if piece.name in "@*" and not piece.rest and shell.positional is not None:
             texts = [field.text if field.known else None for field in shell.positional]
         for text in texts:
-            if text is None:
-                self.doubt(f"${piece.name} is evaluated as arithmetic, and its value is not known")
-            else:
+            if text is not None:
                 self.evaluated(text, f"${piece.name}", shell)
+            elif not self.bounds.held:
+                self.doubt(f"${piece.name} is evaluated as arithmetic, and its value is not known")
 
     def altered(self, text: str, shell: Shell) -> None:
         """Names that an expression may assign."""
@@ -331,7 +338,8 @@ class Values(Touches):
         """A text that bash evaluates as arithmetic, where `a[$(command)]` runs a command and names are such texts."""
         if value is None and not re.fullmatch(r"\$\{?[#?]\}?|\$\{#\w+(\[[@*]\])?\}|\$\(\(.*\)\)", shown):
             names = [name for name in _NAMES.findall(shown) if _is_text(name, shell)]
-            if names or "`" in shown or "$(" in shown or re.fullmatch(r'"?\$\{?(?:\d+|[@*])\}?"?', shown):
+            hidden = names or "`" in shown or "$(" in shown or re.fullmatch(r'"?\$\{?(?:\d+|[@*])\}?"?', shown)
+            if hidden and not self.bounds.held:  # where a script may run as much
                 self.doubt(f"{shown!r} is evaluated as arithmetic, and its value is not known")
         elif value is not None and re.search(r"[`]|\$\(|\[[^\]]*[^\]\w@*$]", value):
             self.doubt(f"{shown!r} is evaluated as arithmetic, and may run commands")
