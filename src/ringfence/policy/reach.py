@@ -9,7 +9,7 @@ import msgspec
 
 from ..model import HostRule, Network, Origin, ParentProxy, PolicyError, SocketRule, Verdict
 from .hosts import HostError, canonical_host, port_number, split_port
-from .names import entry_fault
+from .names import HOST, entry_fault
 from .words import named
 
 _VERDICTS = {
@@ -32,7 +32,7 @@ def host_rule(verdict: Verdict, text: str | int, origin: Origin) -> HostRule:
         return HostRule(verdict, "localhost", text, origin, str(text))
     fault = entry_fault(text, any_host=verdict is not Verdict.ALLOW)
     if fault:
-        raise PolicyError(origin, f"{named(text)}: {fault}", "a host like example.com:443 or *.example.com")
+        raise PolicyError(origin, f"{named(text)}: {fault}", HOST)
     host, port = split_port(text)
     return HostRule(verdict, canonical_pattern(host), port_number(port), origin, text)
 
