@@ -15,7 +15,7 @@ from urllib.parse import unquote
 
 from ..model import Decision, ParentProxy, Verdict
 from ..model.standins import is_stand_in
-from .judge import NOBODY, Denied, Judge, Unreachable, Who
+from .judge import NOBODY, Denied, Judge, Unreachable, Who, written
 from .names import Names
 
 SECONDS = 20.0
@@ -52,7 +52,7 @@ class Dialler:
         host = self.meant(host)
         decision = self.judge.host(host, port)
         if decision.verdict is not Verdict.ALLOW:
-            raise Denied(f"{host}:{port}", decision)
+            raise Denied(written(host, port), decision)
         return host
 
     def meant(self, host: str) -> str:
@@ -87,7 +87,7 @@ class Dialler:
                     return await self._through(proxy, host, port)
                 return await self.first(await self.resolve(host, port, judge))
         except TimeoutError:
-            raise Unreachable(f"{host}:{port} does not answer", errno.ETIMEDOUT) from None
+            raise Unreachable(f"{written(host, port)} does not answer", errno.ETIMEDOUT) from None
 
     async def connect(self, address: str, port: int) -> socket.socket:
         """A connected socket to an IPv4 address that needs no judging. Raises Unreachable."""
@@ -113,17 +113,33 @@ class Dialler:
         """The same, and the judge that allowed them."""
         found = await self._addresses(host, port)
         try:
-            allowed, refused = _reachable(judge, host, port, found)
+            allowed, refused = self._reachable(judge, host, port, found)
         except OSError as error:  # what this machine's own addresses are cannot be read now
             raise Unreachable(f"{host} cannot be judged: {error.strerror}", errno.EHOSTUNREACH) from None
         if not allowed and refused is not None and refused[1].grant and self.ask is not None:
             judge = await self.ask(refused[0], port, refused[1], NOBODY)  # the address itself must be named
-            allowed, refused = _reachable(judge, host, port, found)
+            allowed, refused = self._reachable(judge, host, port, found)
         if not allowed:
             if refused is None:
                 raise Unreachable(f"{host} has no address", errno.EHOSTUNREACH)
-            raise Denied(f"{host}:{port}", refused[1])
+            raise Denied(written(host, port), refused[1])
         return allowed, judge
+
+    def _reachable(
+        self, judge: Judge, host: str, port: int, found: list[tuple[int, str]]
+    ) -> tuple[list[Place], tuple[str, Decision] | None]:
+        """Of the addresses of a host those that may be reached, and one that may not, with why."""
+        allowed: list[Place] = []
+        refused = None
+        for family, address in found:
+            decision = judge.address(host, port, address)
+            if decision.verdict is Verdict.ALLOW:
+                allowed.append((family, (address, port)))
+                if decision.host is not None:  # named itself: who learns from this needs that rule too
+                    self.reached(decision.host.host, port)
+            else:
+                refused = address, decision
+        return allowed, refused
 
     async def _addresses(self, host: str, port: int) -> list[tuple[int, str]]:
         family = _family_of(host)
@@ -219,7 +235,7 @@ class Dialler:
         return sock
 
     async def _ask_http(self, sock: socket.socket, host: str, port: int, credential: Credential) -> None:
-        target = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        target = written(host, port)
         lines = [f"CONNECT {target} HTTP/1.1", f"Host: {target}"]
         if credential:
             lines.append(f"Proxy-Authorization: Basic {base64.b64encode(':'.join(credential).encode()).decode()}")
@@ -279,21 +295,6 @@ def _is_passed(host: str, entry: str) -> bool:
         return ipaddress.ip_address(host) in ipaddress.ip_network(entry, strict=False)
     except ValueError:
         return False
-
-
-def _reachable(
-    judge: Judge, host: str, port: int, found: list[tuple[int, str]]
-) -> tuple[list[Place], tuple[str, Decision] | None]:
-    """Of the addresses of a host those that may be reached, and one that may not, with why."""
-    allowed: list[Place] = []
-    refused = None
-    for family, address in found:
-        decision = judge.address(host, port, address)
-        if decision.verdict is Verdict.ALLOW:
-            allowed.append((family, (address, port)))
-        else:
-            refused = address, decision
-    return allowed, refused
 
 
 def _unreachable(place: tuple[str, int], error: BaseException | None) -> Unreachable:
