@@ -704,3 +704,21 @@ def test_a_parent_proxy_that_does_not_lead_there_is_no_way(url: str, answer: byt
         parent.thread.join()
 
     assert found == (errno.ECONNREFUSED, f"the parent proxy {said}")
+
+
+def test_an_address_that_was_granted_for_a_while_is_not_reached_after_it(echo: Echo) -> None:
+    """What it had led to was kept for some seconds, whoever judged by then."""
+
+    async def reach(dialler: Dialler) -> list[str]:
+        said = []
+        for network in (allowing("a.test", f"127.0.0.1:{echo.port}"), allowing("a.test")):
+            dialler.rejudge(PolicyJudge(network, own_addresses))
+            try:
+                (await dialler.dial("a.test", echo.port)).close()
+                said.append("reached")
+            except Denied as refused:
+                said.append(str(refused))
+        return said
+
+    refusal = "a.test leads to 127.0.0.1, a loopback address, and nobody named that"
+    assert with_dialler(Network(), reach, [["127.0.0.1"]]) == ["reached", refusal]

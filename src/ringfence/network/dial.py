@@ -46,6 +46,11 @@ class Dialler:
         self.reached: Callable[[str, int], None] = lambda _host, _port: None  # is told of every host that is dialled
         self.ask: Callable[[str, int, Decision, Who], Awaitable[Judge]] | None = None  # a person, after a no
 
+    def rejudge(self, judge: Judge) -> None:
+        """Another judge from now on: what the one before said of addresses is over."""
+        self.judge = judge
+        self._resolved.clear()
+
     def target(self, host: str, port: int) -> str:
         """The host that is meant, in the form in which it is judged: the name, where an address stands for one. This is
         dialled and nothing else, for two readers may make two names of one spelling. Raises Denied."""

@@ -63,8 +63,9 @@ class Run:
         self.start(self._sweep())
 
     def rejudge(self, judge: Judge) -> None:
-        """Another judge from now on, who allows more."""
-        self.judge = self.dialler.judge = judge
+        """Another judge from now on, who allows more, or less: a grant has ended."""
+        self.judge = judge
+        self.dialler.rejudge(judge)
         self.resolver.rejudge(judge)
 
     # ---- Listening ----
