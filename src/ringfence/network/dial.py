@@ -5,6 +5,7 @@ A name is resolved, its addresses are judged, and one of them is dialled: never 
 
 import asyncio
 import base64
+import contextlib
 import errno
 import ipaddress
 import os
@@ -20,7 +21,7 @@ from .names import Names
 
 SECONDS = 20.0
 _STAGGER = 0.3  # the next address of a name is tried beside one that does not answer
-_MOST_HEAD = 16384
+_MOST_HEAD, _END = 16384, b"\r\n\r\n"
 _RESOLVED_SECONDS = 2.0  # what was resolved and judged serves the connections of a moment
 _MOST_RESOLVED = 1024
 _MOST_PLACES = 32  # addresses of a name that are looked at; whoever owns it chooses how many there are
@@ -224,10 +225,11 @@ class Dialler:
         name, number = (name, number) if number.isdigit() else (where, "1080" if scheme.startswith("socks") else "80")
         try:
             found = await self._loop.getaddrinfo(name.strip("[]"), int(number), type=socket.SOCK_STREAM)
-            family, _, _, _, place = found[0]
-            sock = await self._connect(int(family), (str(place[0]), int(number)))
-        except OSError as error:
-            raise Unreachable(f"the parent proxy {where}: {error.strerror}", errno.EHOSTUNREACH) from None
+            places = [(int(family), (str(place[0]), int(number))) for family, _, _, _, place in found[:_MOST_PLACES]]
+            sock = await self.first(places)
+        except (OSError, Unreachable) as error:
+            why = error.strerror if isinstance(error, OSError) else error
+            raise Unreachable(f"the parent proxy {where}: {why}", errno.EHOSTUNREACH) from None
         ask = self._ask_socks if scheme.startswith("socks") else self._ask_http
         try:
             await ask(sock, host, port, credential)
@@ -245,16 +247,28 @@ class Dialler:
         if credential:
             lines.append(f"Proxy-Authorization: Basic {base64.b64encode(':'.join(credential).encode()).decode()}")
         await self._loop.sock_sendall(sock, ("\r\n".join(lines) + "\r\n\r\n").encode())
+        words = (await self._head(sock)).split(b"\r\n")[0].split(b" ", 2)
+        if len(words) < 2 or words[1] != b"200":
+            answer = b" ".join(words[1:])[:200].decode("ascii", "replace")
+            answer = "".join(char if char.isprintable() else "?" for char in answer)
+            raise Unreachable(f"the parent proxy says {answer}", errno.ECONNREFUSED)
+
+    async def _head(self, sock: socket.socket) -> bytes:
+        """What a proxy says up to the empty line, and no byte of what follows, for that is the tunnel's. All that is
+        there is looked at in one: a byte at a time, a proxy that says too much keeps every run waiting."""
         head = b""
-        while b"\r\n\r\n" not in head:  # a byte at a time: what follows is the tunnel's
+        while not head.endswith(_END):
             more = await self._loop.sock_recv(sock, 1)
             head += more
             if not more or len(head) > _MOST_HEAD:
                 raise Unreachable("the parent proxy does not answer as one", errno.ECONNREFUSED)
-        words = head.split(b"\r\n")[0].split(b" ", 2)
-        if len(words) < 2 or words[1] != b"200":
-            answer = b" ".join(words[1:]).decode("ascii", "replace")
-            raise Unreachable(f"the parent proxy says {answer}", errno.ECONNREFUSED)
+            if not head.endswith(_END):
+                with contextlib.suppress(BlockingIOError):
+                    seen = sock.recv(_MOST_HEAD, socket.MSG_PEEK)
+                    last = head[-3:]
+                    end = (last + seen).find(_END)
+                    head += sock.recv(len(seen) if end < 0 else end + len(_END) - len(last))
+        return head
 
     async def _ask_socks(self, sock: socket.socket, host: str, port: int, credential: Credential) -> None:
         method = 2 if credential else 0
