@@ -135,8 +135,8 @@ def with_parent(network: Network, environ: Mapping[str, str]) -> Network:
         return network
 
     def first(*names: str) -> str:
-        found = next((environ[name] for name in names if environ.get(name)), "")
-        return f"http://{found}" if found and "://" not in found else found
+        name = next((name for name in names if environ.get(name)), "")
+        return _proxy_of(name, environ[name]) if name else ""
 
     http = first("http_proxy", "HTTP_PROXY")
     https = first("https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY", "SOCKS_PROXY")
@@ -145,6 +145,19 @@ def with_parent(network: Network, environ: Mapping[str, str]) -> Network:
     entries = (environ.get("no_proxy") or environ.get("NO_PROXY") or "").lower().replace(",", " ").split()
     passed = tuple(form for entry in entries for form in _forms(entry))
     return msgspec.structs.replace(network, parent=ParentProxy(http, https, passed))
+
+
+def _proxy_of(name: str, text: str) -> str:
+    """The proxy that a variable names, which may have a password and is not shown."""
+    from .policy.reach import PROXY, proxy_fault
+
+    scheme, mark, rest = text.partition("://")
+    scheme = {"socks": "socks5h"}.get(scheme.lower(), scheme.lower())
+    url = f"{scheme}://{rest}" if mark else f"http://{text}"
+    fault = proxy_fault(url)
+    if fault:
+        raise LaunchError(name, f"names no proxy that can be dialled through: {fault}", PROXY)
+    return url
 
 
 def _forms(entry: str) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from tests.workspace.test_apart import backend as backend
 
-from ringfence import Enforcement, Flags, PolicyError, run
+from ringfence import Enforcement, Flags, PolicyError, UsageError, run
 from ringfence.explain import why
 from ringfence.judging import bounds_for_agent
 from ringfence.keep import forget_all
@@ -190,7 +190,7 @@ def test_there_is_no_such_profile(workspace: Path, name: str) -> None:
     if not name:
         assert load(str(workspace), Flags(profile="")).escape is DENY
         return
-    with pytest.raises(PolicyError):
+    with pytest.raises(UsageError):
         load(str(workspace), Flags(profile=name))
 
 

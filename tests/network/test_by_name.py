@@ -12,6 +12,7 @@ import sys
 import tempfile
 import threading
 import time
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -723,3 +724,22 @@ def test_the_commands_variables_name_no_proxy_to_dial_through(tmp_path: Path) ->
         assert outcome.exit_code == 1
         with pytest.raises(BlockingIOError):
             proxy.accept()
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1", "::1"])
+def test_what_is_learnt_names_the_address_too_that_had_to_be_named(world: World, address: str) -> None:
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    world.hosts.write_text(f"{address} good.test\n127.0.0.1 localhost\n")
+    learnt = world.base / "learnt.toml"
+    with socket.create_server((address, 0), family=family) as server:
+        port = server.getsockname()[1]
+        program = f"import socket; socket.create_connection(('good.test', {port}), 10)"
+        named = f"[{address}]:{port}" if family == socket.AF_INET6 else f"{address}:{port}"
+        words = world.words([PYTHON, "-I", "-c", program], (f"good.test:{port}", named), "--to", str(learnt), "--check")
+        words[words.index("run")] = "learn"
+        done = subprocess.run(
+            words, cwd=world.workspace, env=world.environ(), stdin=subprocess.DEVNULL, capture_output=True, text=True
+        )
+
+    assert tomllib.loads(learnt.read_text())["network"]["allowedDomains"] == [f"good.test:{port}", named]
+    assert (done.returncode, "alone it exited with 0" in done.stderr) == (0, True), done.stderr

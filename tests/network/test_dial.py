@@ -18,7 +18,7 @@ from tests.network.conftest import HERE, Echo, allowing, listener
 
 from ringfence.gate import PolicyJudge
 from ringfence.gates import with_parent
-from ringfence.model import Decision, HostRule, Network, ParentProxy, Verdict
+from ringfence.model import Decision, HostRule, LaunchError, Network, ParentProxy, Verdict
 from ringfence.network import asks as asks_module
 from ringfence.network import dial as dial_module
 from ringfence.network.asks import Asked, Asks
@@ -437,7 +437,14 @@ def test_addresses_that_say_nothing_take_no_more_descriptors_than_a_run_may_have
     assert asyncio.run(main()) == (100, 0)
 
 
-def test_whoever_asked_is_answered_whatever_goes_wrong() -> None:
+@pytest.mark.parametrize(
+    ("failing", "answer"),
+    [
+        (OSError(errno.EMFILE, "too many open files"), errno.EMFILE),
+        (OverflowError("a port that is none"), errno.EHOSTUNREACH),
+    ],
+)
+def test_whoever_asked_is_answered_whatever_goes_wrong(failing: Exception, answer: int) -> None:
     """A connection that nobody answers waits for as long as its program does."""
     said: list[int] = []
 
@@ -446,7 +453,7 @@ def test_whoever_asked_is_answered_whatever_goes_wrong() -> None:
             pass
 
         async def _dial(self, *_: object) -> socket.socket:
-            raise OSError(errno.EMFILE, "too many open files")
+            raise failing
 
         def _reply(self, asked: Asked, error: int, sock: socket.socket | None, flags: int = 0) -> bool:
             said.append(error)
@@ -454,7 +461,7 @@ def test_whoever_asked_is_answered_whatever_goes_wrong() -> None:
 
     asyncio.run(Failing()._answer((1, 3, 0), NOBODY, "a.test", 443, socket.AF_INET))
 
-    assert said == [errno.EMFILE]
+    assert said == [answer]
 
 
 def test_who_answers_at_once_goes_on_where_no_descriptor_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -626,6 +633,63 @@ def test_a_name_is_resolved_once_in_a_moment_and_what_is_remembered_is_bounded(
 
 
 @pytest.mark.parametrize(
+    ("said", "where"),
+    [
+        ("127.0.0.1:99999", "a port is a number from 1 to 65535"),
+        ("http://proxy.test:\xb2", "a port is a number from 1 to 65535"),
+        ("http://.proxy.test:80", "a name between its dots is missing, or too long"),
+        ("https://me:secret@proxy.test", "it is spoken to as HTTP or SOCKS5, and not by TLS"),
+        ("http://", "it is empty, or longer than a name may be"),
+        ("socks://proxy.test", "socks5h://proxy.test"),
+        ("HTTP://proxy.test/", "http://proxy.test/"),
+    ],
+)
+def test_a_variable_names_a_proxy_or_nothing_runs(said: str, where: str) -> None:
+    """Whoever connected waited for an answer without end, and a proxy of TLS was told the password in plain words."""
+    try:
+        found = with_parent(allowing(), {"HTTPS_PROXY": said}).parent.https
+    except LaunchError as error:
+        found = str(error).removeprefix("HTTPS_PROXY: names no proxy that can be dialled through: ")
+    assert found == where  # and not the password
+
+
+def test_a_parent_proxy_is_looked_for_at_every_address_of_its_name() -> None:
+    """As localhost, which is ::1 first, and most proxies listen at 127.0.0.1."""
+    parent = Parent(b"HTTP/1.1 200 OK\r\n\r\n", 4096)
+    network = allowing("a.test", parent=ParentProxy(https=f"http://proxy.test:{parent.port}"))
+
+    async def reach(dialler: Dialler) -> None:
+        (await dialler.dial("a.test", 443)).close()
+
+    with parent.sock:
+        with_dialler(network, reach, [["::1", "127.0.0.1"]])
+        parent.thread.join()
+
+
+def test_a_parent_proxy_that_says_too_much_keeps_nobody_waiting() -> None:
+    """It was heard a byte at a time, while every other run waited."""
+    parent = Parent(b"HTTP/1.1 200 OK\r\n" + b"x" * 20_000 + b"|", 4096)
+    network = allowing("a.test", parent=ParentProxy(https=f"http://127.0.0.1:{parent.port}"))
+    heard: list[int] = []
+
+    async def reach(dialler: Dialler) -> None:
+        receive = dialler._loop.sock_recv
+
+        def counted(sock: socket.socket, count: int) -> Coroutine[Any, Any, bytes]:
+            heard.append(count)
+            return receive(sock, count)
+
+        dialler._loop.sock_recv = counted  # type: ignore[method-assign,assignment]
+        with pytest.raises(Unreachable):
+            await dialler.dial("a.test", 443)
+
+    with parent.sock:
+        with_dialler(network, reach, [["127.0.0.1"]])
+        parent.thread.join()
+    assert len(heard) < 100
+
+
+@pytest.mark.parametrize(
     ("parent", "ports"),
     [
         (ParentProxy(http="http://one.test:1", https="http://two.test:2"), {80: 1, 443: 2, 8080: 2}),
@@ -689,6 +753,7 @@ def test_what_comes_behind_a_parent_proxys_answer_is_the_hosts(scheme: str, host
         ("http://", b"HTTP/1.1 200 OK\r\n" + b"x" * 20_000 + b"|", "does not answer as one"),
         ("http://", b"hello\r\n\r\n", "says "),
         ("http://", b"HTTP/1.1 407 No\r\n\r\n", "says 407 No"),
+        ("http://", b"HTTP/1.1 503 \x1b[2J\nringfence: it is well\r\n\r\n", "says 503 ?[2J?ringfence: it is well"),
         ("socks5://", b"\x05\xff|" + SOCKS_OK + b"\x01" + bytes(6), "refuses"),
         ("socks5://", b"\x05\x00|\x05", "hangs up"),
         ("socks5://me:no@", b"\x05\x02|\x01\x01|" + SOCKS_OK + b"\x01" + bytes(6), "refuses the password"),
@@ -704,3 +769,21 @@ def test_a_parent_proxy_that_does_not_lead_there_is_no_way(url: str, answer: byt
         parent.thread.join()
 
     assert found == (errno.ECONNREFUSED, f"the parent proxy {said}")
+
+
+def test_an_address_that_was_granted_for_a_while_is_not_reached_after_it(echo: Echo) -> None:
+    """What it had led to was kept for some seconds, whoever judged by then."""
+
+    async def reach(dialler: Dialler) -> list[str]:
+        said = []
+        for network in (allowing("a.test", f"127.0.0.1:{echo.port}"), allowing("a.test")):
+            dialler.rejudge(PolicyJudge(network, own_addresses))
+            try:
+                (await dialler.dial("a.test", echo.port)).close()
+                said.append("reached")
+            except Denied as refused:
+                said.append(str(refused))
+        return said
+
+    refusal = "a.test leads to 127.0.0.1, a loopback address, and nobody named that"
+    assert with_dialler(Network(), reach, [["127.0.0.1"]]) == ["reached", refusal]

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ringfence.model import Limit, Origin, PolicyError
+from ringfence.model import Limit, Origin, UsageError
 from ringfence.model.policy import LIMITS, shown_amount
 from ringfence.policy import Flags
 from ringfence.policy.flags import flags_layer
@@ -93,5 +93,5 @@ def test_a_flag_is_a_limit_with_its_name() -> None:
 
 @pytest.mark.parametrize("limit", [("memory", "lots"), ("size", "1G")])
 def test_a_flag_that_is_none_is_refused(limit: tuple[str, str]) -> None:
-    with pytest.raises(PolicyError):
+    with pytest.raises(UsageError):
         flags_layer(Flags(limits=(limit,)), Base(WS, "/home/u"))

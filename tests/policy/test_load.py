@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from ringfence.model import Access, Enforcement, Network, Origin, Policy, PolicyError, Rule, Verdict
+from ringfence.model import Access, Enforcement, Network, Origin, Policy, PolicyError, Rule, UsageError, Verdict
 from ringfence.policy import Flags, Reach, decide, distrust, load, trust
 from ringfence.policy.trust import MAX_BYTES, store_of, trusted_digest
 
@@ -51,7 +51,7 @@ class World:
         )
 
     def error(self, flags: Flags = Flags(), owner: int | None = None) -> tuple[str, str, str]:  # noqa: B008 - frozen
-        with pytest.raises(PolicyError) as caught:
+        with pytest.raises((PolicyError, UsageError)) as caught:
             self.load(flags, owner)
         return caught.value.place, caught.value.what, caught.value.hint
 

@@ -3,6 +3,7 @@
 `bench/service.py kill` does the same with two hundred runs.
 """
 
+import contextlib
 import json
 import os
 import signal
@@ -14,10 +15,12 @@ from pathlib import Path
 import pytest
 from tests.attacks.everybody import installed as installed
 from tests.tenants.conftest import Hosting
-from tests.tenants.serving import NEEDS_SERVER, Client, Living, Server, becomes, living, server
+from tests.tenants.serving import NEEDS_SERVER, PROGRAMS, Client, Living, Server, becomes, living, server
 from tests.tenants.spawning import Served, served
 
 from ringfence.model.tenant import TenantState
+from ringfence.service.database import Database
+from ringfence.service.trouble import Trouble
 from ringfence.workspace.tenants import life, tree
 
 pytestmark = [pytest.mark.needs_root, pytest.mark.usefixtures("installed"), pytest.mark.needs_program("curl")]
@@ -183,3 +186,24 @@ def test_a_second_service_of_the_same_state_is_refused(hosting: Hosting) -> None
         made.kill()
         made.start()
         assert client.ask("GET", runs)[1]["runs"][0]["ended"]["error"]["code"] == "unavailable"
+
+
+@NEEDS_SERVER
+def test_a_database_that_may_only_be_read_or_has_lost_its_tables_is_one_that_does_not_answer() -> None:
+    """As one that is another's copy by now. It was an error of ours, after which no end of a run was written."""
+    import psycopg
+
+    with server() as made, contextlib.closing(Database(made.url)) as asked:
+        wait(
+            lambda: subprocess.run([f"{PROGRAMS}/pg_isready", "-h", made.url.rpartition("=")[2]]).returncode == 0, "up"
+        )
+        asked.ask("select 1")
+        with psycopg.connect(made.url, autocommit=True) as link:
+            link.execute("alter role tester set default_transaction_read_only = on")
+            asked.ask("set default_transaction_read_only = on")
+            with pytest.raises(Trouble, match="does not answer"):
+                asked.ask("delete from runs")
+            link.execute("alter role tester reset default_transaction_read_only")
+            assert asked.ask("delete from runs returning id") == []
+            link.execute("drop table runs")
+            assert asked.ask("select * from runs") == []

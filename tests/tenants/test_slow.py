@@ -144,6 +144,13 @@ def test_a_connection_that_is_used_again_has_the_same_time(client: Client, home:
         assert b"HTTP/1.1" not in heard(one)
 
 
+def test_who_asks_on_without_waiting_is_answered_once(client: Client, home: str) -> None:
+    """Five hundred connections with fifty requests each kept everybody else waiting for three seconds."""
+    asked = head(client, "GET", f"{home}/runs")
+    said = heard(opened(client.path, asked * 3))
+    assert said.count(b"HTTP/1.1 ") == said.count(b"HTTP/1.1 200 ") == 1
+
+
 def test_a_body_has_its_time(client: Client, home: str) -> None:
     with opened(client.path, head(client, "POST", f"{home}/runs", "Content-Length: 100"), b'{"ar') as one:
         said = heard(one)

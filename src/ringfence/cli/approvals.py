@@ -9,8 +9,9 @@ from .. import approvals, record
 from ..airlock import Store
 from ..model import PolicyError, UsageError, Verdict
 from ..model.grant import Answer, Grant, Operation
-from ..policy.grants import ending, rule_text
+from ..policy.grants import ending, rule_text, target_of
 from ..policy.limits import read_amount
+from ..policy.names import HOST
 from ..policy.trust import approvals_of, at_home, home_of
 from ..policy.words import nearest
 from ..where import find_workspace
@@ -126,6 +127,11 @@ def _tell_effect(grant: Grant, workspace: str) -> None:
 def _made(operation: str, target: str, values: Values) -> Grant:
     if operation not in ("connect", "bind"):
         target = os.path.abspath(at_home(target, home_of(os.environ)))
+    try:
+        target_of(Operation(operation), target)
+    except ValueError as error:
+        hint = "a port, as 8080" if operation == "bind" else HOST
+        raise UsageError("approvals grant", str(error), hint) from None
     return approvals.make(
         Operation(operation),
         target,
@@ -157,7 +163,7 @@ def _confirmed(grant: Grant, values: Values) -> Grant | None:
             return None
         try:
             grant = _made(grant.operation.value, word, values)
-        except PolicyError as error:
+        except (PolicyError, UsageError) as error:
             say(*error.lines())
 
 

@@ -137,8 +137,8 @@ class Asks:
         except Denied as refused:
             self.run.denied(refused.target, refused.decision, who)
             error = errno.EACCES
-        except (Unreachable, OSError) as failed:  # whoever asked waits for an answer, whatever it is
-            error = failed.errno or errno.EHOSTUNREACH
+        except Exception as failed:  # noqa: BLE001  # whoever asked waits for an answer, whatever it is
+            error = getattr(failed, "errno", 0) or errno.EHOSTUNREACH
         while not self._reply(asked, error, sock, socket.MSG_DONTWAIT):  # the loop is every run's
             await asyncio.sleep(_AGAIN_SECONDS)
 

@@ -5,6 +5,7 @@ A name is resolved, its addresses are judged, and one of them is dialled: never 
 
 import asyncio
 import base64
+import contextlib
 import errno
 import ipaddress
 import os
@@ -15,12 +16,12 @@ from urllib.parse import unquote
 
 from ..model import Decision, ParentProxy, Verdict
 from ..model.standins import is_stand_in
-from .judge import NOBODY, Denied, Judge, Unreachable, Who
+from .judge import NOBODY, Denied, Judge, Unreachable, Who, written
 from .names import Names
 
 SECONDS = 20.0
 _STAGGER = 0.3  # the next address of a name is tried beside one that does not answer
-_MOST_HEAD = 16384
+_MOST_HEAD, _END = 16384, b"\r\n\r\n"
 _RESOLVED_SECONDS = 2.0  # what was resolved and judged serves the connections of a moment
 _MOST_RESOLVED = 1024
 _MOST_PLACES = 32  # addresses of a name that are looked at; whoever owns it chooses how many there are
@@ -46,13 +47,18 @@ class Dialler:
         self.reached: Callable[[str, int], None] = lambda _host, _port: None  # is told of every host that is dialled
         self.ask: Callable[[str, int, Decision, Who], Awaitable[Judge]] | None = None  # a person, after a no
 
+    def rejudge(self, judge: Judge) -> None:
+        """Another judge from now on: what the one before said of addresses is over."""
+        self.judge = judge
+        self._resolved.clear()
+
     def target(self, host: str, port: int) -> str:
         """The host that is meant, in the form in which it is judged: the name, where an address stands for one. This is
         dialled and nothing else, for two readers may make two names of one spelling. Raises Denied."""
         host = self.meant(host)
         decision = self.judge.host(host, port)
         if decision.verdict is not Verdict.ALLOW:
-            raise Denied(f"{host}:{port}", decision)
+            raise Denied(written(host, port), decision)
         return host
 
     def meant(self, host: str) -> str:
@@ -87,7 +93,7 @@ class Dialler:
                     return await self._through(proxy, host, port)
                 return await self.first(await self.resolve(host, port, judge))
         except TimeoutError:
-            raise Unreachable(f"{host}:{port} does not answer", errno.ETIMEDOUT) from None
+            raise Unreachable(f"{written(host, port)} does not answer", errno.ETIMEDOUT) from None
 
     async def connect(self, address: str, port: int) -> socket.socket:
         """A connected socket to an IPv4 address that needs no judging. Raises Unreachable."""
@@ -113,17 +119,33 @@ class Dialler:
         """The same, and the judge that allowed them."""
         found = await self._addresses(host, port)
         try:
-            allowed, refused = _reachable(judge, host, port, found)
+            allowed, refused = self._reachable(judge, host, port, found)
         except OSError as error:  # what this machine's own addresses are cannot be read now
             raise Unreachable(f"{host} cannot be judged: {error.strerror}", errno.EHOSTUNREACH) from None
         if not allowed and refused is not None and refused[1].grant and self.ask is not None:
             judge = await self.ask(refused[0], port, refused[1], NOBODY)  # the address itself must be named
-            allowed, refused = _reachable(judge, host, port, found)
+            allowed, refused = self._reachable(judge, host, port, found)
         if not allowed:
             if refused is None:
                 raise Unreachable(f"{host} has no address", errno.EHOSTUNREACH)
-            raise Denied(f"{host}:{port}", refused[1])
+            raise Denied(written(host, port), refused[1])
         return allowed, judge
+
+    def _reachable(
+        self, judge: Judge, host: str, port: int, found: list[tuple[int, str]]
+    ) -> tuple[list[Place], tuple[str, Decision] | None]:
+        """Of the addresses of a host those that may be reached, and one that may not, with why."""
+        allowed: list[Place] = []
+        refused = None
+        for family, address in found:
+            decision = judge.address(host, port, address)
+            if decision.verdict is Verdict.ALLOW:
+                allowed.append((family, (address, port)))
+                if decision.host is not None:  # named itself: who learns from this needs that rule too
+                    self.reached(decision.host.host, port)
+            else:
+                refused = address, decision
+        return allowed, refused
 
     async def _addresses(self, host: str, port: int) -> list[tuple[int, str]]:
         family = _family_of(host)
@@ -203,10 +225,11 @@ class Dialler:
         name, number = (name, number) if number.isdigit() else (where, "1080" if scheme.startswith("socks") else "80")
         try:
             found = await self._loop.getaddrinfo(name.strip("[]"), int(number), type=socket.SOCK_STREAM)
-            family, _, _, _, place = found[0]
-            sock = await self._connect(int(family), (str(place[0]), int(number)))
-        except OSError as error:
-            raise Unreachable(f"the parent proxy {where}: {error.strerror}", errno.EHOSTUNREACH) from None
+            places = [(int(family), (str(place[0]), int(number))) for family, _, _, _, place in found[:_MOST_PLACES]]
+            sock = await self.first(places)
+        except (OSError, Unreachable) as error:
+            why = error.strerror if isinstance(error, OSError) else error
+            raise Unreachable(f"the parent proxy {where}: {why}", errno.EHOSTUNREACH) from None
         ask = self._ask_socks if scheme.startswith("socks") else self._ask_http
         try:
             await ask(sock, host, port, credential)
@@ -219,21 +242,33 @@ class Dialler:
         return sock
 
     async def _ask_http(self, sock: socket.socket, host: str, port: int, credential: Credential) -> None:
-        target = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        target = written(host, port)
         lines = [f"CONNECT {target} HTTP/1.1", f"Host: {target}"]
         if credential:
             lines.append(f"Proxy-Authorization: Basic {base64.b64encode(':'.join(credential).encode()).decode()}")
         await self._loop.sock_sendall(sock, ("\r\n".join(lines) + "\r\n\r\n").encode())
+        words = (await self._head(sock)).split(b"\r\n")[0].split(b" ", 2)
+        if len(words) < 2 or words[1] != b"200":
+            answer = b" ".join(words[1:])[:200].decode("ascii", "replace")
+            answer = "".join(char if char.isprintable() else "?" for char in answer)
+            raise Unreachable(f"the parent proxy says {answer}", errno.ECONNREFUSED)
+
+    async def _head(self, sock: socket.socket) -> bytes:
+        """What a proxy says up to the empty line, and no byte of what follows, for that is the tunnel's. All that is
+        there is looked at in one: a byte at a time, a proxy that says too much keeps every run waiting."""
         head = b""
-        while b"\r\n\r\n" not in head:  # a byte at a time: what follows is the tunnel's
+        while not head.endswith(_END):
             more = await self._loop.sock_recv(sock, 1)
             head += more
             if not more or len(head) > _MOST_HEAD:
                 raise Unreachable("the parent proxy does not answer as one", errno.ECONNREFUSED)
-        words = head.split(b"\r\n")[0].split(b" ", 2)
-        if len(words) < 2 or words[1] != b"200":
-            answer = b" ".join(words[1:]).decode("ascii", "replace")
-            raise Unreachable(f"the parent proxy says {answer}", errno.ECONNREFUSED)
+            if not head.endswith(_END):
+                with contextlib.suppress(BlockingIOError):
+                    seen = sock.recv(_MOST_HEAD, socket.MSG_PEEK)
+                    last = head[-3:]
+                    end = (last + seen).find(_END)
+                    head += sock.recv(len(seen) if end < 0 else end + len(_END) - len(last))
+        return head
 
     async def _ask_socks(self, sock: socket.socket, host: str, port: int, credential: Credential) -> None:
         method = 2 if credential else 0
@@ -279,21 +314,6 @@ def _is_passed(host: str, entry: str) -> bool:
         return ipaddress.ip_address(host) in ipaddress.ip_network(entry, strict=False)
     except ValueError:
         return False
-
-
-def _reachable(
-    judge: Judge, host: str, port: int, found: list[tuple[int, str]]
-) -> tuple[list[Place], tuple[str, Decision] | None]:
-    """Of the addresses of a host those that may be reached, and one that may not, with why."""
-    allowed: list[Place] = []
-    refused = None
-    for family, address in found:
-        decision = judge.address(host, port, address)
-        if decision.verdict is Verdict.ALLOW:
-            allowed.append((family, (address, port)))
-        else:
-            refused = address, decision
-    return allowed, refused
 
 
 def _unreachable(place: tuple[str, int], error: BaseException | None) -> Unreachable:

@@ -8,6 +8,11 @@ Who = tuple[int, str]  # a process, as the run counts, and its program
 NOBODY: Who = (0, "")
 
 
+def written(host: str, port: int) -> str:
+    """A canonical host and a port as a rule has them."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
 class Judge(Protocol):
     """May a host, an address it leads to, or a name at any port be reached?"""
 

@@ -8,7 +8,7 @@ import msgspec
 
 from ..model import Decision, HostRule
 from .control import Granted, Wish
-from .judge import Denied, Judge, Who
+from .judge import Denied, Judge, Who, written
 
 _LONGEST = 1 << 20
 
@@ -35,12 +35,12 @@ class Questions:
             try:
                 self._socket.send(msgspec.json.encode(Wish(number, host, port, decision.reason, *who)))
             except OSError:  # nobody is there, or more is asked than anybody reads
-                raise Denied(f"{host}:{port}", decision) from None
+                raise Denied(written(host, port), decision) from None
             self._numbers[host, port] = number
             self._open[number] = self._loop.create_future()
         judge = await asyncio.shield(self._open[number])
         if judge is None:
-            raise Denied(f"{host}:{port}", decision)
+            raise Denied(written(host, port), decision)
         return judge
 
     def _heard(self) -> None:

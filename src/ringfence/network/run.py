@@ -10,7 +10,7 @@ from typing import Any
 
 from ..model import Decision, ParentProxy, Verdict
 from .dial import Dialler
-from .judge import NOBODY, Denied, Judge, Who
+from .judge import NOBODY, Denied, Judge, Who, written
 from .link import Link, Tunnel, Turn
 from .names import Names
 from .resolver import Resolver
@@ -43,7 +43,9 @@ class Run:
         # One run does not take every descriptor of a gate that serves others too.
         self._most = min(MOST_CONNECTIONS, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 4)
         self.dialler = Dialler(judge, self.names, parent, self._most // 2)
-        self.dialler.reached = lambda host, port: self.denied(f"{host}:{port}", Decision(Verdict.ALLOW, "was dialled"))
+        self.dialler.reached = lambda host, port: self.denied(
+            written(host, port), Decision(Verdict.ALLOW, "was dialled")
+        )
         self.match_hosts = match_hosts
         self.loop = asyncio.get_running_loop()
         self.links: dict[Link, float] = {}  # each with how long it may be idle
@@ -61,8 +63,9 @@ class Run:
         self.start(self._sweep())
 
     def rejudge(self, judge: Judge) -> None:
-        """Another judge from now on, who allows more."""
-        self.judge = self.dialler.judge = judge
+        """Another judge from now on, who allows more, or less: a grant has ended."""
+        self.judge = judge
+        self.dialler.rejudge(judge)
         self.resolver.rejudge(judge)
 
     # ---- Listening ----

@@ -6,10 +6,10 @@ from itertools import repeat
 
 import msgspec
 
-from ..model import Access, Enforcement, Injection, Origin, PolicyError, Rule, UsageError, Verdict
+from ..model import Access, Enforcement, Injection, Origin, Rule, UsageError, Verdict
 from .layer import Layer, Setting, Tier
 from .paths import Base, PathError, are_plain, rule_paths
-from .words import found, shown
+from .words import found, named, shown
 
 
 class Reach(enum.Enum):
@@ -102,7 +102,7 @@ def flags_layer(flags: Flags, base: Base) -> Layer:
             try:
                 rules += path_rules(text, base, access, verdict, Origin(flag))
             except PathError as error:
-                raise PolicyError(flag, str(error), error.hint) from None
+                raise UsageError(flag, str(error), error.hint) from None
     shown = tuple(
         Injection(_one_path(source, base), _one_path(target, base), Origin("--inject"))
         for source, target in flags.inject
@@ -125,7 +125,7 @@ def _one_path(text: str, base: Base, flag: str = "--inject") -> str:
     try:
         return rule_paths(text, base, True)[0][0]
     except PathError as error:
-        raise PolicyError(flag, str(error), error.hint) from None
+        raise UsageError(flag, str(error), error.hint) from None
 
 
 def path_rules(
@@ -156,6 +156,8 @@ def _settings(flags: Flags, sockets: tuple[str, ...]) -> tuple[Setting, ...]:
     ):
         if entries:
             settings.append(Setting(key, entries, Origin(flag)))
+    _check_hosts("--allow-host", flags.allow_host, False)
+    _check_hosts("--deny-host", flags.deny_host, True)
     if flags.forward:
         settings.append(Setting("network.forward", flags.forward, Origin("--forward")))
     if flags.network is not Reach.AS_POLICY:
@@ -166,12 +168,22 @@ def _settings(flags: Flags, sockets: tuple[str, ...]) -> tuple[Setting, ...]:
         stem = name.removesuffix("*")
         if not stem.isidentifier() or not stem.isascii():
             hint = "it takes a name like LANG or a pattern like LC_*"
-            raise PolicyError("--allow-env", f"{found(name)} is no variable's name", hint)
+            raise UsageError("--allow-env", f"{found(name)} is no variable's name", hint)
     if flags.allow_env:
         settings.append(Setting("environment.allow", flags.allow_env, Origin("--allow-env")))
     for name, value in flags.limits:
         settings.append(_limit(name, value))
     return tuple(settings)
+
+
+def _check_hosts(flag: str, entries: tuple[str, ...], any_host: bool) -> None:
+    if entries:
+        from .names import HOST, entry_fault
+
+        for entry in entries:
+            fault = entry_fault(entry, any_host)
+            if fault:
+                raise UsageError(flag, f"{named(entry)}: {fault}", HOST)
 
 
 def _limit(name: str, value: float | str) -> Setting:
@@ -180,8 +192,8 @@ def _limit(name: str, value: float | str) -> Setting:
 
     flag = "--" + "".join(f"-{char.lower()}" if char.isupper() else char for char in name)
     if name not in LIMITS:
-        raise PolicyError("limits", f"there is no limit {shown(name)}", f"one of: {', '.join(LIMITS)}")
+        raise UsageError("limits", f"there is no limit {shown(name)}", f"one of: {', '.join(LIMITS)}")
     try:
         return Setting(f"limits.{name}", read_amount(name, value), Origin(flag))
     except ValueError:
-        raise PolicyError(flag, f"does not understand {value!r}", examples(name)) from None
+        raise UsageError(flag, f"does not understand {value!r}", examples(name)) from None

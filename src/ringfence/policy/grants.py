@@ -24,6 +24,8 @@ def target_of(operation: Operation, text: str) -> str:
             raise ValueError(f"{shown(text)} is not a port")
         return str(port_number(text))
     if operation is Operation.CONNECT:
+        if "/" in text:
+            raise ValueError(f"{shown(text)}: {entry_fault(text, any_host=False)}")
         host, port = split_port(text)
         if port and not port_number(port):
             raise ValueError(f"{shown(text)} has no port that can be dialled")
@@ -34,7 +36,11 @@ def target_of(operation: Operation, text: str) -> str:
             raise ValueError(f"{shown(text)} is not a host: {error}") from None
         if wild and (is_address(name) or "." not in name):
             raise ValueError(f"{shown(text)} would be half of the internet")
-        return joined(f"*.{name}" if wild else name, port_number(port))
+        found = joined(f"*.{name}" if wild else name, port_number(port))
+        fault = entry_fault(found, any_host=False)
+        if fault:
+            raise ValueError(f"{shown(text)}: {fault}")
+        return found
     if not is_canonical(text):
         raise ValueError(f"{shown(text)} is not an absolute path")
     return text

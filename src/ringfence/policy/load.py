@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
-from ..model import NOTHING_APPROVED, Access, Policy, PolicyError, Standing, Verdict
+from ..model import NOTHING_APPROVED, Access, Policy, PolicyError, Standing, UsageError, Verdict
 from .decide import canonical_policy, writer
 from .defaults import built_in
 from .flags import Flags, flags_layer
@@ -125,7 +125,7 @@ def _load(sources: Sources, flags: Flags, standing: Standing, homes: tuple[str, 
     layers = (
         built_in(sources.workspace, homes, sources.own, _missing(homes), *_kept(sources.environ), sources.start),
         *chosen,
-        *_profile_layers(flags.profile or _default_profile(chosen), sources, base, homes),
+        *_profile_layers(_named_profile(flags, sources) or _default_profile(chosen), sources, base, homes),
         *_project_layer(sources, base),
         *_grants_layer(standing),
         *_explicit_layers(flags, base),
@@ -372,6 +372,18 @@ def profile_names(environ: Mapping[str, str]) -> list[str]:
     own = sorted(os.listdir(directory)) if directory and os.path.isdir(directory) else []
     names = [*sorted(os.listdir(PROFILES)), *own]
     return [name.removesuffix(".toml") for name in names if name.endswith(".toml")]
+
+
+def _named_profile(flags: Flags, sources: Sources) -> str:
+    """The boundary that the command line names."""
+    if flags.profile:
+        from .profiles import ALIASES
+        from .words import nearest, shown
+
+        name, names = flags.profile, tuple(profile_names(sources.environ))
+        if ALIASES.get(name, name) not in names:
+            raise UsageError("--profile", f"there is no profile {shown(name)}", nearest(name, names))
+    return flags.profile
 
 
 def _default_profile(layers: tuple[Layer, ...]) -> str:

@@ -10,6 +10,8 @@ from .hosts import HostError, canonical_host, port_number, split_port
 from .kinds import Kind, Schema, Spot
 from .words import named
 
+HOST = "a host like example.com:443 or *.example.com"  # of a flag, or a grant
+
 
 class Domain(Kind):
     """A host, a `*.host`, each with an optional port; `any_host` also takes `*`, `with_port` demands a port."""

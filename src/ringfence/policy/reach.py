@@ -9,7 +9,7 @@ import msgspec
 
 from ..model import HostRule, Network, Origin, ParentProxy, PolicyError, SocketRule, Verdict
 from .hosts import HostError, canonical_host, port_number, split_port
-from .names import entry_fault
+from .names import HOST, entry_fault
 from .words import named
 
 _VERDICTS = {
@@ -32,7 +32,7 @@ def host_rule(verdict: Verdict, text: str | int, origin: Origin) -> HostRule:
         return HostRule(verdict, "localhost", text, origin, str(text))
     fault = entry_fault(text, any_host=verdict is not Verdict.ALLOW)
     if fault:
-        raise PolicyError(origin, f"{named(text)}: {fault}", "a host like example.com:443 or *.example.com")
+        raise PolicyError(origin, f"{named(text)}: {fault}", HOST)
     host, port = split_port(text)
     return HostRule(verdict, canonical_pattern(host), port_number(port), origin, text)
 
@@ -96,15 +96,22 @@ def _parent(value: dict[str, str], origin: Origin) -> ParentProxy:
 
 
 def _checked_proxy(url: str, origin: Origin) -> None:
-    """A proxy is `http://host:port`, perhaps with a name and password."""
-    if not url:
-        return
+    fault = proxy_fault(url) if url else ""
+    if fault:
+        raise PolicyError(origin, f"network.parentProxy is {named(url)}: {fault}", PROXY)
+
+
+PROXY = "http://host:port or socks5h://host:port"
+
+
+def proxy_fault(url: str) -> str:
+    """Why it is no proxy to dial through, or nothing; one is `http://host:port`, perhaps with a name and password."""
     scheme, mark, rest = url.partition("://")
     host, port = split_port(rest.rstrip("/").rpartition("@")[2])
     try:
         canonical_host(host)
     except HostError as error:
-        raise PolicyError(origin, f"network.parentProxy is {named(url)}: {error}", "http://host:port") from None
-    if scheme not in ("http", "socks5", "socks5h") or not mark or (port and not port_number(port)):
-        hint = "http://host:port or socks5h://host:port"
-        raise PolicyError(origin, f"network.parentProxy is {named(url)}", hint)
+        return str(error)
+    if not mark or scheme not in ("http", "socks5", "socks5h"):
+        return "it is spoken to as HTTP or SOCKS5, and not by TLS"
+    return "a port is a number from 1 to 65535" if port and not port_number(port) else ""

@@ -38,21 +38,23 @@ class Database:
         self._link: Any = None
         self._thread = ThreadPoolExecutor(1, "database")
         self._lock = threading.Lock()
-        self._lost: tuple[type[Exception], ...] = (sqlite3.OperationalError,)
+        # Whatever it says no to: one that may only be read for a while, or that was put back without our tables, too.
+        self._failed: type[Exception] = sqlite3.Error
         if self._is_server:
             import psycopg
 
-            self._lost = (psycopg.OperationalError, psycopg.InterfaceError)
+            self._failed = psycopg.Error
 
     def ask(self, sql: str, *values: object) -> Rows:
         """The rows of one statement, whose values stand where it has question marks."""
         with self._lock:
             for last in (False, True):
                 try:
-                    link = self._link = self._link or self._connected()
-                    cursor = link.execute(sql.replace("?", "%s") if self._is_server else sql, values)
+                    if self._link is None:
+                        self._connect()
+                    cursor = self._link.execute(sql.replace("?", "%s") if self._is_server else sql, values)
                     return cursor.fetchall() if cursor.description else []
-                except self._lost:
+                except self._failed:
                     self._drop()
                     if last:
                         raise Trouble("unavailable", "the database does not answer") from None
@@ -67,24 +69,24 @@ class Database:
         except TimeoutError:
             raise Trouble("unavailable", "the database does not answer") from None
 
-    def _connected(self) -> Any:
+    def _connect(self) -> None:
+        link: Any
         if self._is_server:
             import psycopg
 
             try:
-                link: Any = psycopg.connect(self._where, autocommit=True, connect_timeout=PATIENCE)
+                link = self._link = psycopg.connect(self._where, autocommit=True, connect_timeout=PATIENCE)
             except psycopg.ProgrammingError:  # which says what it did not understand: a piece of the password, maybe
                 raise Trouble("unavailable", "the URL of the database is not understood") from None
             link.execute(f"set statement_timeout = '{PATIENCE}s'")
             # Two hosts that begin at once would both make the tables.
             link.execute("select pg_advisory_lock(7236473)")
         else:
-            link = _file(self._where)
+            link = self._link = _file(self._where)
         for statement in SCHEMA:
             link.execute(statement)
         if self._is_server:
             link.execute("select pg_advisory_unlock(7236473)")
-        return link
 
     def close(self) -> None:
         """Let go of it, after what was asked."""

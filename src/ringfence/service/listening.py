@@ -32,6 +32,8 @@ class Prompt(H11Protocol):
             self._done()
 
     def on_response_complete(self) -> None:
+        if self.conn.trailing_data[0]:  # who asks on without waiting has as many turns as fit, and others one
+            self.transport.close()
         super().on_response_complete()
         if self.cycle.response_complete and not self.transport.is_closing():
             self._wait()
