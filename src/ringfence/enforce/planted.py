@@ -297,9 +297,14 @@ def _read(path: str) -> Listing:
                 continue
             if entry.is_dir(follow_symlinks=False):
                 below.append(entry.name)
-            elif entry.is_symlink() and _leads_into_git(entry.path):
+            elif entry.is_symlink() and (_is_for_skills(f"{path}/{entry.name}") or _leads_into_git(entry.path)):
                 links.append(entry.name)
     return Listing(tuple(below), ".git" in names, _is_repository(names), tuple(links), len(names))
+
+
+def _is_for_skills(path: str) -> bool:
+    """Whether a name is one that Claude Code looks for them by, or one of them: it follows links."""
+    return path.endswith(("/.claude", SKILLS)) or os.path.dirname(path).endswith(SKILLS)
 
 
 def _leads_into_git(link: str) -> bool:
@@ -342,7 +347,10 @@ def _repositories(
 
 
 def _has_new_skill(path: str, since: int) -> bool:
-    """Whether a skill was made or changed, or was moved there with the directories around it."""
+    """Whether a skill was made or changed, or was moved there with the directories around it; also behind a link."""
+    path += "/skills" if path.endswith("/.claude") else ""
+    if os.path.dirname(path).endswith(SKILLS):
+        return is_new(path, since) or is_new(f"{path}/SKILL.md", since)
     if not path.endswith(SKILLS):
         return False
     try:
