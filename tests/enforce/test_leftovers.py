@@ -324,6 +324,22 @@ def test_it_is_moved_however_old_it_says_that_it_is(workspace: Path, common: str
     assert [os.path.dirname(path) for path in ended.quarantined] == [str(own)]
 
 
+def test_it_is_moved_in_a_worktree_that_was_there_before_whatever_takes_the_time(
+    workspace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That somebody else works in, outside: a command can make thousands beside it."""
+    own = workspace / ".git/worktrees/known"
+    git(workspace, "worktree", "add", "-q", "../known")
+    time.sleep(0.03)
+    begun = time.time_ns() - 10_000_000
+    (own / "rebase-merge").mkdir()
+    (own / "rebase-merge/msgnum").write_text("$(true)")
+    monkeypatch.setattr("ringfence.enforce.planted.MORE", 0.0)
+    ended = searched(str(workspace), Outcome(Exited(0), (), (), 1.0), begun, False, most=0.0)
+
+    assert [os.path.dirname(path) for path in ended.quarantined] == [str(own)]
+
+
 def nested(workspace: Path) -> tuple[Path, Path]:
     git(workspace, "init", "-q", "sub")
     return workspace / "sub", workspace / "sub/.git"

@@ -166,6 +166,7 @@ def scan(
         own = held if is_own else linked[0] if linked else _submodule(workspace) or NOWHERE
         common = linked[1] if linked else own
         places = (f"{common}/{name}" for name in _NESTS[bool(linked) :])  # modules of the main worktree are not ours
+        found += _prompted(common, since)
         within = Until(seconds)  # what is found elsewhere takes nothing of it
         found = [path for path in found if not _is_known_pointer(path, common)]  # that is held, too
         for path in _inside(places, within, left):
@@ -182,6 +183,21 @@ def scan(
         found += _links(dict.fromkeys((own, common)), since, listings, until, left, common)
     found += _links(gits, since, listings, until, left)
     return tuple(dict.fromkeys(found))
+
+
+def _prompted(common: str, since: int) -> tuple[str, ...]:
+    """What a prompt would run in the worktrees that were there before, in which somebody works outside. Of those a plan
+    lets a run have few: however many there are now, and however long it takes to look into them."""
+    try:
+        found = [(place, facts_of(f"{place}/gitdir")) for place in directories(f"{common}/worktrees")]
+    except OSError:  # told of as closed
+        return ()
+    known = [place for place, facts in found if facts is not None and facts.st_ctime_ns < since]
+    if not known:
+        return ()
+    from .leftovers import run_by_prompts
+
+    return run_by_prompts(known)
 
 
 def _submodule(workspace: str) -> str:
