@@ -388,6 +388,35 @@ def test_such_a_rebase_is_moved_in_whatever_repository_a_prompt_finds(
     assert (workspace.parent / "pwned").exists(), "the plant must be able to harm"
 
 
+@pytest.mark.parametrize("odd", ["\x1b]52;c;ZXZpbA==\x07", "\x7f", "\x9b2J", "\r"])
+@pytest.mark.parametrize("name", ["HEAD", "rebase-merge/head-name", "rebase-apply/head-name"])
+@pytest.mark.parametrize("place", [".", "sub"])
+def test_what_a_prompt_shows_and_a_terminal_obeys_is_moved_unasked(
+    workspace: Path, place: str, name: str, odd: str
+) -> None:
+    """A clipboard, say, is set by it: what a command prints itself has such things taken out."""
+    git(workspace, "init", "-q", "sub")
+    own = workspace / place / ".git"
+    (own / name).parent.mkdir(exist_ok=True)
+    (own / name).with_name("rebasing").touch()
+    (own / name).write_text(f"ref: refs/heads/é{odd}x\n" if name == "HEAD" else f"refs/heads/é{odd}x\n")
+    prompt = ["bash", "-c", f'. {PROMPT}; __git_ps1 "" "$ "; echo "${{PS1@P}}"']
+    shown = subprocess.run(prompt, cwd=own.parent, env=GIT, capture_output=True, timeout=60).stdout
+    ended = searched(str(workspace), Outcome(Exited(0), (), (), 1.0), 0, False)
+    later = subprocess.run(prompt, cwd=own.parent, env=GIT, capture_output=True, timeout=60).stdout
+
+    assert (odd.encode() in shown, odd.encode() in later) == (True, False)
+    assert [os.path.dirname(path) for path in ended.quarantined] == [str(own)]
+
+
+def test_a_branch_of_letters_is_left(workspace: Path) -> None:
+    git(workspace, "checkout", "-q", "-b", "für/αβ-\u4e2d")
+    (workspace / ".git/rebase-apply").mkdir()
+    (workspace / ".git/rebase-apply/head-name").write_text("refs/heads/für/αβ-\u4e2d\n")
+
+    assert left(f"{workspace}/.git", 0) == []
+
+
 def _evil(own: Path, pwned: Path) -> None:
     git(own.parent, "init", "-q", "--bare", str(own))
     git(own, "config", "core.bare", "false")
