@@ -448,7 +448,7 @@ def _gone_to(path: str) -> str:
     facts = facts_of(path)
     if facts is None or stat.S_ISDIR(facts.st_mode):
         return ""
-    own = led_to(path)
+    own = led_to(path) if stat.S_ISLNK(facts.st_mode) else path
     text = content(own, _MOST_POINTER).rstrip(b"\r\n").partition(b"\0")[0]
     if text.startswith(b"gitdir: ") and len(text) <= MOST_LINE:
         own = led_to(os.path.join(os.path.dirname(path), os.fsdecode(text.removeprefix(b"gitdir: "))))
