@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from .keep import Prepared
 
 MOST_OPEN, MOST_TOLD = 256, 1000
+MINUTE = 60.0
 
 
 class _Question:
@@ -59,6 +60,12 @@ class _Question:
     def __init__(self, number: str, need: Need, until: float, line: Line) -> None:
         self.number, self.need, self.until, self.line = number, need, until, line
         self.waiters: list[Waiter] = []
+
+
+def is_over(grant: Grant, until: float) -> bool:
+    """Whether one has ended that was to last until then: by the clock of whoever stored it, too, for ours stands still
+    while the machine sleeps."""
+    return until <= time.monotonic() or 0 < grant.until <= time.time()
 
 
 class Asker:
@@ -208,14 +215,14 @@ class Asker:
     def _left(self) -> float | None:
         times = [*(question.until for question in self._open.values()), *(until for _, until in self._kept)]
         until = min(times, default=math.inf)
-        return None if until == math.inf else min(max(0.0, until - time.monotonic()), DAY) * 1000 + 1
+        most = MINUTE if any(until < math.inf for _, until in self._kept) else DAY  # the machine may sleep meanwhile
+        return None if until == math.inf else min(max(0.0, until - time.monotonic()), most) * 1000 + 1
 
     def _lapse(self) -> None:
         """A grant ends when it was said to, also in a run that goes on."""
-        now = time.monotonic()
-        over = [grant for grant, until in self._kept if until <= now]
+        over = [grant for grant, until in self._kept if is_over(grant, until)]
         if over:
-            self._kept = [(grant, until) for grant, until in self._kept if until > now]
+            self._kept = [(grant, until) for grant, until in self._kept if grant not in over]
             self._policy = with_grants(self._base, [grant for grant, _ in self._kept])
             if any(grant.operation is Operation.CONNECT for grant in over):
                 self._onward.widen(self._policy)

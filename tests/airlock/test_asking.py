@@ -18,12 +18,14 @@ from tests.airlock.asked import AS_ROOT, PYTHON, Place, still
 from tests.conftest import needs_bwrap
 from tests.looking import common_place, until
 
+from ringfence import asking
 from ringfence.airlock.lines import LONGEST
 from ringfence.enforce import outside
 from ringfence.enforce.pauses import Call, Inquiry
 from ringfence.inquiry import Host, exactly, with_grants
 from ringfence.model import BUILT_IN, Network, Policy, Verdict
 from ringfence.model import Host as HostFacts
+from ringfence.model.grant import Operation
 from ringfence.model.names import TENANT
 from ringfence.network.control import Granted, Wish
 from ringfence.onward import Onward
@@ -192,6 +194,16 @@ for _ in range(2):
         run.allow(again, scope="project")
         assert run.end()[:2] == (0, "one\n one\none\n one\n")
         assert run.asks_nothing_more()
+
+
+def test_it_has_ended_too_when_the_machine_has_slept_meanwhile() -> None:
+    grant = exactly((Operation.READ, "/x"))
+    over = msgspec.structs.replace(grant, until=int(time.time()) - 1)
+    later = msgspec.structs.replace(grant, until=int(time.time()) + 60)
+    soon, past = time.monotonic() + 60, time.monotonic()
+
+    said = [asking.is_over(one, until) for one in (grant, over, later) for until in (soon, past)]
+    assert said == [False, True, True, True, False, True]
 
 
 def test_a_host_that_was_allowed_for_a_moment_is_asked_about_again(view: Place, port: int) -> None:

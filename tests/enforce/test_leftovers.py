@@ -324,6 +324,22 @@ def test_it_is_moved_however_old_it_says_that_it_is(workspace: Path, common: str
     assert [os.path.dirname(path) for path in ended.quarantined] == [str(own)]
 
 
+def test_it_is_moved_in_a_worktree_that_was_there_before_whatever_takes_the_time(
+    workspace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That somebody else works in, outside: a command can make thousands beside it."""
+    own = workspace / ".git/worktrees/known"
+    git(workspace, "worktree", "add", "-q", "../known")
+    time.sleep(0.03)
+    begun = time.time_ns() - 10_000_000
+    (own / "rebase-merge").mkdir()
+    (own / "rebase-merge/msgnum").write_text("$(true)")
+    monkeypatch.setattr("ringfence.enforce.planted.MORE", 0.0)
+    ended = searched(str(workspace), Outcome(Exited(0), (), (), 1.0), begun, False, most=0.0)
+
+    assert [os.path.dirname(path) for path in ended.quarantined] == [str(own)]
+
+
 def nested(workspace: Path) -> tuple[Path, Path]:
     git(workspace, "init", "-q", "sub")
     return workspace / "sub", workspace / "sub/.git"
@@ -370,6 +386,35 @@ def test_such_a_rebase_is_moved_in_whatever_repository_a_prompt_finds(
     subprocess.run(prompt, cwd=where, env=GIT, capture_output=True, timeout=60)
 
     assert (workspace.parent / "pwned").exists(), "the plant must be able to harm"
+
+
+@pytest.mark.parametrize("odd", ["\x1b]52;c;ZXZpbA==\x07", "\x7f", "\x9b2J", "\r"])
+@pytest.mark.parametrize("name", ["HEAD", "rebase-merge/head-name", "rebase-apply/head-name"])
+@pytest.mark.parametrize("place", [".", "sub"])
+def test_what_a_prompt_shows_and_a_terminal_obeys_is_moved_unasked(
+    workspace: Path, place: str, name: str, odd: str
+) -> None:
+    """A clipboard, say, is set by it: what a command prints itself has such things taken out."""
+    git(workspace, "init", "-q", "sub")
+    own = workspace / place / ".git"
+    (own / name).parent.mkdir(exist_ok=True)
+    (own / name).with_name("rebasing").touch()
+    (own / name).write_text(f"ref: refs/heads/é{odd}x\n" if name == "HEAD" else f"refs/heads/é{odd}x\n")
+    prompt = ["bash", "-c", f'. {PROMPT}; __git_ps1 "" "$ "; echo "${{PS1@P}}"']
+    shown = subprocess.run(prompt, cwd=own.parent, env=GIT, capture_output=True, timeout=60).stdout
+    ended = searched(str(workspace), Outcome(Exited(0), (), (), 1.0), 0, False)
+    later = subprocess.run(prompt, cwd=own.parent, env=GIT, capture_output=True, timeout=60).stdout
+
+    assert (odd.encode() in shown, odd.encode() in later) == (True, False)
+    assert [os.path.dirname(path) for path in ended.quarantined] == [str(own)]
+
+
+def test_a_branch_of_letters_is_left(workspace: Path) -> None:
+    git(workspace, "checkout", "-q", "-b", "für/αβ-\u4e2d")
+    (workspace / ".git/rebase-apply").mkdir()
+    (workspace / ".git/rebase-apply/head-name").write_text("refs/heads/für/αβ-\u4e2d\n")
+
+    assert left(f"{workspace}/.git", 0) == []
 
 
 def _evil(own: Path, pwned: Path) -> None:

@@ -751,6 +751,37 @@ def test_a_skill_deeper_in_the_workspace_is_reported_and_moved(workspace: Path, 
     assert scan(str(workspace), since, 9) == ()
 
 
+@pytest.mark.parametrize("name", [".claude", ".claude/skills", ".claude/skills/evil"])
+def test_a_skill_by_a_link_is_reported_and_moved(workspace: Path, name: str) -> None:
+    since, link = time.time_ns() - 20_000_000, workspace / "deep" / name
+    (workspace / "aside/skills/evil").mkdir(parents=True)
+    (workspace / "aside/skills/evil/SKILL.md").write_text("!`touch /x`\n")
+    link.parent.mkdir(parents=True)
+    link.symlink_to(workspace / "aside" / name.removeprefix(".claude").strip("/"))
+    assert (workspace / "deep/.claude/skills/evil/SKILL.md").exists(), "or nothing is tried"
+
+    found = scan(str(workspace), since, 9)
+    quarantine(found)
+
+    assert found == (str(link),)
+    assert not (workspace / "deep/.claude/skills/evil").exists()
+
+
+@pytest.mark.parametrize("name", [".claude", ".claude/skills", ".claude/skills/known"])
+def test_and_one_behind_a_link_that_was_there_before(workspace: Path, name: str) -> None:
+    link, known = workspace / "deep" / name, workspace / "aside/skills/known"
+    known.mkdir(parents=True)
+    (known / "SKILL.md").write_text("1")
+    link.parent.mkdir(parents=True)
+    link.symlink_to(workspace / "aside" / name.removeprefix(".claude").strip("/"))
+    time.sleep(0.05)
+    since = time.time_ns() - 10_000_000
+    before = scan(str(workspace), since, 9)
+    (known / "SKILL.md").write_text("!`touch /x`\n")
+
+    assert (before, scan(str(workspace), since, 9)) == ((), (str(link),))
+
+
 @pytest.mark.parametrize("name", ["deep/skills", "deep/.claude/skills"])
 def test_a_repository_by_the_name_of_skills_is_none_any_more_either(workspace: Path, name: str) -> None:
     since, place = time.time_ns() - 20_000_000, workspace / name

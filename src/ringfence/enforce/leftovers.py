@@ -11,7 +11,7 @@ import os
 import re
 import stat
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterator
 
 from ..model import PlanError
 from .repository import content, facts_of, is_new, setting, whole, work_tree
@@ -27,9 +27,12 @@ _RUNS = {
         rb"(?im)^(?![^\S\n]*(?:strategy = " + _STRATEGY + rb"|strategy-option = [\w=%-]+)[^\S\n]*$).*strategy",
     ),
     "apply-opt": re.compile(rb"--b"),  # build-fake-ancestor=, the one that names a file to write
-    # How far it is: git's own prompt for shells shows that as it is, and the shell expands what it shows.
+    # How far it is, and of what branch: git's own prompt for shells shows both as they are. The shell expands the one,
+    # and the terminal obeys what is no letter in the other.
     **dict.fromkeys(_COUNTS := ("msgnum", "end", "next", "last"), re.compile(rb"[^\d\s]")),
+    "head-name": (_CONTROLS := re.compile(rb"[\0-\x09\x0b-\x1f\x7f]|\xc2[\x80-\x9f]")),
 }
+_SHOWN = (*_COUNTS, "head-name")
 # Extensions of an index, and nothing of what follows: a name that ends like one may stand before it.
 _LINK, _TABLE = re.compile(rb"(?s)link(?=.{4})"), re.compile(rb"(?s)IEOT(?=.{4}\0\0\0\x01)")
 # Git takes no such name from a tree or a person; on a disk of Windows the last is the git directory, too.
@@ -39,6 +42,7 @@ _ODD = re.compile(rb"(?i)(?:\A|\0)/|(?:\A|[/\0])(?:\.\.|\.git|git~[0-9]+)(?:[/\0
 def left(git: str, since: int) -> list[str]:
     """What in a git directory would run programs or lead git elsewhere, changed since a time in nanoseconds."""
     odd = [place for name in _BEGUN if _runs_on(place := f"{git}/{name}", since)]
+    odd += filter(_is_odd_head, [f"{git}/HEAD"])
     odd += [f"{git}/index"] if _has_odd_index(git, since) else []
     odd += [f"{git}/MERGE_RR"] if _copies_strangers(git, since) else []
     start = f"{git}/BISECT_START"  # a word of `git checkout`
@@ -53,8 +57,8 @@ def _runs_on(place: str, since: int) -> bool:
         if not os.access(place, os.R_OK | os.X_OK):
             return True  # closed to us: what is in it can be opened again
         since = 0  # it may have come here just now, by another name, with files that are older
-    # What a prompt runs nobody has otherwise, and it may be as old as a git directory that was closed to us until now.
-    return any((name in _COUNTS or is_new(f"{place}/{name}", since)) and _says_so(place, name) for name in _RUNS)
+    # What prompts show nobody has otherwise, and it may be as old as a git directory that was closed to us until now.
+    return any((name in _SHOWN or is_new(f"{place}/{name}", since)) and _says_so(place, name) for name in _RUNS)
 
 
 def _says_so(place: str, name: str) -> bool:
@@ -62,11 +66,19 @@ def _says_so(place: str, name: str) -> bool:
     return text is None or _RUNS[name].search(text) is not None
 
 
-def run_by_prompts(found: Iterable[str]) -> tuple[str, ...]:
-    """What the next prompt of a shell may run before anybody has read that it is there: such work itself, or in a git
-    directory."""
-    places = (place for path in found for place in (path, *(f"{path}/{name}" for name in _BEGUN)))
-    return tuple(place for place in places if any(_says_so(place, name) for name in _COUNTS))
+def run_by_prompts(found: Collection[str]) -> tuple[str, ...]:
+    """What the next prompt of a shell may run, or have the terminal do, before anybody has read that it is there: such
+    work itself, or in a git directory, and its HEAD."""
+    places = [place for path in found for place in (path, *(f"{path}/{name}" for name in _BEGUN))]
+    begun = [place for place in places if any(_says_so(place, name) for name in _SHOWN)]
+    heads = (place if os.path.basename(place) == "HEAD" else f"{place}/HEAD" for place in found)
+    return (*begun, *filter(_is_odd_head, heads))
+
+
+def _is_odd_head(head: str) -> bool:
+    facts = facts_of(head)
+    text = whole(head) if facts is not None and stat.S_ISREG(facts.st_mode) else b""
+    return text is None or _CONTROLS.search(text) is not None
 
 
 def _copies_strangers(git: str, since: int) -> bool:

@@ -215,7 +215,7 @@ class Listing(NamedTuple):
     below: tuple[str, ...]  # directories, but for a git directory
     has_git: bool
     is_repository: bool  # itself, without a directory of that name
-    links: tuple[str, ...]  # those that lead into a git directory
+    links: tuple[str, ...]  # those that lead into a git directory, or to skills
     entries: int
 
 

@@ -177,6 +177,7 @@ def scan(
         own = held if is_own else linked[0] if linked else _submodule(workspace) or NOWHERE
         common = linked[1] if linked else own
         places = (f"{common}/{name}" for name in _NESTS[bool(linked) :])  # modules of the main worktree are not ours
+        found += _prompted(common, since)
         within = Until(seconds)  # what is found elsewhere takes nothing of it
         found = [path for path in found if not _is_known_pointer(path, common)]  # that is held, too
         for path in _inside(places, within, left):
@@ -193,6 +194,21 @@ def scan(
         found += _links(dict.fromkeys((own, common)), since, listings, until, left, common)
     found += _links(gits, since, listings, until, left)
     return tuple(dict.fromkeys(found))
+
+
+def _prompted(common: str, since: int) -> tuple[str, ...]:
+    """What a prompt would run in the worktrees that were there before, in which somebody works outside. Of those a plan
+    lets a run have few: however many there are now, and however long it takes to look into them."""
+    try:
+        found = [(place, facts_of(f"{place}/gitdir")) for place in directories(f"{common}/worktrees")]
+    except OSError:  # told of as closed
+        return ()
+    known = [place for place, facts in found if facts is not None and facts.st_ctime_ns < since]
+    if not known:
+        return ()
+    from .leftovers import run_by_prompts
+
+    return run_by_prompts(known)
 
 
 def _submodule(workspace: str) -> str:
@@ -308,9 +324,14 @@ def _read(path: str) -> Listing:
                 continue
             if entry.is_dir(follow_symlinks=False):
                 below.append(entry.name)
-            elif entry.is_symlink() and _leads_into_git(entry.path):
+            elif entry.is_symlink() and (_is_for_skills(f"{path}/{entry.name}") or _leads_into_git(entry.path)):
                 links.append(entry.name)
     return Listing(tuple(below), ".git" in names, _is_repository(names), tuple(links), len(names))
+
+
+def _is_for_skills(path: str) -> bool:
+    """Whether a name is one that Claude Code looks for them by, or one of them: it follows links."""
+    return path.endswith(("/.claude", SKILLS)) or os.path.dirname(path).endswith(SKILLS)
 
 
 def _leads_into_git(link: str) -> bool:
@@ -353,7 +374,10 @@ def _repositories(
 
 
 def _has_new_skill(path: str, since: int) -> bool:
-    """Whether a skill was made or changed, or was moved there with the directories around it."""
+    """Whether a skill was made or changed, or was moved there with the directories around it; also behind a link."""
+    path += "/skills" if path.endswith("/.claude") else ""
+    if os.path.dirname(path).endswith(SKILLS):
+        return is_new(path, since) or is_new(f"{path}/SKILL.md", since)
     if not path.endswith(SKILLS):
         return False
     try:
@@ -435,7 +459,7 @@ def _gone_to(path: str) -> str:
     facts = facts_of(path)
     if facts is None or stat.S_ISDIR(facts.st_mode):
         return ""
-    own = led_to(path)
+    own = led_to(path) if stat.S_ISLNK(facts.st_mode) else path
     text = content(own, _MOST_POINTER).rstrip(b"\r\n").partition(b"\0")[0]
     if text.startswith(b"gitdir: ") and len(text) <= MOST_LINE:
         own = led_to(os.path.join(os.path.dirname(path), os.fsdecode(text.removeprefix(b"gitdir: "))))

@@ -5,7 +5,8 @@ import os
 from .planted import SKILLS
 
 SUFFIX = ".quarantined"
-_STATES = ("rebase-merge", "sequencer", "rebase-apply", "index", "MERGE_RR", "BISECT_START", "gitdir")  # moved whole
+# Moved whole.
+_STATES = ("rebase-merge", "sequencer", "rebase-apply", "index", "MERGE_RR", "BISECT_START", "gitdir", "HEAD")
 
 
 def quarantine(paths: tuple[str, ...]) -> tuple[str, ...]:
