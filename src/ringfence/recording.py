@@ -62,6 +62,8 @@ class Entry:
         """The outcome with what the command left behind, and what those before it left whose end nobody saw."""
         workspace = self._request.workspace
         outcome = planted.searched(workspace, outcome, begun, moves, *how)
+        if isinstance(outcome.ending, Refused):  # of which nobody is told more than that
+            return outcome
         found, moved = _unseen.pop(workspace, ((), ()))
         if not found:
             return outcome

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from tests.attacks.conftest import PYTHON, Field
 
-from ringfence.enforce import shelf
+from ringfence.enforce import shelf, temporary
 from ringfence.enforce.removal import remove_tree
 
 MARK = os.urandom(8).hex()  # others run things here too
@@ -95,3 +95,29 @@ def test_root_does_not_follow_a_link_in_a_place_for_caches(field: Field, monkeyp
     field.run(ground, ["true"])
 
     assert stat.S_IMODE(victim.stat().st_mode) == 0o755
+
+
+@pytest.mark.needs_root
+@pytest.mark.parametrize("place", ["made by somebody", "moved there", "made for somebody", "of a cache"])
+def test_root_removes_nothing_that_somebody_has_moved_there_and_could_not_remove(tmp_path: Path, place: str) -> None:
+    """What he may write he may move, without being able to remove what is below it. Root did, by the name alone."""
+    top = tmp_path / "ringfence-0-0123456789abcdef"
+    shared = top if place == "moved there" else top / "own/theirs"
+    secret = shared / "private/file"
+    secret.parent.mkdir(parents=True)
+    secret.touch()
+    for path in (top, top / "own"):
+        if path.exists():
+            os.chown(path, 65534, 0 if place == "made for somebody" else 65534)
+    for path in (shared, secret.parent, secret):
+        os.chown(path, 65533, 65533)
+    shared.chmod(0o777)
+    if place == "of a cache":
+        os.chown(top, 0, 0)
+        with contextlib.suppress(PermissionError):
+            remove_tree(str(top), 65534)
+    else:
+        temporary.remove(str(top))
+    left = [path.name for path in top.rglob("*") if path.stat().st_uid == 65533]
+
+    assert "file" in left

@@ -112,6 +112,7 @@ def test_what_it_left_is_looked_for_and_the_next_run_there_says_so(audit: Path) 
         other.kill()
         process.kill()
     record._logs.clear()  # as another process, which opens the log anew
+    assert run(audit, "/nonexistent").planted == ()
     outcome = run(audit, "true")
     again = run(audit, "true")
     escaped, own = (event for event in events(audit, Escaped) if isinstance(event, Escaped))

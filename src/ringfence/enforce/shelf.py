@@ -61,7 +61,7 @@ def _sweep(base: str) -> None:
                 if not os.path.isdir(file.read()):
                     from .removal import remove_tree
 
-                    remove_tree(path)
+                    remove_tree(path, os.lstat(f"{path}/own").st_uid)
 
 
 def _sweep_work(path: str) -> None:
@@ -72,4 +72,4 @@ def _sweep_work(path: str) -> None:
         from .removal import remove_tree  # by descriptor: the place is its owner's, who could put a link there
 
         with contextlib.suppress(OSError):
-            remove_tree(f"{path}/{name}")
+            remove_tree(f"{path}/{name}", os.lstat(path).st_uid)

@@ -25,7 +25,7 @@ def new_directory(ids: tuple[int, int] | None, held: list[int]) -> str:
     held.append(os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC))
     fcntl.flock(held[-1], fcntl.LOCK_SH)
     if ids:
-        os.chown(path, *ids)
+        os.chown(path, ids[0], os.getegid())  # our group says that we made it
     return path
 
 
@@ -61,21 +61,28 @@ def _sweep() -> None:
 
 
 def remove(path: str) -> None:
-    """Remove such a directory, with all that is left in it."""
+    """Remove such a directory, with all that is left in it. Not another's of that name: anybody may have put it there,
+    and have moved into it what he cannot remove."""
     try:
-        with contextlib.suppress(OSError):  # most often there is none
-            directory = os.open(path, _HELD | os.O_DIRECTORY)
-            try:
+        directory = os.open(path, _HELD | os.O_DIRECTORY)
+        try:
+            facts = os.fstat(directory)
+            if facts.st_uid != os.geteuid() and (os.geteuid() or facts.st_gid != os.getegid()):
+                return
+            with contextlib.suppress(OSError):  # most often there is none
                 os.unlink(DOOR, dir_fd=directory)
-            finally:
-                os.close(directory)
+        finally:
+            os.close(directory)
+    except OSError:  # it is gone
+        return
+    try:
         os.rmdir(path)
     except OSError as error:
         if error.errno != errno.ENOENT:
             from .removal import remove_tree  # only for what a command left behind
 
             with contextlib.suppress(OSError):
-                remove_tree(path)
+                remove_tree(path, facts.st_uid)
 
 
 def listen_at(path: str, ids: tuple[int, int] | None, connects: bool) -> int:
