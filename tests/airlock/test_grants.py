@@ -318,6 +318,8 @@ def test_a_question_can_be_answered_narrower_or_wider() -> None:
 
     assert asked(Operation.READ, "/home/x/a/b/c") == ["/home/x/a/b/c", "/home/x/a/b", "/home/x/a"]
     assert asked(Operation.CONNECT, "api.x.com:443") == ["api.x.com:443", "api.x.com", "*.x.com"]
+    assert asked(Operation.CONNECT, "x.co.uk:443") == ["x.co.uk:443", "x.co.uk"]  # and not half of a country
+    assert asked(Operation.CONNECT, "api.x.co.uk:443")[2:] == ["*.x.co.uk"]
     assert asked(Operation.CONNECT, "1.2.3.4:5") == ["1.2.3.4:5", "1.2.3.4"]
     assert asked(Operation.BIND, "8080") == ["8080"]
     assert [answer.is_kept for answer in Answer] == [False, False, True, True, True]

@@ -77,6 +77,10 @@ def refusal(
     return ""
 
 
+# Below these a country has everybody's names, as co.uk; nobody is offered them whole.
+_EVERYBODYS = frozenset("ac co com edu gob gouv gov go ne net nom or org".split())
+
+
 def choices(operation: Operation, target: str, homes: tuple[str, ...]) -> list[str]:
     """What would answer who asks for a path, a host with its port, or a port to listen on, from the narrowest: a person
     chooses, or names another."""
@@ -86,7 +90,8 @@ def choices(operation: Operation, target: str, homes: tuple[str, ...]) -> list[s
         host, port = split_port(target)
         found = [target, *([host] if port else [])]
         labels = host.split(".")
-        return found + ([f"*.{'.'.join(labels[1:])}"] if len(labels) > 2 and not is_address(host) else [])
+        is_wide = len(labels) < 3 or (len(labels) == 3 and len(labels[2]) == 2 and labels[1] in _EVERYBODYS)
+        return found + ([f"*.{'.'.join(labels[1:])}"] if not is_wide and not is_address(host) else [])
     found, path = [], target
     while path not in SHARED and path not in homes and len(found) < 4:
         found.append(path)
