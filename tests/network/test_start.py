@@ -163,3 +163,21 @@ def test_a_warden_leaves_no_descriptor_at_the_gate_by_a_question() -> None:
     gate.close()
 
     assert held[-1] == held[9]
+
+
+def test_a_run_that_was_stopped_and_is_led_into_keeps_no_other_waiting() -> None:
+    """Whoever connects to a port that leads into it has the gate wish for a socket, and the warden hears no wishes."""
+    gate, (warden, theirs) = Gate(None), socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    inward, door = listener(), listener()
+    led, place = inward.getsockname(), door.getsockname()
+    gate.serve(allowing("127.0.0.1"), "/ws", ("asks", "inward 8080"), (theirs.detach(), inward.detach()))
+    gate.serve(allowing(), "/ws", ("socks",), (door.detach(),))
+    callers = [socket.create_connection(led, 10) for _ in range(400)]  # a socket holds some 280 wishes
+    with socket.create_connection(place, 10) as sock:
+        sock.sendall(b"\x05\x01\x00")
+        answer = sock.recv(2)
+    for one in (*callers, warden):
+        one.close()
+    gate.close()
+
+    assert answer == b"\x05\x00"
