@@ -68,15 +68,21 @@ class Passage:
     ) -> None:
         self._doors = plan.doors(policy, host)
         self._policy = policy
-        self._network = with_parent(policy.network, environ)
         self._agent = agent
         self._proxies = proxies
         self._questions = questions  # where a person is asked about hosts
-        self._gate = _gate(ids)
         self._number = 0
         self._told: tuple[tuple[Denial, ...], tuple[str, ...]] = ((), ())
         self.reached: tuple[str, ...] = ()  # the hosts that were dialled, once the run is over
-        self._listeners = {port: _listen(port) for port in dict.fromkeys(policy.network.forwards)}
+        self._listeners: dict[int, int] = {}
+        try:
+            self._network = with_parent(policy.network, environ)
+            self._gate = _gate(ids)
+            for port in dict.fromkeys(policy.network.forwards):
+                self._listeners[port] = _listen(port)
+        except BaseException:
+            self.__exit__()
+            raise
 
     def open(self, launched: Launch) -> None:
         """Hand the gate what was opened inside; nothing when the launch did not come so far."""

@@ -284,12 +284,13 @@ def test_on_a_host_of_somebody_else_nothing_near_is_approved(workspace: Path, op
     assert approvals.standing(str(workspace), environ).grants == ()
 
 
+@pytest.mark.parametrize("listed", ["9.9.9.9", "9.9.9.0/24"])
 def test_an_address_of_a_host_of_somebody_else_is_not_approved(
-    workspace: Path, monkeypatch: pytest.MonkeyPatch
+    workspace: Path, monkeypatch: pytest.MonkeyPatch, listed: str
 ) -> None:
-    monkeypatch.setattr(own, "own_addresses", lambda: frozenset({"9.9.9.9"}))
+    monkeypatch.setattr(own, "own_addresses", lambda: frozenset({listed}))
     environ = {**os.environ, TENANT: "example.com"}
-    approvals.make(Operation.CONNECT, "9.9.9.8:80", Answer.PROJECT, str(workspace), environ=environ)
+    approvals.make(Operation.CONNECT, "9.9.8.8:80", Answer.PROJECT, str(workspace), environ=environ)
     with pytest.raises(PolicyError, match="of the host or its network"):
         approvals.make(Operation.CONNECT, "9.9.9.9:80", Answer.PROJECT, str(workspace), environ=environ)
 
@@ -318,6 +319,8 @@ def test_a_question_can_be_answered_narrower_or_wider() -> None:
 
     assert asked(Operation.READ, "/home/x/a/b/c") == ["/home/x/a/b/c", "/home/x/a/b", "/home/x/a"]
     assert asked(Operation.CONNECT, "api.x.com:443") == ["api.x.com:443", "api.x.com", "*.x.com"]
+    assert asked(Operation.CONNECT, "x.co.uk:443") == ["x.co.uk:443", "x.co.uk"]  # and not half of a country
+    assert asked(Operation.CONNECT, "api.x.co.uk:443")[2:] == ["*.x.co.uk"]
     assert asked(Operation.CONNECT, "1.2.3.4:5") == ["1.2.3.4:5", "1.2.3.4"]
     assert asked(Operation.BIND, "8080") == ["8080"]
     assert [answer.is_kept for answer in Answer] == [False, False, True, True, True]

@@ -19,7 +19,7 @@ from ringfence.model import Decision, ParentProxy, Verdict
 from ringfence.network import http_proxy, socks_proxy
 from ringfence.network import link as link_module
 from ringfence.network import run as run_module
-from ringfence.network.link import Link
+from ringfence.network.link import Link, Turn
 from ringfence.network.run import Run
 
 REQUESTS = [
@@ -197,6 +197,64 @@ def test_a_run_that_asks_without_end_keeps_nobody_waiting(is_its_own: bool, monk
         return count
 
     assert asyncio.run(main()) < 10_000  # of 45,000
+
+
+def test_a_run_that_sends_chunks_of_one_letter_keeps_nobody_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What came with the heads was read to its end for all whose servers were reached at one moment: five seconds."""
+    sent = 0
+
+    def counted(session: http_proxy.Session, data: bytes | memoryview) -> None:
+        nonlocal sent
+        sent += 1
+
+    async def main() -> int:
+        server = socket.create_server(("127.0.0.1", 0), backlog=100)
+        place = f"127.0.0.1:{server.getsockname()[1]}"
+        greedy, other = (Run(PolicyJudge(allowing(place), frozenset), "/ws", ParentProxy()) for _ in range(2))
+        monkeypatch.setattr(http_proxy.Session, "_send_upstream", counted)
+        head = f"POST http://{place}/ HTTP/1.1\r\nHost: {place}\r\nTransfer-Encoding: chunked\r\n\r\n".encode()
+        ends = []
+        for _ in range(40):
+            ours, theirs = socket.socketpair()
+            ends.append(ours)
+            http_proxy.Session(greedy, greedy.keep(theirs, 60))
+            ours.sendall(head + b"1\r\na\r\n" * 2500)
+        ours, theirs = socket.socketpair()
+        ends.append(ours)
+        other.resolver.serve_stream(other.keep(theirs, 60))
+        while not sent:
+            await asyncio.sleep(0)
+        ours.sendall(bytes((0, 20, 0, 1, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0, 2)) + b"is\0\0\1\0\1")
+        ours.setblocking(False)
+        assert await asyncio.wait_for(asyncio.get_running_loop().sock_recv(ours, 100), 60)
+        for end in (*ends, server):
+            end.close()
+        for run in (greedy, other):
+            run.close()
+        await asyncio.sleep(0)
+        return sent
+
+    assert asyncio.run(main()) < 50_000  # of 100,000
+
+
+def test_what_takes_long_to_read_is_heard_in_smaller_pieces_and_one_that_fails_keeps_no_other_waiting() -> None:
+    def fail() -> None:
+        raise ValueError
+
+    async def main() -> None:
+        turn, done = Turn(asyncio.get_running_loop()), asyncio.Event()
+        asyncio.get_running_loop().set_exception_handler(lambda *_: None)
+        sizes = []
+        for seconds in (*[0.5] * 7, 0.0, 0.5):
+            turn.spend(seconds, is_read=True)
+            sizes.append(turn.few)
+        turn.spend(0.5, is_read=False)
+        assert (sizes, turn.few) == ([8192, 4096, 2048, 1024, 512, 512, 512, 576, 512], 512)
+        turn.take(fail)
+        turn.take(done.set)
+        await asyncio.wait_for(done.wait(), 60)
+
+    asyncio.run(main())
 
 
 def test_what_nobody_takes_is_bounded_for_all_connections_together(monkeypatch: pytest.MonkeyPatch) -> None:

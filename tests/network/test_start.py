@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 from typing import Any
 
 import dns.message
@@ -15,11 +16,14 @@ import pytest
 from tests.looking import until
 from tests.network.conftest import Served, allowing, listener
 
+from ringfence.gates import Passage
+from ringfence.model import Host, LaunchError
 from ringfence.model.standins import stand_ins
 from ringfence.network import start
 from ringfence.network.asks import QUESTION, REPLY
 from ringfence.network.control import Serve
 from ringfence.network.start import Gate
+from ringfence.policy import Flags, load
 
 
 def test_runs_that_several_threads_start_at_once_have_a_number_each(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -163,3 +167,35 @@ def test_a_warden_leaves_no_descriptor_at_the_gate_by_a_question() -> None:
     gate.close()
 
     assert held[-1] == held[9]
+
+
+def test_a_run_that_was_stopped_and_is_led_into_keeps_no_other_waiting() -> None:
+    """Whoever connects to a port that leads into it has the gate wish for a socket, and the warden hears no wishes."""
+    gate, (warden, theirs) = Gate(None), socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    inward, door = listener(), listener()
+    led, place = inward.getsockname(), door.getsockname()
+    gate.serve(allowing("127.0.0.1"), "/ws", ("asks", "inward 8080"), (theirs.detach(), inward.detach()))
+    gate.serve(allowing(), "/ws", ("socks",), (door.detach(),))
+    callers = [socket.create_connection(led, 10) for _ in range(400)]  # a socket holds some 280 wishes
+    with socket.create_connection(place, 10) as sock:
+        sock.sendall(b"\x05\x01\x00")
+        answer = sock.recv(2)
+    for one in (*callers, warden):
+        one.close()
+    gate.close()
+
+    assert answer == b"\x05\x00"
+
+
+def test_a_run_that_has_no_way_out_leaves_nothing_open(tmp_path: Path) -> None:
+    """The asker's end was left, and the ports before the one that is taken."""
+    with listener() as taken, listener() as free:
+        ports = free.getsockname()[1], taken.getsockname()[1]
+        free.close()
+        policy = load(str(tmp_path), Flags(allow_host=("a.test",), forward=ports))
+        questions = os.dup(0)
+        with pytest.raises(LaunchError, match="--forward"):
+            Passage(policy, Host.linux(landlock_abi=7), None, {}, None, (), questions)
+        with pytest.raises(OSError, match="Bad file descriptor"):
+            os.fstat(questions)
+        listener(port=ports[0]).close()

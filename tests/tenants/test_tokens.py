@@ -93,6 +93,7 @@ WRONG_CLAIMS: dict[str, object] = {
     "future": CLAIMS | {"iat": NOW + 7200, "nbf": NOW + 7200, "exp": NOW + 7260},
     "not before": CLAIMS | {"nbf": NOW + 7200, "exp": NOW + 7260},
     "exp as text": CLAIMS | {"exp": str(NOW + 60)},
+    "exp beyond a lifetime": CLAIMS | {"exp": CLAIMS["iat"] + tokens.LIFETIME + 1},
     "exp as a float": CLAIMS | {"exp": 1e300},
     "exp as true": CLAIMS | {"exp": True},
     "exp as null": CLAIMS | {"exp": None},

@@ -77,10 +77,14 @@ class Asks:
         """A connection to a port of the run's own loopback. Raises Unreachable."""
         wish: asyncio.Future[socket.socket | None] = self._loop.create_future()
         self._wishes.append(wish)
-        try:
-            self._channel.send(REPLY.pack(_WISH, 0, 0, 0, 0))
-        except OSError as error:
-            raise Unreachable("the run is over", error.errno or 0) from None
+        while True:
+            try:
+                self._channel.send(REPLY.pack(_WISH, 0, 0, 0, 0), socket.MSG_DONTWAIT)  # the loop is every run's
+                break
+            except BlockingIOError:
+                await asyncio.sleep(_AGAIN_SECONDS)
+            except OSError as error:
+                raise Unreachable("the run is over", error.errno or 0) from None
         sock = await wish
         if sock is None:
             raise Unreachable("the run has no socket to give", errno.ENETDOWN)

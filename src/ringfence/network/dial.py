@@ -29,7 +29,6 @@ RESOLVING = 64  # threads of the gate; names that nobody answers for keep one ea
 _AT_ONCE = 8  # of them for one run
 _TRIES = 1024  # connections of one run that are under way: a name that says nothing has one for each of its addresses
 
-LOCAL = ("localhost", "127.0.0.1", "::1")  # this machine's, and not a proxy's own
 Credential = tuple[str, str] | None  # a user and a password
 Place = tuple[int, tuple[str, int]]  # a family, and an address in it with a port
 
@@ -211,7 +210,7 @@ class Dialler:
     def parent_for(self, host: str, port: int) -> str:
         if any(_is_passed(host, entry) for entry in self.parent.no_proxy):
             return ""
-        if host in LOCAL or "*" in self.parent.no_proxy:
+        if _is_here(host) or "*" in self.parent.no_proxy:
             return ""
         return self.parent.http if port == 80 and self.parent.http else self.parent.https
 
@@ -304,6 +303,15 @@ def _family_of(host: str) -> int:
         return socket.AF_INET if ipaddress.ip_address(host).version == 4 else socket.AF_INET6
     except ValueError:
         return 0
+
+
+def _is_here(host: str) -> bool:
+    """Whether a host means this machine, and not a proxy's own."""
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return host == "localhost"
+    return address.is_loopback or address.is_unspecified
 
 
 def _is_passed(host: str, entry: str) -> bool:

@@ -144,6 +144,10 @@ class Session:
             self.run.denied(error.target, error.decision)
             self._forbid(error.decision)
 
+    def _hear_on(self) -> None:
+        if self._is_chunked and not self.client.closed:
+            self._hear(b"")
+
     def _advance(self, parser: h11.Connection) -> None:
         """Go on with what the client said."""
         event = parser.next_event()
@@ -236,7 +240,7 @@ class Session:
         head = b"\r\n".join(lines) + b"\r\n\r\n"
         if self._is_chunked:
             self._send_upstream(head)
-            self._hear(b"")
+            self.client.turn.take(self._hear_on)  # what came with the head
             return
         length = int(header(request, b"content-length") or b"0")
         rest, self._rest = self._rest, b""

@@ -19,6 +19,7 @@ HIGH = 1 << 20  # beyond this much kept, whoever writes is asked to wait
 MOST_KEPT, _LITTLE = 1 << 26, 1 << 14
 ALL, FEW = 0, 1 << 14  # bytes heard at once: of what is carried, and of what is read, which takes much longer
 _TURN = 0.01  # seconds
+_FEWEST, _MORE = 512, 64  # of what is read: heard at once where it takes longer than a turn, and each time it does not
 
 
 def _nothing() -> None:
@@ -28,29 +29,51 @@ def _nothing() -> None:
 class Turn:
     """How long the links of one run are heard before others' are; then each in the order in which it came."""
 
-    __slots__ = ("_is_over_soon", "_left", "_loop", "_waiting")
+    __slots__ = ("_is_over_soon", "_left", "_loop", "_waiting", "few")
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop, self._left, self._is_over_soon = loop, _TURN, False
-        self._waiting = deque[Link]()
+        self.few = FEW
+        self._waiting = deque[Callable[[], None]]()
 
     def has_come(self, link: "Link") -> bool:
         """Whether a link is heard now; if not, it will be."""
         if self._left > 0:
             return True
-        self._waiting.append(link)
+        self._waiting.append(link.hear)
         return False
 
-    def spend(self, seconds: float) -> None:
+    def take(self, act: Callable[[], None]) -> None:
+        """Do in its turn what takes as long as hearing something."""
+
+        def taken() -> None:
+            begun = self._loop.time()
+            act()
+            self.spend(self._loop.time() - begun, is_read=True)
+
+        self._waiting.append(taken)
+        self._end_soon()
+
+    def spend(self, seconds: float, is_read: bool) -> None:
+        """One was heard; what is only carried never takes long."""
         self._left -= seconds
+        if is_read:  # a chunk of one letter takes as long as one of a thousand
+            self.few = max(_FEWEST, self.few // 2) if seconds > _TURN else min(FEW, self.few + _MORE)
+        self._end_soon()
+
+    def _end_soon(self) -> None:
         if not self._is_over_soon:
             self._is_over_soon = True
             self._loop.call_soon(self._begin)  # behind all that can be heard now
 
     def _begin(self) -> None:
         self._left, self._is_over_soon = _TURN, False
-        while self._waiting and self._left > 0:
-            self._waiting.popleft().hear()
+        try:
+            while self._waiting and self._left > 0:
+                self._waiting.popleft()()
+        finally:
+            if self._waiting:  # whatever went wrong with one, the others are heard
+                self._end_soon()
 
 
 class Link:
@@ -64,7 +87,6 @@ class Link:
         "_kept",
         "_loop",
         "_shut",
-        "_turn",
         "channel",
         "closed",
         "last",
@@ -74,6 +96,7 @@ class Link:
         "on_drain",
         "on_end",
         "sock",
+        "turn",
     )
 
     def __init__(self, loop: asyncio.AbstractEventLoop, sock: socket.socket, turn: Turn | None = None) -> None:
@@ -91,7 +114,7 @@ class Link:
         self.on_drain: Callable[[], None] = _nothing
         self.most = FEW
         self._loop = loop
-        self._turn = turn or Turn(loop)
+        self.turn = turn or Turn(loop)
         self._kept = bytearray()
         self._is_reading = False
         self._shut = False
@@ -115,15 +138,16 @@ class Link:
             self._readable()
 
     def _readable(self) -> None:
-        if self.channel is not None:
-            self.channel.move()
-            return
-        if not self._turn.has_come(self):
+        if not self.turn.has_come(self):
             self._loop.remove_reader(self.sock.fileno())
             return
-        begun = self._loop.time()
+        begun, most = self._loop.time(), min(self.most, self.turn.few)
+        if self.channel is not None:
+            self.channel.move()
+            self.turn.spend(self._loop.time() - begun, is_read=False)
+            return
         try:
-            count = self.sock.recv_into(BUFFER, _LITTLE if Link.kept_by_all > MOST_KEPT else self.most)
+            count = self.sock.recv_into(BUFFER, most or (_LITTLE if Link.kept_by_all > MOST_KEPT else ALL))
         except (BlockingIOError, InterruptedError):
             return
         except OSError:
@@ -132,7 +156,7 @@ class Link:
         if count:
             self.last = begun
             self.on_data(BUFFER[:count])
-            self._turn.spend(self._loop.time() - begun)
+            self.turn.spend(self._loop.time() - begun, is_read=most > 0)
         else:
             self.pause()
             self.on_end()

@@ -28,6 +28,7 @@ from .names import Names
 TTL = 60
 MOST_UDP = 4096
 _NONE, _ONE = b"\0\0", b"\0\1"  # how many of something a message has
+_AT_ONCE = 16  # questions answered before others are heard
 _MOST_KEPT, _MOST_ASKED = 4096, 512  # answers, and bytes of a question that is worth keeping: it may have 64 KiB
 
 
@@ -118,7 +119,7 @@ class Resolver:
         sock.setblocking(False)
 
         def readable() -> None:
-            for _ in range(64):
+            for _ in range(_AT_ONCE):
                 try:
                     query, place = sock.recvfrom(MOST_UDP)
                     reply = self.answer(query)

@@ -144,6 +144,9 @@ def open_inward(run: Run, sock: socket.socket, asks: Asks, port: int) -> None:
         except Unreachable:
             run.drop(client)
             return
+        if client.closed:
+            run.drop(inside)
+            return
         run.join(client, inside)
 
     run.listen(sock, lambda link: run.start(carry(link)))

@@ -9,7 +9,7 @@ from ..model.grant import Answer, Grant, Operation
 from .connect import LOCAL
 from .decide import is_canonical
 from .defaults import SHARED, is_inside
-from .hosts import HostError, canonical_host, is_address, joined, port_number, special, split_port
+from .hosts import HostError, canonical_host, is_address, is_own, joined, port_number, special, split_port
 from .layer import Layer, Setting, Tier
 from .names import entry_fault
 from .stores import SECRETS, SYSTEM_SECRETS
@@ -56,8 +56,8 @@ def refusal(
         if fault or machine is None:  # what no policy can hold would refuse every run
             return f"{shown(grant.target)}: {fault}" if fault else ""
         host = split_port(grant.target)[0].strip("[]")
-        is_near = grant.operation is Operation.BIND or host in (LOCAL, *machine)
-        if is_near or (is_address(host) and special(host)):
+        is_near = grant.operation is Operation.BIND or host == LOCAL
+        if is_near or (is_address(host) and (special(host) or is_own(host, machine))):
             return f"{shown(grant.target)} is of the host or its network, which a policy file can open, and no approval"
         return ""
     path, writes = grant.target, grant.operation.kind == "write"
@@ -77,6 +77,10 @@ def refusal(
     return ""
 
 
+# Below these a country has everybody's names, as co.uk; nobody is offered them whole.
+_EVERYBODYS = frozenset("ac co com edu gob gouv gov go ne net nom or org".split())
+
+
 def choices(operation: Operation, target: str, homes: tuple[str, ...]) -> list[str]:
     """What would answer who asks for a path, a host with its port, or a port to listen on, from the narrowest: a person
     chooses, or names another."""
@@ -86,7 +90,8 @@ def choices(operation: Operation, target: str, homes: tuple[str, ...]) -> list[s
         host, port = split_port(target)
         found = [target, *([host] if port else [])]
         labels = host.split(".")
-        return found + ([f"*.{'.'.join(labels[1:])}"] if len(labels) > 2 and not is_address(host) else [])
+        is_wide = len(labels) < 3 or (len(labels) == 3 and len(labels[2]) == 2 and labels[1] in _EVERYBODYS)
+        return found + ([f"*.{'.'.join(labels[1:])}"] if not is_wide and not is_address(host) else [])
     found, path = [], target
     while path not in SHARED and path not in homes and len(found) < 4:
         found.append(path)

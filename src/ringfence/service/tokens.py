@@ -132,6 +132,8 @@ def read(keys: Keys, token: str, now: float | None = None) -> Claims:
     times = [claims[name] for name in ("iat", "nbf", "exp")]
     if not all(type(value) is int for value in times) or not times[0] == times[1] <= at + LEEWAY < times[2] + LEEWAY:
         raise wrong
+    if times[2] > times[0] + LIFETIME:
+        raise wrong
     names = claims["workspaces"]
     if claims["aud"] != AUDIENCE or not isinstance(names, list):
         raise wrong
