@@ -19,7 +19,7 @@ from .programs import ROWS, row
 from .reach import Walk
 from .state import MISSING, Field, Shell, merged
 from .syntax import Sequence, Word
-from .variables import concern, emptied, handed_on, listed
+from .variables import concern, counted, emptied, handed_on, listed
 
 States = tuple[Shell, Shell]
 _NAME = lazy(r"[A-Za-z_][A-Za-z0-9_]*\Z")
@@ -48,6 +48,7 @@ def builtin_or_program(walk: Walk, fields: list[Field], shell: Shell, stdin: Wor
     name = fields[0].text
     handler = BUILTINS.get(name)
     if handler is not None:
+        counted(walk, name, fields[1:], shell)
         return handler(walk, fields[1:], shell, stdin) or (shell, shell)
     program(walk, fields, shell, stdin)
     return shell, shell

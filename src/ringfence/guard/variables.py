@@ -91,10 +91,32 @@ def listed(walk: Touches, name: str, settings: bool = True) -> None:
 
 
 _COUNTED = frozenset("RANDOM SRANDOM SECONDS OPTIND HISTCMD LINENO EPOCHSECONDS BASHPID".split())
+_ZSH_COUNTED = frozenset(
+    "COLUMNS LINES SHLVL UID EUID GID EGID ERRNO FUNCNEST HISTSIZE SAVEHIST KEYTIMEOUT LISTMAX MAILCHECK "
+    "TRY_BLOCK_ERROR TRY_BLOCK_INTERRUPT ZLE_RPROMPT_INDENT".split()
+)
+_COUNTS = frozenset("printf exit return break continue shift".split())
+_NUMBERS = lazy(r"%[^%a-zA-Z]*[*diouxXeEfFgGaA]")
+_COMPUTES = lazy(r"(?s).*\w\[.*(?:\$[({]|`)")  # an element of a list, by a command
+
+
+def counted(walk: Touches, name: str, fields: list[Field], shell: Shell) -> None:
+    """What zsh counts, and bash does not: `exit 'path[$(command)]'`."""
+    told = fields[0].text if fields and fields[0].known else "-"
+    if name not in _COUNTS or walk.bounds.held or (name == "printf" and told[:1] != "-" and not _NUMBERS.search(told)):
+        return
+    for field in fields:
+        found = re.fullmatch(r'"?\$\{?(\w+|[#?$!])\}?"?', field.shown)
+        number = field.digits or (found is not None and (found[1] in "#?$!" or shell.is_number(found[1])))
+        text = shell.variables.get(field.text, "") if field.known else None  # a name is counted as what it holds
+        if (text is None and not number) or _COMPUTES.match(field.text):
+            walk.doubt(f"zsh counts {field.shown!r}, which {name} is told, and may run commands")
 
 
 def concern(walk: Touches, name: str, value: str | None, shell: Shell) -> None:
     """Say what an assignment of this variable may lead to."""
+    if value and not walk.bounds.held and _COMPUTES.match(value):
+        walk.doubt(f"what {name} holds runs a command, where zsh counts it")
     if name == "path" and value and not walk.bounds.held:  # which is PATH to zsh
         known = [walk.bounds.resolve(path) for path in walk.absolute(value, shell, "")] if shell.places else []
         if any(map(walk.bounds.is_directory, known)) or walk.has_written(value, shell):
@@ -105,7 +127,7 @@ def concern(walk: Touches, name: str, value: str | None, shell: Shell) -> None:
                 walk.doubt(f"{name} is set to something that is not known")
             elif part and not part.startswith("$") and (name != "PYTHONPATH" or walk.leads_outside(part, shell)):
                 walk.writes(Field(part, raw=part), shell)
-    elif name in _COUNTED and not (value or "?").isdigit():
+    elif name in (_COUNTED if walk.bounds.held else _COUNTED | _ZSH_COUNTED) and not (value or "?").isdigit():
         walk.doubt(f"what {name} is set to is evaluated as arithmetic, and may run commands")
     elif walk.bounds.held and _SHOWN_BY.match(name) and value and not walk.points_elsewhere(value, shell):
         return  # a command of this line, as good as any other of its words
@@ -211,8 +233,8 @@ class Values(Touches):
             for place in ("/",) if pattern.startswith("/") else () if self.bounds.reads_free else shell.places:
                 if self.bounds.veils(posixpath.normpath(posixpath.join(self.stand(place), pattern))):
                     self.doubt(f"{pattern!r} may stand for what may not be read")
-        if self.odd_names or self.loose or self.interrupted:
-            return None
+        if self.odd_names or self.loose or self.interrupted or ("***" in pattern and not self.bounds.held):
+            return None  # by three stars zsh goes through links
         if pattern.startswith("/"):
             return self.bounds.match(pattern, "/")
         names: list[str] = []
@@ -281,6 +303,8 @@ class Values(Touches):
                     self.doubt(f"${{{rest}}} counts what is quoted")
             return trimmed(self.variable(Variable(name, piece.quoted), shell), rest)
         if piece.open and not self.bounds.held:
+            if piece.counts:
+                self.doubt(f"${name} has an index that zsh counts, and what it quotes may run commands")
             return None
         if name == "$" and self.bounds.held:
             return _DIGITS
