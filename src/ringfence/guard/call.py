@@ -145,8 +145,8 @@ _HOMES = {
     **dict.fromkeys(("xxd", "cache", "shows", "clock", "ends", "seeks", "device", "bundled"), "told"),
     **dict.fromkeys(("wget", "curl"), "fetching"),
     **dict.fromkeys(("sed", "awk", "sqlite", "find"), "languages"),
-    **dict.fromkeys("env xargs shell python interpreter pip unknown after after1 lock watch sudo".split(), "others"),
-    **dict.fromkeys("rake make cmake npm dotnet pytest cargo go uv coverage".split(), "projects"),
+    **dict.fromkeys("env xargs shell python interpreter unknown after after1 lock watch sudo".split(), "others"),
+    **dict.fromkeys("rake make cmake npm pip dotnet pytest cargo go uv coverage".split(), "projects"),
 }
 
 
