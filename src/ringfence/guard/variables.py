@@ -65,6 +65,11 @@ _HARMLESS = lazy(
     re.DOTALL,
 )
 _SHOWN_BY = lazy(r"(?:GIT_(?:SEQUENCE_)?)?EDITOR\Z|VISUAL\Z|(?:GIT_|MAN)?PAGER\Z")
+# Words and numbers, which name no place outside: the sandbox holds who goes by them. Not what all programs go by.
+_WORD = lazy(
+    r"(?!(?:PATH|(?:BASH_)?ENV|CDPATH|HOME|SHELL\w*|LD_\w+|DYLD_\w+|DOCKER_\w+|KUBE\w+|SSH_\w+)=|.*\.\.)"
+    r"\w+=[\w.,:+ =-]*\Z"
+)
 _PLACES = frozenset(
     (
         *("PYTHONPATH", "TMPDIR", "TMP", "TEMP", "COVERAGE_FILE", "MYPY_CACHE_DIR", "RUFF_CACHE_DIR"),
@@ -132,6 +137,8 @@ def concern(walk: Touches, name: str, value: str | None, shell: Shell) -> None:
         walk.doubt(f"what {name} is set to is evaluated as arithmetic, and may run commands")
     elif walk.bounds.held and _SHOWN_BY.match(name) and value and not walk.points_elsewhere(value, shell):
         return  # a command of this line, as good as any other of its words
+    elif walk.shows_all and value is not None and _WORD.match(f"{name}={value}"):
+        return
     elif _STEERS.match(name) and not _HARMLESS.match(f"{name}={value if value is not None else chr(0)}"):
         walk.doubt(f"it sets {name}, which steers what other programs do")
 
