@@ -23,6 +23,7 @@ from .reach import Walk
 from .state import Field, Shell
 from .variables import concern, emptied, handed_on
 
+_NAME = lazy(r"[A-Za-z_]\w*\Z")
 _ASSIGNS = lazy(r"([^=]*)=(.*)\Z", re.DOTALL)  # to env any word is one that has this in it
 
 
@@ -149,6 +150,9 @@ def env(walk: Walk, call: Call) -> None:
         emptied(walk, [value.text])
     operands = list(found.operands)
     while operands:
+        name, equals, _ = operands[0].text.partition("=")
+        if equals and not _NAME.match(name):
+            walk.doubt(f"env hands on {name!r}, which no shell calls a variable: to bash it may be a function")
         if not operands[0].known and "=" in operands[0].text:
             concern(walk, operands.pop(0).text.partition("=")[0], None, found.shell)
             continue
