@@ -19,7 +19,7 @@ from .programs import ROWS, row
 from .reach import Walk
 from .state import MISSING, Field, Shell, merged
 from .syntax import Sequence, Word
-from .variables import concern, emptied, handed_on, listed
+from .variables import concern, counted, emptied, handed_on, listed
 
 States = tuple[Shell, Shell]
 _NAME = lazy(r"[A-Za-z_][A-Za-z0-9_]*\Z")
@@ -48,6 +48,7 @@ def builtin_or_program(walk: Walk, fields: list[Field], shell: Shell, stdin: Wor
     name = fields[0].text
     handler = BUILTINS.get(name)
     if handler is not None:
+        counted(walk, name, fields[1:], shell)
         return handler(walk, fields[1:], shell, stdin) or (shell, shell)
     program(walk, fields, shell, stdin)
     return shell, shell
@@ -144,8 +145,8 @@ _HOMES = {
     **dict.fromkeys(("xxd", "cache", "shows", "clock", "ends", "seeks", "device", "bundled"), "told"),
     **dict.fromkeys(("wget", "curl"), "fetching"),
     **dict.fromkeys(("sed", "awk", "sqlite", "find"), "languages"),
-    **dict.fromkeys("env xargs shell python interpreter pip unknown after after1 lock watch sudo".split(), "others"),
-    **dict.fromkeys("rake make cmake npm dotnet pytest cargo go uv coverage".split(), "projects"),
+    **dict.fromkeys("env xargs shell python interpreter unknown after after1 lock watch sudo".split(), "others"),
+    **dict.fromkeys("rake make cmake npm pip dotnet pytest cargo go uv coverage".split(), "projects"),
 }
 
 

@@ -224,8 +224,8 @@ def _parts(given: object) -> list[dict[str, object]]:
 
 
 def _spelled(pattern: str) -> list[str]:
-    """What a pattern with braces stands for, `{.,}./x` for `../x`; the root, where that is too much. A `[.]` is no
-    more than its letter."""
+    """What a pattern with braces stands for, `{.,}./x` for `../x`; the root, where that is too much. To some agents
+    `[.]` is no more than its letter."""
     waiting, found = [_LETTER.sub(r"\1", pattern)], list[str]()
     while waiting:
         one = waiting.pop()

@@ -23,12 +23,16 @@ from .reach import Walk
 from .state import Field, Shell
 from .variables import concern, emptied, handed_on
 
+_NAME = lazy(r"[A-Za-z_]\w*\Z")
 _ASSIGNS = lazy(r"([^=]*)=(.*)\Z", re.DOTALL)  # to env any word is one that has this in it
 
 
 def after(walk: Walk, call: Call) -> None:
     """What follows the options is a command."""
     if call.name in _PUBLISHED:
+        if is_installed(walk, call):
+            runs_own(walk, call, call.operands)
+            return
         is_here(walk, call, call.operands)
         odd = next((option for option, _ in call.options if option not in _ALONE), "")
         if odd:
@@ -56,6 +60,18 @@ _ALONE = """
 -y --yes --no --no-install -q --quiet --silent -v --verbose --version -V --bun --offline --prefer-offline --isolated
 --refresh --no-cache --no-progress --ignore-scripts --directory --project
 """.split()
+
+
+def is_installed(walk: Walk, call: Call) -> bool:
+    """Whether npx finds a program among the project's own modules and fetches none, in a sandbox."""
+    name = call.operands[0].text if call.operands and call.operands[0].known else "."
+    if name in ROWS or not walk.shows_all or call.name == "uvx" or not set(name) <= _OF_NAMES or call.options:
+        return False
+    places = {walk.bounds.root, *map(walk.stand, call.shell.places)}
+    return any(walk.bounds.match(name, f"{place}/node_modules/.bin") for place in places)
+
+
+_OF_NAMES = frozenset("abcdefghijklmnopqrstuvwxyz0123456789-_")
 
 
 def is_here(walk: Walk, call: Call, words: list[Field]) -> None:
@@ -134,6 +150,9 @@ def env(walk: Walk, call: Call) -> None:
         emptied(walk, [value.text])
     operands = list(found.operands)
     while operands:
+        name, equals, _ = operands[0].text.partition("=")
+        if equals and not _NAME.match(name):
+            walk.doubt(f"env hands on {name!r}, which no shell calls a variable: to bash it may be a function")
         if not operands[0].known and "=" in operands[0].text:
             concern(walk, operands.pop(0).text.partition("=")[0], None, found.shell)
             continue
@@ -397,9 +416,15 @@ _SHOWS = {
 _DOES = {
     "swift": lazy(r"(?!.* -X)(?:build|test|run)(?: |\Z)"),
     **dict.fromkeys(
-        ("node", "tsx"), lazy(r"--test(?: [^-]\S*| --(?:watch|test-(?:only|name-pattern=\S+|concurrency=\d+)))*\Z")
+        ("node", "tsx"),
+        lazy(
+            r"--test(?: [^-]\S*| --(?:watch|experimental-test-coverage"
+            r"|test-(?:only|name-pattern=\S+|concurrency=\d+)))*\Z"
+        ),
     ),
-    "deno": lazy(r"(?:task|test|fmt|lint|check|bench)(?: (?!-|\S*:)\S+| -A| --allow-all| --watch| --coverage)*\Z"),
+    "deno": lazy(
+        r"(?:task|test|fmt|lint|check|bench|run)(?: (?!-|\S*:)\S+| -A| --allow-[\w-]+| --watch| --coverage)*\Z"
+    ),
     "java": lazy(r"(?:-ea |-D[\w.]+=\S* |-Xm[sx]\w+ )*(?:(?:-jar|-cp \S+|-classpath \S+) )?[^-@]"),
     "php": lazy(r"-S (?:localhost|127\.0\.0\.1):\d+\Z"),
     "openssl": lazy(
@@ -446,30 +471,6 @@ def interpreter(walk: Walk, call: Call) -> None:
     walk.doubt(f"{call.name} runs {what}, and what that does is not known")
 
 
-_PIP_READS = frozenset("list show freeze check help debug index inspect".split())
-
-
-# Options by which what it installs lies where it would without them, and is the same.
-_PIP_PLAIN = lazy(
-    r"-[qvUeryc]+\Z|--(?:requirement|editable|constraint|upgrade|quiet|verbose|yes|no-deps|no-cache-dir|no-build-isolation|pre"
-    r"|force-reinstall|dry-run|no-input|disable-pip-version-check|progress-bar|upgrade-strategy|prefer-binary)(?:=|\Z)"
-)
-
-
-def pip(walk: Walk, call: Call) -> None:
-    """pip: it installs where its interpreter is, which may be anywhere; in the sandbox only into the project's own."""
-    words = [field for field in call.operands if not (field.known and field.text.startswith("-"))]
-    told = any(field.text.startswith("--py") for field in call.operands)  # which interpreter to start
-    plain = all(_PIP_PLAIN.match(field.text) for field in call.operands if field.text.startswith("-"))
-    if walk.bounds.held and plain and call.name != "pipx" and words and words[0].text in ("install", "uninstall"):
-        walk.notes.append(f"{call.name} installs what it is told, where the sandbox lets it")
-        if any(walk.has_brought(field.text, call.shell) for field in words[1:] if field.known):
-            walk.doubt(f"{call.name} is told what this line has written itself")
-    elif told or not words or not (words[0].known and words[0].text in _PIP_READS):
-        walk.doubt(f"{call.name} changes what is installed, and where that lies is not known")
-    nothing_elsewhere(walk, call, call.operands)
-
-
 def unknown(walk: Walk, call: Call) -> None:
     walk.doubt(f"what {call.name} does is not known")
 
@@ -487,6 +488,5 @@ RAW = {
     "shell": shell,
     "python": python,
     "interpreter": interpreter,
-    "pip": pip,
     "unknown": unknown,
 }

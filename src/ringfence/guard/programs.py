@@ -162,7 +162,8 @@ ROWS: dict[str, str] = {
     "--zc=n "
     "--checksum-choice=n --cc=n --compress-level=n --zl=n --skip-compress=n --max-delete=n --min-size=n --max-alloc=n "
     "--modify-window=n -@:n --block-size=n --outbuf=n --stop-after=n --stop-at=n --time-limit=n --usermap=n "
-    "--groupmap=n --read-batch=r + !rsync",
+    "--groupmap=n --read-batch=r --stderr=n --log-format=n --compress-threads=n --confine-root=q --config=q --dparam=q "
+    "+ !rsync",
     # the network
     "curl": "-o:w --output=w -O -J --output-dir=w -D:w --dump-header=w -c:w --cookie-jar=w --trace=w --trace-ascii=w "
     "--stderr=w -K:q --config=q --libcurl=w --etag-save=w --etag-compare=r --hsts=w --alt-svc=w -w:W --write-out=W "

@@ -2,8 +2,9 @@
 
 import re
 
-from .arguments import Call, is_own, links_in, runs_own
+from .arguments import Call, is_own, links_in, nothing_elsewhere, runs_own
 from .others import MODULES, child, is_here, outside
+from .patterns import lazy
 from .programs import ROWS
 from .reach import Walk
 from .state import Field
@@ -287,6 +288,30 @@ def rake(walk: Walk, call: Call) -> None:
             handed_on(walk, name, value, call.shell)
 
 
+_PIP_READS = frozenset("list show freeze check help debug index inspect".split())
+
+
+# Options by which what it installs lies where it would without them, and is the same.
+_PIP_PLAIN = lazy(
+    r"-[qvUeryc]+\Z|--(?:requirement|editable|constraint|upgrade|quiet|verbose|yes|no-deps|no-cache-dir|no-build-isolation|pre"
+    r"|force-reinstall|dry-run|no-input|disable-pip-version-check|progress-bar|upgrade-strategy|prefer-binary)(?:=|\Z)"
+)
+
+
+def pip(walk: Walk, call: Call) -> None:
+    """pip: it installs where its interpreter is, which may be anywhere; in the sandbox only into the project's own."""
+    words = [field for field in call.operands if not (field.known and field.text.startswith("-"))]
+    told = any(field.text.startswith("--py") for field in call.operands)  # which interpreter to start
+    plain = all(_PIP_PLAIN.match(field.text) for field in call.operands if field.text.startswith("-"))
+    if walk.bounds.held and plain and call.name != "pipx" and words and words[0].text in ("install", "uninstall"):
+        walk.notes.append(f"{call.name} installs what it is told, where the sandbox lets it")
+        if any(walk.has_brought(field.text, call.shell) for field in words[1:] if field.known):
+            walk.doubt(f"{call.name} is told what this line has written itself")
+    elif told or not words or not (words[0].known and words[0].text in _PIP_READS):
+        walk.doubt(f"{call.name} changes what is installed, and where that lies is not known")
+    nothing_elsewhere(walk, call, call.operands)
+
+
 HANDLERS = {
     "rake": rake,
     "make": make,
@@ -299,4 +324,4 @@ HANDLERS = {
     "uv": uv,
     "coverage": coverage,
 }
-RAW: dict[str, object] = {}
+RAW = {"pip": pip}

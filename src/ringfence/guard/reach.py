@@ -211,8 +211,9 @@ class Walk(Values):
                 if len(fields) > MOST_WORDS:
                     raise TooLong
         concern(self, node.name, None, shell)
-        for field in fields if node.name == "path" else ():  # which is PATH to zsh
-            concern(self, node.name, field.text if field.known else None, shell)
+        for field in fields:
+            if node.name == "path" or field.known:  # which is PATH to zsh
+                concern(self, node.name, field.text if field.known else None, shell)
         if node.chosen or not all(field.known for field in fields) or len(fields) > 24 or not self.holds(node.name):
             inner = shell.copy()
             inner.assign(node.name, None)
@@ -238,6 +239,9 @@ class Walk(Values):
 
     def test(self, node: Test, shell: Shell) -> tuple[Shell, Shell]:
         texts = [self.expander(shell).text(word) for word in node.words]
+        for name in ("MATCH", "match", "MBEGIN", "MEND", "mbegin", "mend"):  # in which zsh keeps what it found
+            if name in shell.variables and not self.bounds.held:
+                shell.assign(name, None)
         for index, word in enumerate(node.words):
             sides = (index - 1, index + 1) if word.raw in _COMPARES else (index + 1,) if word.raw == "-v" else ()
             for side in sides:
@@ -325,7 +329,8 @@ class Walk(Values):
         if name == "IFS" and command == "read":
             return  # only for its time
         if name != "PATH" or assignment.more or not only_adds(self, assignment.value, shell):
-            concern(self, name, value, shell)
+            number = value is None and assignment.value is not None and is_number(assignment.value, shell)
+            concern(self, name, "0" if number else value, shell)
         if assignment.value is None or assignment.more:
             listed(self, name, all(element.raw.isalnum() for element in assignment.elements))
         if not lasting:

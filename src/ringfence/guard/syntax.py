@@ -24,6 +24,7 @@ class Variable(msgspec.Struct):
     rest: str = ""
     inner: tuple[Piece, ...] = ()  # what the rest expands in turn
     open: bool = False  # what follows belongs to it for zsh
+    counts: bool = False  # and is an index, with a quotation
 
 
 class Substitution(msgspec.Struct):

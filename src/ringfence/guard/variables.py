@@ -21,7 +21,7 @@ _STEERS = lazy(
     r"|PYTHON(?!PATH|UNBUFFERED|DONTWRITEBYTECODE|HASHSEED|UTF8|IOENCODING|FAULTHANDLER|DEVMODE)\w*"
     r"|NODE_(?!ENV\Z|NO_WARNINGS\Z)\w+|PERL\w*|RUBY\w+|GEM_\w+|BUNDLE_\w+|npm_config_\w+|NPM_CONFIG_\w+|YARN_\w+"
     r"|CARGO_\w+|RUSTUP_\w+|GO(?:PATH|BIN|CACHE|ROOT|FLAGS|TMPDIR|MODCACHE)|JAVA_TOOL_OPTIONS|_JAVA_OPTIONS|CLASSPATH"
-    r"|PIP_\w+|VIRTUAL_ENV|CONDA_\w+|HISTFILE|INPUTRC|TERMINFO|MAIL|CURL_HOME|WGETRC|SSH_\w+|DOCKER_\w+|KUBECONFIG"
+    r"|PIP_\w+|VIRTUAL_ENV|CONDA_\w+|HISTFILE|INPUTRC|TERMINFO|MAIL|CURL_HOME|(?:SYSTEM_)?WGETRC|SSH_\w+|DOCKER_\w+|KUBECONFIG"
     r"|TERMINFO_DIRS|TERMCAP|DEPENDENCIES_OUTPUT|SUNPRO_DEPENDENCIES|GCC_EXEC_PREFIX|COMPILER_PATH|COLLECT_\w+"
     r"|COVERAGE_(?!FILE\Z)\w+|DOTNET_(?!CLI_\w+OPTOUT\Z|NOLOGO\Z)\w+|COR\w*_PROFILER\w*|MSBUILD\w+|GO(?:ENV|TOOLCHAIN)"
     r"|GO(?:TOOLDIR|CACHEPROG|AUTH)|OCAMLPARAM|OMP_TOOL\w*|CUDA_INJECTION\w*|QT_\w*PLUGIN\w*|GTK_(?:MODULES|PATH)|GIO_\w*MODULE\w*|VK_\w+"
@@ -39,10 +39,11 @@ _STEERS = lazy(
     r"|TCL_LIBRARY|TCLLIBPATH|VALGRIND_LIB|TEXMF\w*|(?:NIX|NUGET|PYENV|RBENV|ASDF|NODENV|CABAL|STACK|OPAM|SPARK|PYSPARK|NVCC|GH|GLAB|SYSTEMD)_\w+"
     r"|NIXPKGS_\w+|OPAM\w+|OCAML(?:PATH|FIND_CONF)|GHC(?:_ENVIRONMENT|_PACKAGE_PATH|RTS)|SWIFT_EXEC|TOOLCHAINS|JAVAC?|JAR|M2|CUDA_PATH"
     r"|TRITON_PTXAS_PATH|TEXTDOMAIN\w*|(?:COMPILE|LINK|PREPROCESS|LEX|YACC|LINT)\.\w+|OUTPUT_OPTION|BLDSHARED|LDCXXSHARED|MAILCAPS|PSQLRC|PGSERVICEFILE|PGSYSCONFDIR|GOVCS"
+    r"|RAKEOPT|TERRAFORM_CONFIG|GSS_\w+|\w+(?:TOOL|DOC)IZE"
     # To zsh: where it looks, what it calls, and what it takes for its arguments.
     r"|cdpath|dirstack|fpath|module_path|MODULE_PATH|histchars|HISTCHARS|argv|(?:READ)?NULLCMD|TMPPREFIX|(?:chpwd|zshexit|precmd|preexec|periodic|zshaddhistory)_functions"
     # By its name, a program that somebody will start.
-    r"|\w+_(?:BIN|BINARY(?:_PATH)?|CMD|COMMAND|EXE|EXECUTABLE|EXECPATH|LAUNCHER|WRAPPER|RUNNER|INTERPRETER|COMPILER|LINKER"
+    r"|\w+_(?:BIN|BINARY(?:_PATH)?|CMD|COMMAND|EXEC?|EXECUTABLE|EXECPATH|LAUNCHER|WRAPPER|RUNNER|INTERPRETER|COMPILER|LINKER"
     r"|SHELL|EDITOR|PAGER|BROWSER|PRELOAD|HOOK|PLUGINS?))\Z"
 )
 # Options of a compiler or linker that name a program to run, or code to load.
@@ -64,6 +65,11 @@ _HARMLESS = lazy(
     re.DOTALL,
 )
 _SHOWN_BY = lazy(r"(?:GIT_(?:SEQUENCE_)?)?EDITOR\Z|VISUAL\Z|(?:GIT_|MAN)?PAGER\Z")
+# Words and numbers, which name no place outside: the sandbox holds who goes by them. Not what all programs go by.
+_WORD = lazy(
+    r"(?!(?:PATH|(?:BASH_)?ENV|CDPATH|HOME|SHELL\w*|LD_\w+|DYLD_\w+|DOCKER_\w+|KUBE\w+|SSH_\w+)=|.*\.\.)"
+    r"\w+=[\w.,:+ =-]*\Z"
+)
 _PLACES = frozenset(
     (
         *("PYTHONPATH", "TMPDIR", "TMP", "TEMP", "COVERAGE_FILE", "MYPY_CACHE_DIR", "RUFF_CACHE_DIR"),
@@ -91,10 +97,32 @@ def listed(walk: Touches, name: str, settings: bool = True) -> None:
 
 
 _COUNTED = frozenset("RANDOM SRANDOM SECONDS OPTIND HISTCMD LINENO EPOCHSECONDS BASHPID".split())
+_ZSH_COUNTED = frozenset(
+    "COLUMNS LINES SHLVL UID EUID GID EGID ERRNO FUNCNEST HISTSIZE SAVEHIST KEYTIMEOUT LISTMAX MAILCHECK "
+    "TRY_BLOCK_ERROR TRY_BLOCK_INTERRUPT ZLE_RPROMPT_INDENT".split()
+)
+_COUNTS = frozenset("printf exit return break continue shift".split())
+_NUMBERS = lazy(r"%[^%a-zA-Z]*[*diouxXeEfFgGaA]")
+_COMPUTES = lazy(r"(?s).*\w\[.*(?:\$[({]|`)")  # an element of a list, by a command
+
+
+def counted(walk: Touches, name: str, fields: list[Field], shell: Shell) -> None:
+    """What zsh counts, and bash does not: `exit 'path[$(command)]'`."""
+    told = fields[0].text if fields and fields[0].known else "-"
+    if name not in _COUNTS or walk.bounds.held or (name == "printf" and told[:1] != "-" and not _NUMBERS.search(told)):
+        return
+    for field in fields:
+        found = re.fullmatch(r'"?\$\{?(\w+|[#?$!])\}?"?', field.shown)
+        number = field.digits or (found is not None and (found[1] in "#?$!" or shell.is_number(found[1])))
+        text = shell.variables.get(field.text, "") if field.known else None  # a name is counted as what it holds
+        if (text is None and not number) or _COMPUTES.match(field.text):
+            walk.doubt(f"zsh counts {field.shown!r}, which {name} is told, and may run commands")
 
 
 def concern(walk: Touches, name: str, value: str | None, shell: Shell) -> None:
     """Say what an assignment of this variable may lead to."""
+    if value and not walk.bounds.held and _COMPUTES.match(value):
+        walk.doubt(f"what {name} holds runs a command, where zsh counts it")
     if name == "path" and value and not walk.bounds.held:  # which is PATH to zsh
         known = [walk.bounds.resolve(path) for path in walk.absolute(value, shell, "")] if shell.places else []
         if any(map(walk.bounds.is_directory, known)) or walk.has_written(value, shell):
@@ -105,10 +133,12 @@ def concern(walk: Touches, name: str, value: str | None, shell: Shell) -> None:
                 walk.doubt(f"{name} is set to something that is not known")
             elif part and not part.startswith("$") and (name != "PYTHONPATH" or walk.leads_outside(part, shell)):
                 walk.writes(Field(part, raw=part), shell)
-    elif name in _COUNTED and not (value or "?").isdigit():
+    elif name in (_COUNTED if walk.bounds.held else _COUNTED | _ZSH_COUNTED) and not (value or "?").isdigit():
         walk.doubt(f"what {name} is set to is evaluated as arithmetic, and may run commands")
     elif walk.bounds.held and _SHOWN_BY.match(name) and value and not walk.points_elsewhere(value, shell):
         return  # a command of this line, as good as any other of its words
+    elif walk.shows_all and value is not None and _WORD.match(f"{name}={value}"):
+        return
     elif _STEERS.match(name) and not _HARMLESS.match(f"{name}={value if value is not None else chr(0)}"):
         walk.doubt(f"it sets {name}, which steers what other programs do")
 
@@ -211,8 +241,8 @@ class Values(Touches):
             for place in ("/",) if pattern.startswith("/") else () if self.bounds.reads_free else shell.places:
                 if self.bounds.veils(posixpath.normpath(posixpath.join(self.stand(place), pattern))):
                     self.doubt(f"{pattern!r} may stand for what may not be read")
-        if self.odd_names or self.loose or self.interrupted:
-            return None
+        if self.odd_names or self.loose or self.interrupted or ("***" in pattern and not self.bounds.held):
+            return None  # by three stars zsh goes through links
         if pattern.startswith("/"):
             return self.bounds.match(pattern, "/")
         names: list[str] = []
@@ -281,6 +311,8 @@ class Values(Touches):
                     self.doubt(f"${{{rest}}} counts what is quoted")
             return trimmed(self.variable(Variable(name, piece.quoted), shell), rest)
         if piece.open and not self.bounds.held:
+            if piece.counts:
+                self.doubt(f"${name} has an index that zsh counts, and what it quotes may run commands")
             return None
         if name == "$" and self.bounds.held:
             return _DIGITS

@@ -15,6 +15,7 @@ _IN_BRACES = lazy(r"[^\s\\'\"$`;&|()<>?*+@!}]+")
 _IN_DOCUMENT = lazy(r"[^\\$`]+")
 _SIMPLE = lazy(r"[A-Za-z_][A-Za-z0-9_]*|[0-9@*#?$!-]")
 _ZSH_GOES_ON = lazy(r"\[|:[aAcehlpPqQrstuxgfFwW&]")  # `$x[2,-1]` and `$x:h` are other texts to zsh
+_ZSH_COUNTS = lazy(r"\[[^\]\s]*['\"\\]")  # what it computes there may be quoted, and runs all the same
 _ZSH_FLAGS = lazy(r"\$[=^~+]+[A-Za-z_{]")  # `"$=x"`, which to bash is no variable
 _BRACED = lazy(r"(#(?=[A-Za-z_]\w*\[)|!?)([A-Za-z_][A-Za-z0-9_]*|[0-9]+|[@*#?$!-])(\[[A-Za-z0-9_@*]*\])?")
 _ANSI = {"a": "\a", "b": "\b", "e": "\x1b", "E": "\x1b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
@@ -176,7 +177,8 @@ class Words:
             if text.startswith("\\\n", found.end()):
                 raise Unreadable("a name is continued on the next line")
             self.at = found.end()
-            pieces.append(Variable(found.group(), quoted, open=bool(_ZSH_GOES_ON.match(text, self.at))))
+            counts = bool(_ZSH_COUNTS.match(text, self.at))
+            pieces.append(Variable(found.group(), quoted, open=bool(_ZSH_GOES_ON.match(text, self.at)), counts=counts))
         elif text.startswith("\\\n", at + 1):
             raise Unreadable("a name is continued on the next line")
         elif quoted and not _ZSH_FLAGS.match(text, at):
