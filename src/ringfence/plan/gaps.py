@@ -9,6 +9,7 @@ from .landlock import SCOPES_SINCE
 from .network import wants_datagrams
 from .regions import Region, State, changes
 from .rules import (
+    DEVICES,
     REPOSITORY,
     has_broker,
     has_own_network,
@@ -20,7 +21,7 @@ from .rules import (
     links_to,
     swayed,
 )
-from .view import is_creatable
+from .view import DEV, NODES, is_creatable, is_device
 
 
 def kernel_gaps(host: Host) -> list[Gap]:
@@ -267,23 +268,29 @@ def grant_gaps(policy: Policy, disk: Disk) -> list[Gap]:
     return list(dict.fromkeys(gaps))  # one grant may be two rules
 
 
-def proc_gaps(policy: Policy, late: Policy, host: Host, disk: Disk) -> list[Gap]:
-    """Grants in a /proc of the run's own, which is read-only and has other numbers. `late` has somebody's denials there
-    as patterns, for every process; without one all of it is read."""
-    if not (has_view(host) and host.fresh_proc):
+def own_gaps(policy: Policy, late: Policy, host: Host, disk: Disk) -> list[Gap]:
+    """Grants of what is the run's own with a view: a /proc that is read-only and has other numbers, and a /dev with few
+    nodes. `late` has somebody's denials in /proc as patterns, for every process; without one all of it is read."""
+    if not has_view(host):
         return []
     denied = any(rule.path.startswith("/proc") for rule in set(late.rules).difference(policy.rules))
     gaps = []
     for rule in policy.rules:
         if rule.verdict is not Verdict.ALLOW or rule.origin == BUILT_IN or rule.glob or rule.pattern or rule.implied:
             continue
-        root, name, number, *_ = [*disk[rule.path].path.split("/"), "", ""]
-        if (root, name) != ("", "proc") or disk[rule.path].kind is Kind.MISSING:
+        path = disk[rule.path].path
+        root, name, number, *_ = [*path.split("/"), "", ""]
+        why, way_out = "", "run it outside"
+        if disk[rule.path].kind is Kind.MISSING:
             continue
-        if rule.access is Access.WRITE and not policy.nested:
+        if is_device(path) and path not in DEVICES:
+            why = f"the run has a {DEV} of its own, with {', '.join(NODES)}, pts and shm"
+        elif (root, name) == ("", "proc") and host.fresh_proc and rule.access is Access.WRITE and not policy.nested:
             why = "the run has a /proc of its own, which is read-only"
-            gaps.append(Gap(f"{rule.path} writable", why, Need.WANTED, rule.origin, "run it outside"))
-        elif rule.access is Access.READ and number.isdigit() and denied:
-            why = "the run has a /proc of its own, where processes have other numbers"
-            gaps.append(Gap(f"{rule.path} readable", why, Need.WANTED, rule.origin, "a pattern: /proc/*/NAME"))
+        elif (root, name) == ("", "proc") and host.fresh_proc and rule.access is Access.READ and denied:
+            why = "the run has a /proc of its own, where processes have other numbers" * number.isdigit()
+            way_out = "a pattern: /proc/*/NAME"
+        if why:
+            what = f"{rule.path} {'readable' if rule.access is Access.READ else 'writable'}"
+            gaps.append(Gap(what, why, Need.WANTED, rule.origin, way_out))
     return gaps

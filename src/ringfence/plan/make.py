@@ -41,7 +41,7 @@ from .gaps import (
     grant_gaps,
     kernel_gaps,
     name_gaps,
-    proc_gaps,
+    own_gaps,
     unmounted_gaps,
     worktree_gaps,
 )
@@ -269,7 +269,7 @@ def policy_gaps(
         *closed_gaps(policy, disk),
         *crowds.gaps(many),
         *grant_gaps(asked, disk),
-        *proc_gaps(policy, late, host, disk),
+        *own_gaps(policy, late, host, disk),
         *limits.limit_gaps(policy, host),
         *network_gaps(policy, host),
         *asking_gaps(policy, host),
