@@ -118,6 +118,10 @@ FILES = {
     "home/.gitconfig": "[user]\n\tname = somebody\n",
     "home/.cache/foo/x": "x\n",
     "home/notes.txt": "x\n",
+    "home/bare.git/HEAD": "ref: refs/heads/main\n",
+    "home/bare.git/config": "[core]\n\tbare = true\n",
+    "home/bare.git/objects/x": "",
+    "home/bare.git/refs/x": "",
     "home/bin/tool": "#!/bin/sh\nexit 0\n",
     "home/env/pyvenv.cfg": "home = /usr/bin\n",
     "home/env/bin/hello": "",
@@ -191,6 +195,7 @@ ROWS = (
     Row("new file in the home", "touch {home}/new", "write", "{home}/new", grant=False),
     Row("git's settings", "git config --global user.name x", "write", "{home}/.gitconfig", grant=False),
     Row("the repository's settings", "git config user.name x", "write", "{ws}/.git/config", grant=False),
+    Row("remote in the home", "git ls-remote {home}/bare.git", "read", "{home}/bare.git"),
     Row("what git says of a worktree that it was to remove", "echo \"error: failed to delete '.git/worktrees/w': "
         "Device or resource busy\" >&2; exit 255", "write", "{ws}/.git/worktrees/w", grant=False),
     Row("repository elsewhere", "foo=foo; mkdir sep; echo \"gitdir: $HOME/.config/$foo\" > sep/.git; cd sep; "
@@ -359,6 +364,7 @@ def _granted(grant: str, flags: dict[str, tuple[str, ...]]) -> dict[str, tuple[s
 # Not watched is who only looks (stat) or executes; git makes a lock beside the file; what the table has made is there.
 UNSEEN = (
     "what git says of a worktree that it was to remove",
+    "remote in the home",
     "descriptor of the caller's",
     "script with a closed interpreter",
     "ssh directory",

@@ -111,6 +111,7 @@ class Prepared:
     def _complete(self) -> tuple[Disk, Shelf]:
         """Add to the policy what the repository, its own patterns, the network and the caches make of it here."""
         request, patterned, shelf = self.request, Disk({}), Shelf()
+        self.policy = plan.without_streams(self.policy)
         self.policy = self.policy if request.given else with_repository(self.policy, request.home, request.ids)
         if [rule for rule in self.policy.rules if rule.glob]:
             from .matches import with_matches

@@ -203,10 +203,13 @@ _unseen: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {}  # by workspace
 def unseen(ran: Ran, begun: int, most: float = 0.2) -> list[AnyEvent]:
     """The event of a run whose end nobody saw, with what it left behind: whoever kills its ringfence would have that
     looked for by nobody. Whoever runs something there next is told of it too."""
-    found, moved, left = planted.look(ran.workspace, begun, most) if ran.workspace else ((), (), 0)
-    if left:
-        error = f"{ran.error}; what it left was not looked for in {left} directories, and what is below them"
-        ran = msgspec.structs.replace(ran, error=error)
+    try:
+        found, moved, left = planted.look(ran.workspace, begun, most) if ran.workspace else ((), (), 0)
+        where = f" in {left} directories, and what is below them" if left else ""
+    except Exception as fault:  # noqa: BLE001  # whatever stands there: each later run would come to the same
+        found, moved, where = (), (), f": {fault!r}"
+    if where:
+        ran = msgspec.structs.replace(ran, error=f"{ran.error}; what it left was not looked for{where}")
     if not found:
         return [ran]
     before = _unseen.get(ran.workspace, ((), ()))

@@ -56,6 +56,19 @@ def test_a_life_at_a_terminal(repo: Path) -> None:
     assert session(repo, "prune")[:2] == (0, "nothing to prune\n")
 
 
+def test_a_session_whose_command_was_refused_is_said_to_be_there(repo: Path) -> None:
+    """Its name was taken, and nobody had said by what."""
+    (repo / ".ringfence").mkdir()
+    (repo / ".ringfence" / "policy.toml").write_text("junk\n")
+    git(repo, "add", "-A")
+    git(repo, "commit", "-qm", "no policy")
+
+    code, _, told = session(repo, "start", "--name", "x", *AS_ROOT, "--", "true")
+
+    assert (code, "`ringfence session resume x -- …`, or `end x`" in told) == (125, True)
+    assert session(repo, "end", "x")[0] == 0
+
+
 def test_what_an_interruption_left_is_put_right_and_said(repo: Path) -> None:
     session(repo, "start", "--name", "x")
     (record,) = (repo.parent / "home").rglob("x.json")

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from ringfence import enforce
+from ringfence.enforce import disk
 from ringfence.model import Kind, PlanError
 
 
@@ -211,3 +212,20 @@ def test_what_was_closed_for_a_moment_is_not_left_unheld(tmp_path: Path, monkeyp
     monkeypatch.setattr(os, "open", closed)
     with pytest.raises(PlanError, match="cannot be looked at: Permission denied"):
         enforce.survey([path], [])
+
+
+def test_a_link_that_leads_where_nobody_can_look_is_named_with_where_it_leads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a clone brings, or a command left; root may look into any process, so it is told that it may not."""
+
+    def closed(_path: str) -> str:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
+    monkeypatch.setattr(disk, "real_path", closed)
+    link = tmp_path.resolve() / "link"
+    link.symlink_to("/proc/1/root/gone")
+    with pytest.raises(PlanError, match="cannot be looked at: Permission denied") as caught:
+        enforce.survey([f"{link}/commondir"], [])
+
+    assert caught.value.hint == f"repair or remove what stands there; {link} is a link to /proc/1/root/gone"

@@ -101,6 +101,7 @@ def test_nothing_takes_long(piece: str) -> None:
         ("ERROR: Could not find a version that satisfies the requirement x (from versions: none)",
          Clue("connect", "pypi.org:443")),
         ("npm error EROFS: read-only file system, symlink '../../a' -> '/usr/lib/b'", Clue("write", "/usr/lib/b", 30)),
+        ("fatal: '../x.git' does not appear to be a git repository", Clue("read", "../x.git", errno.ENOENT)),
         ("java.net.UnknownHostException: x.org", Clue("connect", "x.org:443", errno.EADDRNOTAVAIL)),
         ('Exception in thread "main" java.io.FileNotFoundException: /a/b (Permission denied)',
          Clue("use", "/a/b", errno.EACCES)),

@@ -100,14 +100,19 @@ def _work(verb: str, name: str, values: Values, argv: list[str]) -> int:
         return 0
     as_json = "--json" in values
     screen = Screen() if as_json else find_screen(unfiltered=False)
-    with Shared(screen):
-        outcome = session.run(
-            argv,
-            below=_below(where, session.record),
-            capture=as_json,
-            screen=screen,
-            on_start=Forwarder().started,
-        )
+    try:
+        with Shared(screen):
+            outcome = session.run(
+                argv,
+                below=_below(where, session.record),
+                capture=as_json,
+                screen=screen,
+                on_start=Forwarder().started,
+            )
+    except RingfenceError:
+        name = session.name
+        say(f"ringfence: session {name} is there all the same: `ringfence session resume {name} -- …`, or `end {name}`")
+        raise
     if as_json:
         from .render import outcome_document
 

@@ -88,8 +88,19 @@ def _missing(path: str, closed: bool, real: str = "") -> Place:
 
 def _unseen(path: str, error: OSError) -> PlanError:
     is_full = error.errno in (errno.EMFILE, errno.ENFILE)
-    hint = "close some files, or allow more of them (ulimit -n)" if is_full else "repair or remove what stands there"
+    hint = "close some files, or allow more of them (ulimit -n)" if is_full else _repair(path)
     return PlanError(path, f"cannot be looked at: {error.strerror}", hint)
+
+
+def _repair(path: str) -> str:
+    """What to do about one that leads nowhere that can be looked at: most often somebody has put a link on the way."""
+    hint, at = "repair or remove what stands there", path
+    while at != "/":
+        try:
+            return f"{hint}; {at} is a link to {os.readlink(at)}"
+        except OSError:
+            at = os.path.dirname(at)
+    return hint
 
 
 def _by_its_text(path: str) -> tuple[str, bool]:

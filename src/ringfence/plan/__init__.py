@@ -62,4 +62,5 @@ from .rules import with_repository as with_repository
 from .rules import with_session as with_session
 from .rules import with_submodule as with_submodule
 from .rules import without_absent as without_absent
+from .rules import without_streams as without_streams
 from .rules import without_swayed as without_swayed

@@ -270,7 +270,7 @@ def grant_gaps(policy: Policy, disk: Disk) -> list[Gap]:
 def dev_gaps(policy: Policy) -> list[Gap]:
     """Leave for all of /dev, which a view has of its own."""
     origins = {rule.origin: None for rule in policy.rules if rule.path == DEV and rule.verdict is Verdict.ALLOW}
-    why = "a run has one of its own, with the few that programs need"
+    why = "the run has a /dev of its own, with the few that programs need"
     return [Gap(f"{DEV} granted", why, Need.WANTED, one, "name the device: --allow-write /dev/kvm") for one in origins]
 
 

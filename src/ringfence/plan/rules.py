@@ -38,6 +38,7 @@ _MODULE = (
 _APART = ("[!loprw]*", "l[!o]*", "o[!b]*", "p[!a]*", "r[!er]*", "re[!f]*", "rr[!-]*", "w[!o]*")
 REPOSITORY = "the repository of this worktree"
 SYSTEM = ("/etc/", "/var/lib/", "/sys/")
+_STREAMS = frozenset((f"{view.DEV}/stdin", f"{view.DEV}/stdout", f"{view.DEV}/stderr", f"{view.DEV}/fd"))
 DEVICES = frozenset((*view.OWN_DEVICES, view.SHM))
 
 
@@ -144,6 +145,14 @@ def without_swayed(policy: Policy, disk: Disk) -> Policy:
     if not left_out:
         return policy
     return msgspec.structs.replace(policy, rules=tuple(rule for rule in policy.rules if rule not in left_out))
+
+
+def without_streams(policy: Policy) -> Policy:
+    """The policy without leave for the names of 0 to 2, which every run has of its own: here they lead to ours."""
+    named = {rule for rule in policy.rules if rule.path in _STREAMS and rule.verdict is Verdict.ALLOW}
+    if not named:
+        return policy
+    return msgspec.structs.replace(policy, rules=tuple(rule for rule in policy.rules if rule not in named))
 
 
 def without_absent(policy: Policy, host: Host, disk: Disk) -> Policy:

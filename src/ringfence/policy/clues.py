@@ -85,7 +85,9 @@ _ENV = re.compile(r"^\S*\benv: \W?([\w.+-]+)\W?: (?:No such file or directory|Pe
 _LOOKS = re.compile(r"(?i)\b(?:cannot|failed to) (?:stat|access)\b")
 _LISTENS = re.compile(r"\blisten E[A-Z]+")
 _DATABASE = re.compile(r'unable to open database "([^"\n]{1,4096})"')
-_REPOSITORY = re.compile(r"\bnot a git repository: (/.+)$")  # a `.git` file leads there
+_REPOSITORY = re.compile(  # a `.git` file leads there, or a remote
+    r"\bnot a git repository: (/.+)$|\bfatal: '(\.{0,2}/[^'\n]+)' does not appear to be a git repository$"
+)
 _TRACES = re.compile(r"(?i)\bptrace\b|\bPTRACE_TRACEME\b")
 _LEAKS = "LeakSanitizer has encountered a fatal error"
 _NAMESPACES = re.compile(
@@ -169,7 +171,7 @@ def _of_line(line: str, words: tuple[str, ...], text: str) -> list[Clue]:
     if database := _DATABASE.search(line):  # which does not say why
         return [Clue("write", database[1], errno.EACCES)]
     if repository := _REPOSITORY.search(line):
-        return [Clue("read", repository[1], errno.ENOENT)]
+        return [Clue("read", repository[1] or repository[2], errno.ENOENT)]
     if _NO_VERSIONS in line and "--no-index" not in words:
         return _at_index(text, 0)
     if not error:
