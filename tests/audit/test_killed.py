@@ -141,27 +141,6 @@ def test_what_a_run_left_that_nobody_waited_for_is_looked_for(audit: Path) -> No
     assert run(audit, "true").planted == (f"{workspace}/sub/.git",)
 
 
-def test_the_time_to_look_after_many_is_bounded_and_what_was_not_looked_at_is_told(
-    audit: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    workspace = audit.parents[2] / "ws"
-    (workspace / "a" / "b").mkdir(parents=True)
-    with subprocess.Popen(
-        [sys.executable, "-c", LOOP.replace(">>ran", ">>ran; exec sleep 60"), str(workspace), "one", str(AS_ROOT)]
-    ) as process:
-        until = time.monotonic() + SOON
-        while not any(b"kind" in path.read_bytes() for path in audit.glob("running-*")):
-            assert time.monotonic() < until
-            time.sleep(0.002)
-        process.kill()
-    monkeypatch.setattr(record, "_left", 0.0)
-    swept(audit)
-    escaped = events(audit)[-1]
-
-    assert isinstance(escaped, Escaped)
-    assert escaped.what[0].startswith("repositories that were left in the workspace looked for: 1 directories")
-
-
 @pytest.mark.parametrize("seconds", [0, 86400])
 def test_one_that_was_killed_after_it_had_written_its_event_is_not_told_again(
     audit: Path, monkeypatch: pytest.MonkeyPatch, seconds: int

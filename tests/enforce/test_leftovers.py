@@ -335,7 +335,7 @@ def test_it_is_moved_in_a_worktree_that_was_there_before_whatever_takes_the_time
     (own / "rebase-merge").mkdir()
     (own / "rebase-merge/msgnum").write_text("$(true)")
     monkeypatch.setattr("ringfence.enforce.planted.MORE", 0.0)
-    ended = searched(str(workspace), Outcome(Exited(0), (), (), 1.0), begun, False, most=0.0)
+    ended = searched(str(workspace), Outcome(Exited(0), (), (), 0.0), begun, False, most=0.0)
 
     assert [os.path.dirname(path) for path in ended.quarantined] == [str(own)]
 
