@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from ..model import SESSION_PREFIX, PlanError
-from .links import led_to, target
+from .links import ABSENT, is_there, led_to, target
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -34,7 +34,6 @@ _SHARED = frozenset(
     "objects refs reftable logs worktrees lost-found packed-refs packed-refs.lock packed-refs.new rr-cache".split()
 )
 _CALLED = re.compile(r"\.git(?:/worktrees/[^/]+)?/modules/|\.git$")
-_ABSENT = (FileNotFoundError, NotADirectoryError)
 # The settings whose value git runs, by section and key: what a subsection is called does not matter. Not aliases, which
 # run a program of the workspace for whoever asks for it, as make does.
 _RUN = frozenset(
@@ -141,7 +140,7 @@ def worktrees(*gits: str) -> list[str] | None:
     for git in gits:
         try:
             found += [f"{git}/worktrees/{name}" for name in sorted(os.listdir(f"{git}/worktrees"))]
-        except _ABSENT:
+        except ABSENT:
             pass
         except OSError:
             return None
@@ -401,7 +400,7 @@ def directories(path: str) -> list[str]:
     try:
         with opened(path) as entries:
             return [f"{path}/{entry.name}" for entry in entries if entry.is_dir(follow_symlinks=False)]
-    except _ABSENT:
+    except ABSENT:
         return []
 
 
@@ -409,15 +408,6 @@ def opened(path: str) -> "AbstractContextManager[Iterator[os.DirEntry[str]]]":
     """What is in a directory. One whose names can be listed but not looked at (mode 0444) is closed, too: `.` is such a
     name."""
     return os.scandir(f"{path}/.")
-
-
-def is_there(path: str) -> bool:
-    """Whether something stands at a path; raises where that cannot be known."""
-    try:
-        os.lstat(path)
-    except _ABSENT:
-        return False
-    return True
 
 
 def _pointed_at(workspace: str) -> str:
