@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from ringfence import enforce
+from ringfence.enforce import disk
 from ringfence.model import Kind, PlanError
 
 
@@ -159,6 +160,14 @@ def test_nor_is_that_hidden_by_a_link_of_others_or_by_a_spelling(
 
     assert place.path == str(secret)
     assert place.links == (f"{tmp_path}/link", str(way))
+
+
+def test_a_path_with_a_link_on_it_is_no_spelling_of_where_it_leads(tmp_path: Path) -> None:
+    (tmp_path / "real" / "deep").mkdir(parents=True)
+    (tmp_path / "link").symlink_to("real")
+    real = str(tmp_path / "real" / "deep")
+
+    assert [disk._spelled(path) for path in (real, f"{tmp_path}/link/deep", f"{tmp_path}/link")] == [real, "", ""]
 
 
 def test_a_name_beside_others_is_told_as_it_is_alone(tmp_path: Path) -> None:
