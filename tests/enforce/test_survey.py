@@ -175,6 +175,7 @@ def test_a_name_beside_others_is_told_as_it_is_alone(tmp_path: Path) -> None:
     there = tmp_path / "there"
     there.mkdir()
     (there / "file").touch()
+    (there / "again").hardlink_to(there / "file")
     (there / "directory").mkdir()
     for name, target in (("link", "file"), ("dangling", "nowhere"), ("loop", "loop"), ("up", "../there/directory")):
         (there / name).symlink_to(target)
@@ -188,6 +189,7 @@ def test_a_name_beside_others_is_told_as_it_is_alone(tmp_path: Path) -> None:
         assert [together[path] for path in (*names, *below)] == [
             enforce.survey([path], held)[path] for path in (*names, *below)
         ]
+        assert enforce.survey(names, held, denied={*names})[names[0]] == together[names[0]]
         assert together[names[2]].path == names[0]
         assert [set(together[path].links) for path in names[2:6]] == [{path} for path in names[2:6]]
     finally:

@@ -119,6 +119,7 @@ OWN = [
     "echo x > setup.py; pip install .",
     "cp a.txt sub/evil; sub/evil --version",
     "sed -i s/a/b/ package.json && npm test",
+    "npm pkg set type=module",
     "python -m venv .venv && .venv/bin/pip install -r requirements.txt",
     "node -e 'console.log(require(\"./package.json\").version)'",
     "node --input-type=module -e 'import x from \"./x.mjs\"'",
