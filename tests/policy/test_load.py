@@ -487,6 +487,15 @@ def test_a_policy_is_remembered_while_nothing_changes(world: World) -> None:
     assert world.load() is not world.load(Flags(cwd="/"))
 
 
+def test_that_of_a_workspace_is_not_for_another_that_took_its_place(world: World) -> None:
+    settle()
+    first = world.load()
+    world.workspace.rename(world.root / "away")
+    world.workspace.mkdir()
+
+    assert world.load() is not first
+
+
 def test_a_policy_from_files_that_just_changed_is_not_remembered(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(load.__globals__, "_SETTLED", 600 * 10**9)  # a busy machine takes its time
     world.user("{}")
