@@ -196,6 +196,17 @@ def test_a_name_beside_others_is_told_as_it_is_alone(tmp_path: Path) -> None:
         enforce.let_go(held)
 
 
+def test_what_is_removed_while_somebody_looks_is_not_there(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    fd = os.open(path, os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC)
+    path.unlink()
+    held: list[int] = []
+    place = disk.looked(str(path), fd, held, None, {})
+    enforce.let_go(held)
+
+    assert (place.kind, place.inode) == (Kind.MISSING, 0)
+
+
 def test_whose_a_workspace_is_no_link_says(tmp_path: Path) -> None:
     """Root runs a command as its owner: of what stands at its path, and not of what a link there leads to."""
     (tmp_path / "there").mkdir()
