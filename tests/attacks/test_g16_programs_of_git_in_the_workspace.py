@@ -5,7 +5,9 @@ import os
 import subprocess
 from pathlib import Path
 
+import hypothesis
 import pytest
+from hypothesis import strategies as st
 from tests.attacks.conftest import Field, Ground, with_git
 
 from ringfence.enforce import repository
@@ -106,6 +108,9 @@ NAMED = {
     "[core]\nhooksPath = .": sorted(repository.HOOKS),
     "[core]\nhooksPath = .git": [f".git/{name}" for name in sorted(repository.HOOKS)],
     '[core]\nhooksPath = " hk "': [" hk "],
+    '[core]\nhooksPath = "hk " # ours': ["hk "],
+    '[core]\nhooksPath = hk" "  ': ["hk "],
+    "[core]\nhooksPath = hk\u00a0": ["hk\u00a0"],
     "[core]\nhooksPath =  hk ": ["hk"],
     "[alias]\nx = !tools/run": [],
     "[commit]\ntemplate = tool.py": [],
@@ -124,6 +129,24 @@ def test_a_program_is_found_however_it_is_named(tmp_path: Path, text: str, named
     found = repository.programs(str(workspace), f"{workspace}/.git", str(tmp_path))
 
     assert found == [f"{workspace}/{name}" for name in named]
+
+
+BARE = st.lists(
+    st.sampled_from(["a", "/", " ", "  ", "\\n", "\\t", '\\"', "\\\\", "\\\n", "'", "\u00a0"]), max_size=5
+).map("".join)
+QUOTED = st.lists(st.sampled_from(["a", " ", "#", ";", "\\t", '\\"', "\\\n"]), max_size=4).map(
+    lambda all: f'"{"".join(all)}"'
+)
+VALUES = st.tuples(st.lists(BARE | QUOTED, max_size=4).map("".join), st.sampled_from(["", "# c", " ; c", "  "]))
+
+
+@hypothesis.given(st.lists(VALUES.map("".join), min_size=1, max_size=20))
+def test_a_value_is_read_as_git_reads_it(values: list[str]) -> None:
+    text = "".join(f"[s{number}]\nkey = {value}\n" for number, value in enumerate(values)).encode()
+    command = ["git", "config", "--file", "-", "--list", "-z"]
+    told = subprocess.run(command, input=text, capture_output=True, check=True, env={"PATH": os.defpath}).stdout
+
+    assert b"".join(f"{key}\n{value}\0".encode() for key, value in repository._parsed(text)) == told
 
 
 @pytest.mark.parametrize("where", ["ws", "outside"])

@@ -27,6 +27,7 @@ _PATH_MOST, _NAME_MOST = 4096, 255
 MOST_LINE = 2 * _PATH_MOST  # that names a path: to follow a longer one, name by name, takes seconds
 _HEADER = re.compile(r'\s*\[([^\s\]"]*)(\s+"(?:[^"\\]|\\.)*")?\s*\]')
 _ESCAPED = {"n": "\n", "t": "\t", "b": "\b"}
+_BLANK = " \t\r"
 MOST_MODULES = 64
 MOST_WORKTREES = 1000  # each is four names to be held
 MOST_INCLUDED = 64
@@ -366,33 +367,29 @@ def _parsed(data: bytes) -> Settings:
         key, equals, rest = line[place:].partition("=")
         if not equals or "#" in key or ";" in key:
             continue
-        pieces, is_quoted, is_open = list[str](), False, True
-        while is_open:  # on the next line, as it is
-            piece, is_quoted, is_open = _piece(rest if pieces else rest.lstrip(), is_quoted)
-            pieces.append(piece)
-            rest = next(lines, "") if is_open else rest
-        value = "".join(pieces).partition("\0")[0]
-        found.append((f"{section}.{key.strip().lower()}", value if rest.endswith('"') else value.rstrip()))
+        found.append((f"{section}.{key.strip().lower()}", _value(rest, lines)))
     return found
 
 
-def _piece(text: str, is_quoted: bool) -> tuple[str, bool, bool]:
-    """A value as git reads it, without quotes, wherever they are, and comments; whether it is within quotes at the end,
-    and goes on."""
-    found, is_escaped = list[str](), False
-    for char in text:
-        if is_escaped:
-            found.append(_ESCAPED.get(char, char))
-            is_escaped = False
-        elif char == "\\":
-            is_escaped = True
-        elif char == '"':
-            is_quoted = not is_quoted
-        elif char in "#;" and not is_quoted:
-            return "".join(found).rstrip(), False, False
-        else:
-            found.append(char)
-    return "".join(found), is_quoted, is_escaped
+def _value(rest: str, lines: Iterator[str]) -> str:
+    """A value as git reads it: without quotes, wherever they are, without a comment, and without the blanks around it.
+    It may go on in the next line."""
+    found, length, is_quoted, is_escaped = list[str](), 0, False, True
+    while is_escaped:
+        is_escaped = False
+        for char in rest:
+            if char in _BLANK and not is_quoted and not is_escaped:
+                found += [char] if found else []
+                continue
+            if char in "#;" and not is_quoted and not is_escaped:
+                break
+            if is_escaped or char not in '\\"':
+                found.append(_ESCAPED.get(char, char) if is_escaped else char)
+            is_quoted ^= char == '"' and not is_escaped
+            is_escaped = char == "\\" and not is_escaped
+            length = len(found)  # what is blank before it stays
+        rest = next(lines, "") if is_escaped else ""
+    return "".join(found[:length]).partition("\0")[0]
 
 
 def directories(path: str) -> list[str]:
