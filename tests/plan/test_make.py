@@ -22,14 +22,16 @@ from ringfence.model import (
     PlanError,
     Policy,
     Rule,
+    Screen,
     SocketRule,
     StepKind,
     Verdict,
 )
 from ringfence.plan import allowlist, further_paths, has_siblings, lay_out, make_plan, named_paths, with_repository
-from ringfence.plan.gaps import closed_gaps, glob_gaps
+from ringfence.plan.gaps import anywhere_gaps, closed_gaps, glob_gaps
 from ringfence.plan.network import AGENT
 from ringfence.plan.rules import PRIVATE
+from ringfence.plan.view import is_device
 
 WS = "/home/u/ws"
 TRUE = Command(("true",), WS, {"PATH": "/bin", "AWS_SECRET_ACCESS_KEY": "s", "LC_ALL": "C"}, "/bin/true")
@@ -550,3 +552,25 @@ def test_what_an_older_landlock_lacks_says_how_it_is_had(abi: int) -> None:
     hints = [gap.way_out for gap in gaps if "Landlock ABI" in gap.why]
     assert hints
     assert all("a newer kernel, or a view" in hint for hint in hints)
+
+
+@pytest.mark.parametrize("mask", [1, 7])
+def test_who_has_a_terminal_of_its_own_cannot_change_the_persons(mask: int) -> None:
+    apart, held = (len(anywhere_gaps(screen)) for screen in (Screen(mask), Screen(6)))
+
+    assert (apart, held) == (1, 2)
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        ("/dev", True),
+        ("/dev/null", True),
+        ("/dev/shm", False),
+        ("/dev/shm/x", False),
+        ("/dev/shmx", True),
+        ("/devx", False),
+    ],
+)
+def test_what_lies_in_memory_that_is_shared_is_no_device(path: str, expected: bool) -> None:
+    assert is_device(path) is expected
