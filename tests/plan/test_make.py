@@ -30,7 +30,7 @@ from ringfence.model import (
 from ringfence.plan import allowlist, further_paths, has_siblings, lay_out, make_plan, named_paths, with_repository
 from ringfence.plan.gaps import anywhere_gaps, closed_gaps, glob_gaps
 from ringfence.plan.network import AGENT
-from ringfence.plan.rules import PRIVATE
+from ringfence.plan.rules import PRIVATE, is_swayed, swayed
 from ringfence.plan.view import is_device
 
 WS = "/home/u/ws"
@@ -574,3 +574,16 @@ def test_who_has_a_terminal_of_its_own_cannot_change_the_persons(mask: int) -> N
 )
 def test_what_lies_in_memory_that_is_shared_is_no_device(path: str, expected: bool) -> None:
     assert is_device(path) is expected
+
+
+def test_no_link_is_on_the_way_to_a_grant_where_all_of_them_were_followed_before() -> None:
+    """A run beside a run is given where each path led: nobody but a command has put a link there since."""
+    grant = rule("read", "allow", "/opt/data", origin=Origin("--allow-read"))
+    shown = Injection("/opt/data", "/etc/x", Origin("p", 1))
+    policy = msgspec.structs.replace(POLICY, rules=(*RULES, grant))
+    turned = Place("/opt/data", "/srv/data", Kind.DIRECTORY, 1, 2, links=("/opt/data",))
+    disk = Disk({**disk_for(policy, Host.linux(7)).places, "/opt/data": turned, "/etc/x": place("/etc/x")})
+    resolved = msgspec.structs.replace(policy, is_resolved=True)
+
+    assert (swayed(policy, disk), is_swayed(shown, policy, disk)) == ((), False)
+    assert (swayed(resolved, disk), is_swayed(shown, resolved, disk)) == ((grant,), True)
