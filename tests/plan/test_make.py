@@ -11,6 +11,7 @@ from ringfence.model import (
     Disk,
     Enactor,
     Enforcement,
+    Environment,
     Host,
     Injection,
     Kind,
@@ -28,6 +29,7 @@ from ringfence.model import (
     Verdict,
 )
 from ringfence.plan import allowlist, further_paths, has_siblings, lay_out, make_plan, named_paths, with_repository
+from ringfence.plan.environment import passes
 from ringfence.plan.gaps import anywhere_gaps, closed_gaps, glob_gaps
 from ringfence.plan.network import AGENT
 from ringfence.plan.rules import PRIVATE, is_swayed, swayed
@@ -442,6 +444,20 @@ def test_only_allowed_variables_reach_the_command() -> None:
 
     assert b"LC_ALL=C" in last.strings
     assert not any(text.startswith(b"AWS_") for text in last.strings)
+
+
+DELICATE = """AWS_PROFILE SSH_AUTH_SOCK DBUS_SESSION_BUS_ADDRESS KUBECONFIG VAULT_ADDR DEPLOY_KEY DATABASE_URL
+    SENTRY_DSN PGPASSWORD NPM_TOKEN X_SECRET_X MY_COOKIES LD_PRELOAD DYLD_INSERT_LIBRARIES GIT_CONFIG_COUNT
+    BASH_FUNC_ls%% BASH_ENV NODE_OPTIONS PYTHONPATH GIT_SSH_COMMAND PAGER npm_token ld_preload pythonpath""".split()
+
+
+@pytest.mark.parametrize("name", DELICATE)
+def test_a_secret_and_what_runs_code_pass_by_their_name_and_by_no_pattern(name: str) -> None:
+    wide = Environment(allow=("*", f"{name[:3]}*", f"{name}*"))
+
+    assert (passes(name, wide), passes("CI_JOB", wide)) == (False, True)
+    assert passes(name, Environment(allow=(name,)))
+    assert not passes("CI_JOB", Environment(allow=(name,)))
 
 
 @pytest.mark.parametrize("argv", [("a\0b",), ("\ud800",)])
