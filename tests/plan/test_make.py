@@ -432,6 +432,37 @@ def test_an_injection_is_a_read_only_mount_and_a_gap_where_it_cannot_be() -> Non
     assert [str(gap.origin) for gap in plan.gaps if gap.need is Need.REQUIRED] == ["p:2"]
 
 
+TABLE, PRIVILEGES = (
+    "system calls: the table of escapes is closed (seccomp)",
+    "privileges: no capabilities; no_new_privs",
+)
+SCOPES = "signals and abstract sockets: none outside the run (Landlock)"
+
+
+@pytest.mark.parametrize(
+    ("host", "network", "by", "expected"),
+    [
+        (Host.linux(7), Network(), "mounts and Landlock ABI 7", "closed but for the run's own loopback"),
+        (Host.linux(7), Network(open=True), "mounts and Landlock ABI 7", "the host's (allowed)"),
+        (Host.linux(7, namespaces=False), Network(), "Landlock ABI 7", "closed (seccomp)"),
+        (Host.linux(2, namespaces=False), Network(), "Landlock ABI 2", "closed (seccomp)"),
+        (
+            Host.linux(7, namespaces=False),
+            Network(proxies=(1, 2)),
+            "Landlock ABI 7",
+            "TCP to the ports of two proxies (seccomp, Landlock)",
+        ),
+    ],
+)
+def test_what_is_in_force_is_said_and_nothing_else(host: Host, network: Network, by: str, expected: str) -> None:
+    files = f"files: only {WS} and private directories are writable ({by})"
+    scopes = (SCOPES,) if host.landlock_abi > 5 else ()
+
+    assert planned(host, msgspec.structs.replace(POLICY, network=network)).in_force == (
+        files, f"network: {expected}", TABLE, PRIVILEGES, *scopes,
+    )  # fmt: skip
+
+
 def test_off_means_off_and_says_so() -> None:
     plan = planned(Host.linux(), Policy(WS, RULES, enforcement=Enforcement.OFF))
 
