@@ -5,7 +5,7 @@ import hypothesis.strategies as st
 import pytest
 
 from ringfence.model import BUILT_IN, Access, Disk, Kind, Mount, Origin, Place, Policy, Rule, Verdict
-from ringfence.plan.aliases import Table, with_aliases, with_all_names, without_machine
+from ringfence.plan.aliases import Table, shown_twice, with_aliases, with_all_names, without_machine
 from ringfence.plan.rules import swayed
 
 ROOT = Mount("/", "8:1", "/")
@@ -32,6 +32,13 @@ def test_a_path_is_found_wherever_its_file_system_shows_it(
     path: str, others: tuple[Mount, ...], found: list[str]
 ) -> None:
     assert Table((ROOT, PROC, *others)).elsewhere(path) == found
+
+
+def test_of_several_paths_those_are_told_apart_that_show_elsewhere_too() -> None:
+    mounts = (ROOT, PROC, Mount("/opt/al", "8:1", "/home/u"))
+
+    assert shown_twice(["/home/u/.ssh", "/home", "/etc"], mounts) == {"/home/u/.ssh", "/home"}
+    assert shown_twice(["/home/u/.ssh"], (ROOT, PROC)) == set()
 
 
 def standing(*there: str, missing: str = "") -> Disk:

@@ -634,3 +634,28 @@ def test_no_link_is_on_the_way_to_a_grant_where_all_of_them_were_followed_before
 
     assert (swayed(policy, disk), is_swayed(shown, policy, disk)) == ((), False)
     assert (swayed(resolved, disk), is_swayed(shown, resolved, disk)) == ((grant,), True)
+
+
+@pytest.mark.parametrize(
+    ("folding", "name", "need"),
+    [
+        ({}, "there", None),
+        ({"/elsewhere": False}, "there", None),
+        ({WS: True}, "there", None),  # a mount lies on every spelling of what is there
+        ({WS: False}, "there", Need.REQUIRED),
+        ({WS: True}, "missing", Need.REQUIRED),
+        ({"/": False, WS: True}, "there", Need.REQUIRED),
+    ],
+)
+def test_what_somebody_denies_where_case_is_folded_is_held_in_every_spelling_or_refused(
+    folding: dict[str, bool], name: str, need: Need | None
+) -> None:
+    path, host = f"{WS}/deep/{name}", Host.linux()
+    policy = Policy(WS, (*RULES, rule("write", "deny", path, origin=Origin("p", 1))))
+    disk = disk_for(policy, host)
+    places = disk.places | ({path: Place(path, path, Kind.MISSING)} if name == "missing" else {})
+    plan = make_plan(policy, TRUE, host, msgspec.structs.replace(disk, places=places, folding=folding))
+
+    assert [gap.need for gap in plan.gaps if gap.what == f"denied in every spelling: {path}"] == [need] * (
+        need is not None
+    )
