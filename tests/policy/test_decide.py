@@ -91,7 +91,7 @@ def test_any_denial_of_writing_wins_and_what_is_hidden_is_not_writable(
     assert decide(policy(*rules), WRITE, path).verdict is verdict
 
 
-PRIVATE = (Rule(WRITE, ALLOW, "/tmp", BUILT_IN), Rule(WRITE, ALLOW, "/dev/null", BUILT_IN))
+PRIVATE = tuple(Rule(WRITE, ALLOW, path, BUILT_IN) for path in ("/tmp", "/var/tmp", "/dev/null"))
 
 
 @pytest.mark.parametrize(
@@ -100,6 +100,8 @@ PRIVATE = (Rule(WRITE, ALLOW, "/tmp", BUILT_IN), Rule(WRITE, ALLOW, "/dev/null",
         ((), "/tmp/x", ALLOW, ALLOW),
         ((), "/dev/null", ALLOW, ALLOW),
         (("read deny /",), "/tmp/x", ALLOW, ALLOW),
+        (("read deny /var",), "/var/tmp/x", ALLOW, ALLOW),
+        (("read deny /dev",), "/dev/null", DENY, DENY),
         (("read always /tmp",), "/tmp/x", DENY, DENY),
         (("read allow /tmp/data",), "/tmp/data/x", ALLOW, DENY),
         (("read allow /tmp/data", "write allow /tmp/data"), "/tmp/data/x", ALLOW, ALLOW),
