@@ -194,6 +194,21 @@ def test_an_answer_says_why_and_what_would_change_it(
     assert decide(policy(*rules), access, path) == expected
 
 
+@pytest.mark.parametrize(
+    ("rules", "grant"),
+    [
+        ((), "--allow-write /a/b.key"),
+        (("read allow /",), "--allow-write /a/b.key"),
+        (("read allow /", "read deny /a"), "--allow-write /a/b.key"),
+        (("read allow /", "read deny /a/b.key"), "--allow-read /a/b.key --allow-write /a/b.key"),
+        (("read allow /", "read deny /a/*.key"), "--allow-read /a/b.key --allow-write /a/b.key"),
+        (("read allow /", "read always /a"), ""),
+    ],
+)
+def test_what_would_let_a_path_be_written_lets_its_name_be_read(rules: tuple[str, ...], grant: str) -> None:
+    assert decide(policy(*rules), WRITE, "/a/b.key").grant == grant
+
+
 def test_a_built_in_protection_says_what_it_is_for() -> None:
     judged = merge("/ws", (built_in("/ws", ("/home/u",)),))
 
