@@ -28,7 +28,16 @@ from ringfence.model import (
     StepKind,
     Verdict,
 )
-from ringfence.plan import allowlist, further_paths, has_siblings, lay_out, make_plan, named_paths, with_repository
+from ringfence.plan import (
+    allowlist,
+    further_paths,
+    has_siblings,
+    lay_out,
+    make_plan,
+    named_paths,
+    shows,
+    with_repository,
+)
 from ringfence.plan.environment import passes
 from ringfence.plan.gaps import anywhere_gaps, closed_gaps, glob_gaps
 from ringfence.plan.network import AGENT
@@ -659,3 +668,20 @@ def test_what_somebody_denies_where_case_is_folded_is_held_in_every_spelling_or_
     assert [gap.need for gap in plan.gaps if gap.what == f"denied in every spelling: {path}"] == [need] * (
         need is not None
     )
+
+
+@pytest.mark.parametrize(
+    ("workspace", "path", "expected"),
+    [
+        ("/w", "/w/x", True),
+        ("/w", "/home/x", True),
+        ("/w", "/tmp/x", False),
+        ("/w", "/dev/null", False),
+        ("/tmp/w", "/tmp/w/x", True),
+        ("/tmp/w", "/tmp/wx", False),
+    ],
+)
+def test_a_file_of_the_host_is_the_same_inside_but_where_others_stand(
+    workspace: str, path: str, expected: bool
+) -> None:
+    assert shows(Policy(workspace, ()), path) is expected
