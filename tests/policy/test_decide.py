@@ -272,6 +272,14 @@ def test_a_rule_follows_links_and_a_denied_link_is_protected_beside_its_target(r
     assert [made.path for made in found.rules] == expected
 
 
+def test_a_denied_link_is_protected_beside_a_pattern_too() -> None:
+    found = canonical_policy(
+        policy("read deny /link", "read deny /link/*.x", "read deny /link/[a]"), links(link="/real")
+    )
+
+    assert [made.path for made in found.rules] == ["/real", "/link", "/real/*.x", "/real/[a]"]
+
+
 def test_a_canonical_policy_resolves_workspace_and_injections_too() -> None:
     asked = Policy("/link/ws", (), injections=(Injection("/link/s", "/t", HERE),))
 
