@@ -39,7 +39,7 @@ from ringfence.plan import (
     with_repository,
 )
 from ringfence.plan.environment import passes
-from ringfence.plan.gaps import anywhere_gaps, closed_gaps, glob_gaps
+from ringfence.plan.gaps import anywhere_gaps, asking_gaps, closed_gaps, glob_gaps
 from ringfence.plan.network import AGENT
 from ringfence.plan.rules import PRIVATE, is_swayed, swayed
 from ringfence.plan.view import is_device
@@ -685,3 +685,38 @@ def test_a_file_of_the_host_is_the_same_inside_but_where_others_stand(
     workspace: str, path: str, expected: bool
 ) -> None:
     assert shows(Policy(workspace, ()), path) is expected
+
+
+@pytest.mark.parametrize(
+    ("escape", "host", "why"),
+    [
+        (Verdict.ASK, Host.linux(0, namespaces=False), "nobody here answers the command's calls"),
+        (Verdict.DENY, Host.linux(7), "the boundary says that nothing is asked"),
+    ],
+)
+def test_questions_that_nobody_can_hear_are_a_gap(escape: Verdict, host: Host, why: str) -> None:
+    policy = msgspec.structs.replace(POLICY, asking=True, escape=escape)
+    need = Need.REQUIRED if escape is Verdict.ASK else Need.WANTED
+
+    assert [(gap.what, gap.why, gap.need) for gap in asking_gaps(policy, host)] == [("questions (--ask)", why, need)]
+    assert asking_gaps(POLICY, host) == []
+    heard = asking_gaps(msgspec.structs.replace(policy, escape=Verdict.ASK), Host.linux(7))
+    assert {gap.need for gap in heard} == {Need.WANTED}
+    assert "questions (--ask)" not in {gap.what for gap in heard}
+
+
+@pytest.mark.parametrize(
+    ("rules", "expected"),
+    [
+        ((rule("read", "allow", "/"), rule("write", "allow", WS)), 0),
+        ((rule("read", "allow", "/"), rule("write", "allow", WS), rule("write", "deny", f"{WS}/.git/config")), 1),
+        ((rule("read", "allow", "/"), rule("write", "allow", WS), rule("write", "deny", f"{WS}/.mcp.json")), 0),
+        ((rule("read", "allow", "/"), rule("write", "allow", WS), rule("read", "deny", f"{WS}/.git/config")), 0),
+    ],
+)
+def test_a_pipe_where_nothing_is_to_be_written_is_told_of_where_there_may_be_one(
+    rules: tuple[Rule, ...], expected: int
+) -> None:
+    plan = planned(Host.linux(), Policy(WS, rules))
+
+    assert len([gap for gap in plan.gaps if gap.what.startswith("named pipes in read-only places")]) == expected

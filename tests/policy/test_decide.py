@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ringfence.model import BUILT_IN, Access, Decision, Injection, Origin, Policy, Rule, Verdict
-from ringfence.policy.decide import canonical_policy, decide, writer
+from ringfence.policy.decide import canonical_policy, decide, writer, written_down
 from ringfence.policy.defaults import built_in
 from ringfence.policy.flags import Flags, flags_layer
 from ringfence.policy.layer import Layer, Tier, merge
@@ -361,3 +361,12 @@ def test_what_may_be_written_and_is_not_private_may_be_read(rules: tuple[Rule, .
 
     if decide(judged, WRITE, path).verdict is ALLOW:
         assert decide(judged, READ, path).verdict is ALLOW
+
+
+def test_a_policy_from_its_json_knows_what_is_built_in() -> None:
+    """By identity, as the planner asks; what somebody wrote is still theirs."""
+    given = policy("read allow /", "write deny /a", base=PRIVATE)
+    found = written_down(msgspec.json.encode(given))
+
+    assert found == given
+    assert [rule.origin is BUILT_IN for rule in found.rules] == [True] * len(PRIVATE) + [False, False]
