@@ -109,6 +109,14 @@ def test_a_port_is_split_off(text: str, expected: tuple[str, str]) -> None:
     assert split_port(text) == expected
 
 
+@pytest.mark.parametrize(
+    ("host", "port", "expected"),
+    [("a.test", 443, "a.test:443"), ("a.test", 0, "a.test"), ("::1", 443, "[::1]:443"), ("::1", 0, "[::1]")],
+)
+def test_a_port_is_put_behind_where_there_is_one(host: str, port: int, expected: str) -> None:
+    assert joined(host, port) == expected
+
+
 def test_a_port_is_a_number_in_its_range() -> None:
     assert [port_number(text) for text in ("1", "65535", "0", "65536", "+1", "1 ", "٣", "?")] == [
         1, 65535, 0, 0, 0, 0, 0, 0,
