@@ -22,20 +22,10 @@ from typing import Any
 import msgspec
 
 from ..model import BUILT_IN, Gap, Need, Origin, Outcome, PlanError, Refused
+from .gitfiles import MOST_LINE, content, facts_of, is_new, whole
 from .links import ABSENT, led_to
 from .lookout import Listing, Listings, told_since
-from .repository import (
-    MOST_LINE,
-    NOWHERE,
-    content,
-    directories,
-    facts_of,
-    is_new,
-    linked_worktree,
-    opened,
-    submodule,
-    whole,
-)
+from .repository import NOWHERE, directories, linked_worktree, opened, submodule
 
 MOST_ENTRIES = 500_000
 PATIENT = 5.0  # seconds, for whoever wants it moved out of the way
