@@ -312,6 +312,26 @@ def test_what_is_shown_is_what_is_stored(home: Path, workspace: Path) -> None:
     assert refusal(msgspec.structs.replace(grant, target=f"{home}/.ssh"), (str(home),))
 
 
+@pytest.mark.parametrize(
+    ("operation", "target", "is_refused"),
+    [
+        (Operation.READ, "/data/around", False),
+        (Operation.LIST, "/data", False),
+        (Operation.WRITE, "/data/around", True),
+        (Operation.CREATE, "/data", True),
+        (Operation.READ, "/data/around/own", True),
+        (Operation.EXECUTE, "/data/around/own/file", True),
+        (Operation.WRITE, "/data/around/owned", False),
+    ],
+)
+def test_no_grant_covers_what_is_ringfences_own_nor_lets_what_is_around_it_be_changed(
+    home: Path, workspace: Path, operation: Operation, target: str, is_refused: bool
+) -> None:
+    grant = msgspec.structs.replace(add(home / "data", workspace), operation=operation, target=target)
+
+    assert bool(refusal(grant, own=("/data/around/own",))) is is_refused
+
+
 def test_a_question_can_be_answered_narrower_or_wider() -> None:
     def asked(operation: Operation, target: str) -> list[str]:
         return choices(operation, target, ("/home/x",))
