@@ -313,6 +313,68 @@ def test_what_is_shown_is_what_is_stored(home: Path, workspace: Path) -> None:
     assert refusal(msgspec.structs.replace(grant, target=f"{home}/.ssh"), (str(home),))
 
 
+@pytest.mark.parametrize(
+    ("operation", "target", "is_refused"),
+    [
+        (Operation.READ, "/data/around", False),
+        (Operation.LIST, "/data", False),
+        (Operation.WRITE, "/data/around", True),
+        (Operation.CREATE, "/data", True),
+        (Operation.READ, "/data/around/own", True),
+        (Operation.EXECUTE, "/data/around/own/file", True),
+        (Operation.WRITE, "/data/around/owned", False),
+    ],
+)
+def test_no_grant_covers_what_is_ringfences_own_nor_lets_what_is_around_it_be_changed(
+    home: Path, workspace: Path, operation: Operation, target: str, is_refused: bool
+) -> None:
+    grant = msgspec.structs.replace(add(home / "data", workspace), operation=operation, target=target)
+
+    assert bool(refusal(grant, own=("/data/around/own",))) is is_refused
+
+
+@pytest.mark.parametrize(
+    ("text", "stored"),
+    [
+        ("A.Example.org:443", "a.example.org:443"),
+        ("*.example.org", "*.example.org"),
+        ("*.org", ""),
+        ("*.10.0.0.1", ""),
+        ("*", ""),
+        ("a.example.org:0", ""),
+        ("a.example.org/x", ""),
+        ("10.0.0.0/8", ""),
+    ],
+)
+def test_a_host_is_stored_as_a_policy_holds_it_and_not_half_of_the_internet(text: str, stored: str) -> None:
+    try:
+        found = target_of(Operation.CONNECT, text)
+    except ValueError:
+        found = ""
+    assert found == stored
+
+
+@pytest.mark.parametrize(
+    ("operation", "target", "is_refused"),
+    [
+        (Operation.CONNECT, "a.example.org:443", False),
+        (Operation.CONNECT, "8.8.8.8:53", False),
+        (Operation.CONNECT, "93.184.216.34:443", True),
+        (Operation.CONNECT, "10.0.0.1", True),
+        (Operation.CONNECT, "localhost:80", True),
+        (Operation.CONNECT, "nodot:443", True),
+        (Operation.BIND, "8080", True),
+    ],
+)
+def test_an_accounts_grant_reaches_neither_the_host_nor_its_network(
+    home: Path, workspace: Path, operation: Operation, target: str, is_refused: bool
+) -> None:
+    grant = msgspec.structs.replace(add(home / "data", workspace), operation=operation, target=target)
+
+    assert bool(refusal(grant, machine=frozenset(("93.184.216.34",)))) is is_refused
+    assert bool(refusal(grant)) is (target == "nodot:443")
+
+
 def test_a_question_can_be_answered_narrower_or_wider() -> None:
     def asked(operation: Operation, target: str) -> list[str]:
         return choices(operation, target, ("/home/x",))

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from tests.attacks.conftest import Field, Ground, with_git
 
-from ringfence.enforce import repository
+from ringfence.enforce import programs
 from ringfence.model import PlanError
 
 PROGRAM = """
@@ -134,7 +134,7 @@ def test_hooks_are_found_however_the_configuration_spells_them(tmp_path: Path, s
     )  # fmt: skip
 
     assert told.stdout == b".hk\n", "git itself reads it so"
-    assert repository.programs(str(workspace), f"{workspace}/.git", str(home)) == [f"{workspace}/.hk"]
+    assert programs.programs(str(workspace), f"{workspace}/.git", str(home)) == [f"{workspace}/.hk"]
 
 
 def test_a_hook_by_a_link_is_found_beside_one_that_goes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -151,7 +151,7 @@ def test_a_hook_by_a_link_is_found_beside_one_that_goes(tmp_path: Path, monkeypa
         return contextlib.nullcontext(entries)
 
     monkeypatch.setattr(os, "scandir", late)
-    found = repository.programs(f"{tmp_path}/ws", f"{tmp_path}/ws/.git", str(tmp_path))
+    found = programs.programs(f"{tmp_path}/ws", f"{tmp_path}/ws/.git", str(tmp_path))
 
     assert found == [f"{tmp_path}/ws/tools/pre-push"]
 
@@ -160,7 +160,7 @@ def test_a_long_value_is_read_in_time(tmp_path: Path) -> None:
     """It took a minute, each letter copying all before it; many sections on a line would, too."""
     (tmp_path / ".gitconfig").write_text("[a]\n\tb = " + "\\\\" * 1_000_000 + "\n" + "[a]" * 200_000)
     begun = time.thread_time()
-    repository.programs(f"{tmp_path}/ws", f"{tmp_path}/ws/.git", str(tmp_path))
+    programs.programs(f"{tmp_path}/ws", f"{tmp_path}/ws/.git", str(tmp_path))
 
     assert time.thread_time() - begun < 5
 
@@ -183,21 +183,21 @@ def test_a_configuration_that_cannot_be_read_for_want_of_means_is_no_missing_one
 
     monkeypatch.setattr(os, "open", none_left)
     with pytest.raises(OSError, match="Too many open files"):
-        repository.programs(str(tmp_path), f"{tmp_path}/.git", str(tmp_path))
+        programs.programs(str(tmp_path), f"{tmp_path}/.git", str(tmp_path))
 
 
 def test_too_much_configuration_is_refused(tmp_path: Path) -> None:
     home = str(tmp_path)
     (tmp_path / ".gitconfig").write_text("[include]\n" + "".join(f"path = {number}\n" for number in range(100)))
     with pytest.raises(PlanError, match="more than 64 files"):
-        repository.programs(f"{tmp_path}/ws", f"{tmp_path}/ws/.git", home)
+        programs.programs(f"{tmp_path}/ws", f"{tmp_path}/ws/.git", home)
     (tmp_path / ".gitconfig").write_text("\n" * (5 << 20))
     with pytest.raises(PlanError, match="larger than 4 MiB"):
-        repository.programs(f"{tmp_path}/ws", f"{tmp_path}/ws/.git", home)
+        programs.programs(f"{tmp_path}/ws", f"{tmp_path}/ws/.git", home)
     (tmp_path / ".gitconfig").write_text("[include]\npath = b\n[user]\nname = " + "x" * (3 << 20))
     (tmp_path / "b").write_text("[user]\nname = " + "x" * (3 << 20))
     with pytest.raises(PlanError, match="larger than 4 MiB"):
-        repository.programs(f"{tmp_path}/ws", f"{tmp_path}/ws/.git", home)
+        programs.programs(f"{tmp_path}/ws", f"{tmp_path}/ws/.git", home)
 
 
 @pytest.mark.parametrize(
@@ -213,7 +213,7 @@ def test_more_programs_than_can_be_looked_for_are_refused(tmp_path: Path, text: 
     """Each user of another name takes a look at who there is."""
     (tmp_path / ".gitconfig").write_text(text)
     with pytest.raises(PlanError, match="more programs than are looked for"):
-        repository.programs(f"{tmp_path}/ws", f"{tmp_path}/ws/.git", str(tmp_path))
+        programs.programs(f"{tmp_path}/ws", f"{tmp_path}/ws/.git", str(tmp_path))
 
 
 @pytest.mark.parametrize("key", ["core.worktree", "include.path"])
@@ -225,7 +225,7 @@ def test_a_path_that_nothing_can_stand_at_is_not_looked_for(tmp_path: Path, key:
         place.mkdir(parents=True)
         (place / "config").write_text(f"[{section}]\n{name} = {'a/' * 450000}b\n")
     before = time.process_time()
-    found = repository.programs(f"{tmp_path}/ws", str(git), str(tmp_path), modules=[f"{git}/modules/m"])
+    found = programs.programs(f"{tmp_path}/ws", str(git), str(tmp_path), modules=[f"{git}/modules/m"])
 
     assert found == []
     assert time.process_time() - before < 5

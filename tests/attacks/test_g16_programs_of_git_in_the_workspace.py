@@ -5,10 +5,12 @@ import os
 import subprocess
 from pathlib import Path
 
+import hypothesis
 import pytest
+from hypothesis import strategies as st
 from tests.attacks.conftest import Field, Ground, with_git
 
-from ringfence.enforce import repository
+from ringfence.enforce import gitfiles, programs
 
 PROGRAM = """
 EVIL = "#!/bin/sh\\n: > ../outside/ran\\n"
@@ -103,8 +105,13 @@ NAMED = {
     "[instaweb]\nhttpd = tools/run -f": ["tools/run"],
     '[remote "origin"]\nurl = ext::tools/run %S repo': ["tools/run"],
     '[remote "origin"]\nurl = tools/run': [],
-    "[core]\nhooksPath = .": sorted(repository.HOOKS),
-    "[core]\nhooksPath = .git": [f".git/{name}" for name in sorted(repository.HOOKS)],
+    "[core]\nhooksPath = .": sorted(programs.HOOKS),
+    "[core]\nhooksPath = .git": [f".git/{name}" for name in sorted(programs.HOOKS)],
+    '[core]\nhooksPath = " hk "': [" hk "],
+    '[core]\nhooksPath = "hk " # ours': ["hk "],
+    '[core]\nhooksPath = hk" "  ': ["hk "],
+    "[core]\nhooksPath = hk\u00a0": ["hk\u00a0"],
+    "[core]\nhooksPath =  hk ": ["hk"],
     "[alias]\nx = !tools/run": [],
     "[commit]\ntemplate = tool.py": [],
     "[user]\nname = tools/run": [],
@@ -119,9 +126,27 @@ def test_a_program_is_found_however_it_is_named(tmp_path: Path, text: str, named
         (workspace / name).write_text("")
     (workspace / ".git/config").write_text(f"{text}\n")
 
-    found = repository.programs(str(workspace), f"{workspace}/.git", str(tmp_path))
+    found = programs.programs(str(workspace), f"{workspace}/.git", str(tmp_path))
 
     assert found == [f"{workspace}/{name}" for name in named]
+
+
+BARE = st.lists(
+    st.sampled_from(["a", "/", " ", "  ", "\\n", "\\t", '\\"', "\\\\", "\\\n", "'", "\u00a0"]), max_size=5
+).map("".join)
+QUOTED = st.lists(st.sampled_from(["a", " ", "#", ";", "\\t", '\\"', "\\\n"]), max_size=4).map(
+    lambda all: f'"{"".join(all)}"'
+)
+VALUES = st.tuples(st.lists(BARE | QUOTED, max_size=4).map("".join), st.sampled_from(["", "# c", " ; c", "  "]))
+
+
+@hypothesis.given(st.lists(VALUES.map("".join), min_size=1, max_size=20))
+def test_a_value_is_read_as_git_reads_it(values: list[str]) -> None:
+    text = "".join(f"[s{number}]\nkey = {value}\n" for number, value in enumerate(values)).encode()
+    command = ["git", "config", "--file", "-", "--list", "-z"]
+    told = subprocess.run(command, input=text, capture_output=True, check=True, env={"PATH": os.defpath}).stdout
+
+    assert b"".join(f"{key}\n{value}\0".encode() for key, value in gitfiles.parsed(text)) == told
 
 
 @pytest.mark.parametrize("where", ["ws", "outside"])
@@ -137,7 +162,7 @@ def test_the_configuration_is_read_where_git_reads_it(tmp_path: Path, variable: 
     environ = {"PATH": os.defpath, "HOME": str(tmp_path), variable: str(config).removesuffix(place)}
     told = subprocess.run(["git", "config", "core.hooksPath"], cwd=workspace, env=environ, capture_output=True)
 
-    found = repository.all_programs(str(workspace), None, "", None, str(tmp_path), environ)
+    found = programs.all_programs(str(workspace), None, "", None, str(tmp_path), environ)
 
     assert told.stdout == b"hk\n"
     assert found == [*([str(config)] if where == "ws" else []), f"{workspace}/hk"]

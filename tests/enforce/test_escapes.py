@@ -80,6 +80,7 @@ def test_text_comes_through_as_it_is(text: str, strict: bool) -> None:
         (b"\x1bP]52;c;x\x07\x1b\\x", b"x", b"x"),
         (b"\x1b_Gt=s;bmFtZQ==\x1b\\x", b"x", b"x"),  # kitty removes the shared memory it is told of
         (b"\x1b^x\x1b\\\x1bXx\x1b\\x", b"x", b"x"),
+        (b"\x1b]\x07x", b"x", b"x"),  # which has no name
         (b"\x1b[5ix\x1b[4i\x1b[?5i", b"x", b"x"),
         (b"\x1b[1;1;1;1;1;1*yx", b"x", b"x"),
     ],

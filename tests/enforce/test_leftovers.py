@@ -169,6 +169,12 @@ def _long_names(path: Path) -> None:
     path.write_bytes(b"DIRC" + struct.pack(">II", 4, 3_000) + first + (first[:62] + b"\0b\0") * 2_999)
 
 
+def _fewer_long_names(path: Path) -> None:
+    """So many that what they are read into is still of a size that some index has."""
+    first = entry(b"a" * 100_000, "00" * 20, b"")
+    path.write_bytes(b"DIRC" + struct.pack(">II", 4, 100) + first + (first[:62] + b"\0b\0") * 99)
+
+
 def _tables(path: Path) -> None:
     head = b"DIRC" + struct.pack(">II", 2, 5_000) + entry(b"a", "00" * 20, None) * 5_000
     path.write_bytes(head + (b"IEOT" + struct.pack(">IIII", 12, 1, 12, 5_000)) * 5_000)
@@ -201,7 +207,18 @@ def _shared_parts(path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "make", [_sparse, _second_name, _long_names, _tables, _empty_table, _one_name_again, _long_number, _shared_parts]
+    "make",
+    [
+        _sparse,
+        _second_name,
+        _long_names,
+        _fewer_long_names,
+        _tables,
+        _empty_table,
+        _one_name_again,
+        _long_number,
+        _shared_parts,
+    ],
 )
 def test_an_index_that_would_take_longer_to_read_than_to_write_is_told_of(
     workspace: Path, make: Callable[[Path], None]

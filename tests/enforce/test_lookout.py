@@ -15,8 +15,8 @@ from ringfence.enforce.lookout import (
     Listing,
     Lookout,
     Stamp,
+    has_come,
     is_settled,
-    is_there,
     seen_at,
     stamp_of,
     timed,
@@ -38,7 +38,7 @@ def settled(directory: Path) -> None:
 def test_a_name_that_comes_is_seen_and_an_unchanged_directory_is_not_asked_again(tmp_path: Path) -> None:
     asked: list[str] = []
 
-    def is_there(path: str) -> bool:
+    def has_come(path: str) -> bool:
         asked.append(path)
         return os.path.lexists(path)
 
@@ -46,14 +46,14 @@ def test_a_name_that_comes_is_seen_and_an_unchanged_directory_is_not_asked_again
     watch = Lookout(paths, own(tmp_path))
     settled(tmp_path)
 
-    assert watch.those(is_there) == []
-    assert watch.those(is_there) == []
+    assert watch.those(has_come) == []
+    assert watch.those(has_come) == []
     assert asked == paths
     (tmp_path / "b").symlink_to("nowhere")
-    assert watch.those(is_there) == [paths[1]]
+    assert watch.those(has_come) == [paths[1]]
     settled(tmp_path)
-    assert watch.those(is_there) == [paths[1]]  # and it is told each time
-    assert watch.those(is_there) == [paths[1]]
+    assert watch.those(has_come) == [paths[1]]  # and it is told each time
+    assert watch.those(has_come) == [paths[1]]
 
 
 def test_a_time_that_is_set_back_hides_nothing(tmp_path: Path) -> None:
@@ -94,15 +94,15 @@ def test_a_directory_that_is_replaced_or_missing_is_asked(tmp_path: Path) -> Non
 def test_a_file_system_whose_times_are_somebodys_word_is_asked_again(tmp_path: Path) -> None:
     asked: list[str] = []
 
-    def is_there(path: str) -> bool:
+    def has_come(path: str) -> bool:
         asked.append(path)
         return False
 
     watch = Lookout([str(tmp_path / "a")], frozenset())
     settled(tmp_path)
 
-    assert watch.those(is_there) == []
-    assert watch.those(is_there) == []
+    assert watch.those(has_come) == []
+    assert watch.those(has_come) == []
     assert len(asked) == 2
 
 
@@ -119,17 +119,17 @@ def test_what_nobody_can_look_at_is_not_taken_for_missing(tmp_path: Path) -> Non
     """The kernel answers ELOOP, whoever asks; a closed directory would stop no root."""
     (tmp_path / "loop").symlink_to("loop")
 
-    assert is_there(str(tmp_path / "loop"))
-    assert not is_there(str(tmp_path / "no" / "a"))
-    assert not is_there(str(tmp_path / ("n" * 300)))
+    assert has_come(str(tmp_path / "loop"))
+    assert not has_come(str(tmp_path / "no" / "a"))
+    assert not has_come(str(tmp_path / ("n" * 300)))
     with pytest.raises(OSError, match="Too many levels"):
-        is_there(str(tmp_path / "loop" / "a"))
+        has_come(str(tmp_path / "loop" / "a"))
 
 
 def test_a_missing_directory_is_known_by_the_one_above_it(tmp_path: Path) -> None:
     asked: list[str] = []
 
-    def is_there(path: str) -> bool:
+    def has_come(path: str) -> bool:
         asked.append(path)
         return os.path.lexists(path)
 
@@ -137,15 +137,15 @@ def test_a_missing_directory_is_known_by_the_one_above_it(tmp_path: Path) -> Non
     watch = Lookout(paths, own(tmp_path))
     settled(tmp_path)
 
-    assert watch.those(is_there) == []
-    assert watch.those(is_there) == []
+    assert watch.those(has_come) == []
+    assert watch.those(has_come) == []
     assert asked == paths[:1]
     (tmp_path / "no").mkdir()
     settled(tmp_path)
-    assert watch.those(is_there) == []
+    assert watch.those(has_come) == []
     (tmp_path / "no" / "deeper").mkdir()
     (tmp_path / "no" / "deeper" / "b").touch()
-    assert watch.those(is_there) == paths[1:]
+    assert watch.those(has_come) == paths[1:]
 
 
 def test_names_of_a_directory_that_nobody_can_look_at_are_asked_for_each_time(tmp_path: Path) -> None:

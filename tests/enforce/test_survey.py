@@ -162,11 +162,20 @@ def test_nor_is_that_hidden_by_a_link_of_others_or_by_a_spelling(
     assert place.links == (f"{tmp_path}/link", str(way))
 
 
+def test_a_path_with_a_link_on_it_is_no_spelling_of_where_it_leads(tmp_path: Path) -> None:
+    (tmp_path / "real" / "deep").mkdir(parents=True)
+    (tmp_path / "link").symlink_to("real")
+    real = str(tmp_path / "real" / "deep")
+
+    assert [disk._spelled(path) for path in (real, f"{tmp_path}/link/deep", f"{tmp_path}/link")] == [real, "", ""]
+
+
 def test_a_name_beside_others_is_told_as_it_is_alone(tmp_path: Path) -> None:
     """A directory of which many names are asked is looked at once, and its links are seen all the same."""
     there = tmp_path / "there"
     there.mkdir()
     (there / "file").touch()
+    (there / "again").hardlink_to(there / "file")
     (there / "directory").mkdir()
     for name, target in (("link", "file"), ("dangling", "nowhere"), ("loop", "loop"), ("up", "../there/directory")):
         (there / name).symlink_to(target)
@@ -180,10 +189,22 @@ def test_a_name_beside_others_is_told_as_it_is_alone(tmp_path: Path) -> None:
         assert [together[path] for path in (*names, *below)] == [
             enforce.survey([path], held)[path] for path in (*names, *below)
         ]
+        assert enforce.survey(names, held, denied={*names})[names[0]] == together[names[0]]
         assert together[names[2]].path == names[0]
         assert [set(together[path].links) for path in names[2:6]] == [{path} for path in names[2:6]]
     finally:
         enforce.let_go(held)
+
+
+def test_what_is_removed_while_somebody_looks_is_not_there(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    fd = os.open(path, os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC)
+    path.unlink()
+    held: list[int] = []
+    place = disk.looked(str(path), fd, held, None, {})
+    enforce.let_go(held)
+
+    assert (place.kind, place.inode) == (Kind.MISSING, 0)
 
 
 def test_whose_a_workspace_is_no_link_says(tmp_path: Path) -> None:

@@ -778,6 +778,11 @@ def test_what_is_seldom_said_is_asked_about_for_its_own_reason(bounds: Bounds, l
     assert verdict(bounds, "bash", command='env A="$X" ls; exec -cl ls; less +F a.txt') == "allow"
 
 
+@pytest.mark.parametrize("line", ["go build -o=/etc/x ./...", "go test -coverprofile=/etc/c ./..."])
+def test_a_long_option_of_one_stroke_has_its_value_behind_a_sign_too(bounds: Bounds, line: str) -> None:
+    assert verdict(bounds, "bash", command=line) == "deny"
+
+
 ANSWERS = """
 import json, sys
 from ringfence.guard import ToolCall, judge

@@ -243,6 +243,14 @@ def test_a_hook_that_its_agent_switched_off_is_no_hook(agent: str, name: str, se
     assert file.read_text() == text
 
 
+def test_a_hook_of_somebody_else_may_be_switched_off(tmp_path: Path) -> None:
+    run(tmp_path, "install", "gemini")
+    file = tmp_path / ".gemini" / "settings.json"
+    file.write_text(json.dumps({**json.loads(file.read_text()), "hooksConfig": {"disabled": ["lint"]}}))
+
+    assert run(tmp_path, "status", "gemini")["ok"]
+
+
 @pytest.mark.parametrize("name", [".claude/settings.json", ".claude/settings.local.json"])
 def test_a_project_that_switches_hooks_off_is_told_of(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

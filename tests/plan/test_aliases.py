@@ -5,7 +5,15 @@ import hypothesis.strategies as st
 import pytest
 
 from ringfence.model import BUILT_IN, Access, Disk, Kind, Mount, Origin, Place, Policy, Rule, Verdict
-from ringfence.plan.aliases import Table, with_aliases, with_all_names, without_machine
+from ringfence.plan.aliases import (
+    Table,
+    mounted,
+    shown_twice,
+    with_aliases,
+    with_all_names,
+    with_one_way,
+    without_machine,
+)
 from ringfence.plan.rules import swayed
 
 ROOT = Mount("/", "8:1", "/")
@@ -32,6 +40,13 @@ def test_a_path_is_found_wherever_its_file_system_shows_it(
     path: str, others: tuple[Mount, ...], found: list[str]
 ) -> None:
     assert Table((ROOT, PROC, *others)).elsewhere(path) == found
+
+
+def test_of_several_paths_those_are_told_apart_that_show_elsewhere_too() -> None:
+    mounts = (ROOT, PROC, Mount("/opt/al", "8:1", "/home/u"))
+
+    assert shown_twice(["/home/u/.ssh", "/home", "/etc"], mounts) == {"/home/u/.ssh", "/home"}
+    assert shown_twice(["/home/u/.ssh"], (ROOT, PROC)) == set()
 
 
 def standing(*there: str, missing: str = "") -> Disk:
@@ -64,6 +79,44 @@ def test_denials_are_repeated_there_and_grants_are_not() -> None:
     policy = with_aliases(Policy("/ws", (allow, deny)), standing("/ws", "/ws/.git"), mounts)
 
     assert policy.rules == (allow, deny, again, Rule(Access.WRITE, Verdict.DENY, "/x/.git", BUILT_IN))
+
+
+WRITTEN = Policy(
+    "/home/u/ws",
+    (
+        *(Rule(Access.WRITE, Verdict.ALLOW, path, BUILT_IN) for path in ("/home/u/ws", "/tmp")),
+        *(Rule(Access.WRITE, Verdict.ALLOW, path, HERE) for path in ("/data", "/not/there")),
+        Rule(Access.READ, Verdict.ALLOW, "/opt", HERE),
+    ),
+)
+THERE = {path: path for path in ("/home/u/ws", "/tmp", "/data", "/opt")}
+
+
+@pytest.mark.parametrize(
+    ("mount", "denied"),
+    [
+        (Mount("/mnt/again", "8:1", "/home/u"), ["/mnt/again/ws"]),
+        (Mount("/mnt/again", "8:1", "/data"), ["/mnt/again"]),
+        (Mount("/data/again", "8:1", "/home/u/ws"), []),  # which may be written itself
+        (Mount("/mnt/again", "8:1", "/tmp"), []),  # the run has one of its own
+        (Mount("/mnt/again", "8:1", "/opt"), []),
+        (Mount("/mnt/again", "8:2", "/data"), []),
+    ],
+)
+def test_without_a_view_what_may_be_written_is_written_by_its_own_path_alone(mount: Mount, denied: list[str]) -> None:
+    rules = with_one_way(WRITTEN, THERE, (ROOT, PROC, mount)).rules[len(WRITTEN.rules) :]
+
+    assert [(rule.access, rule.verdict, rule.path) for rule in rules] == [
+        (Access.WRITE, Verdict.DENY, path) for path in denied
+    ]
+
+
+def test_what_is_mounted_inside_what_may_be_written_is_known() -> None:
+    points = ("/data", "/data/m", "/home/u/ws/deep/m", "/tmp/m", "/opt/m", "/database")
+
+    assert mounted(WRITTEN, THERE, (ROOT, *(Mount(point, "8:2", "/") for point in points))) == [
+        "/data/m", "/home/u/ws/deep/m",
+    ]  # fmt: skip
 
 
 # ---- The same question, answered by looking at every mount ----

@@ -11,6 +11,7 @@ from ringfence.model import (
     Disk,
     Enactor,
     Enforcement,
+    Environment,
     Host,
     Injection,
     Kind,
@@ -22,14 +23,26 @@ from ringfence.model import (
     PlanError,
     Policy,
     Rule,
+    Screen,
     SocketRule,
     StepKind,
     Verdict,
 )
-from ringfence.plan import allowlist, further_paths, has_siblings, lay_out, make_plan, named_paths, with_repository
-from ringfence.plan.gaps import closed_gaps, glob_gaps
+from ringfence.plan import (
+    allowlist,
+    further_paths,
+    has_siblings,
+    lay_out,
+    make_plan,
+    named_paths,
+    shows,
+    with_repository,
+)
+from ringfence.plan.environment import passes
+from ringfence.plan.gaps import anywhere_gaps, asking_gaps, closed_gaps, glob_gaps
 from ringfence.plan.network import AGENT
-from ringfence.plan.rules import PRIVATE
+from ringfence.plan.rules import PRIVATE, is_swayed, swayed
+from ringfence.plan.view import is_device
 
 WS = "/home/u/ws"
 TRUE = Command(("true",), WS, {"PATH": "/bin", "AWS_SECRET_ACCESS_KEY": "s", "LC_ALL": "C"}, "/bin/true")
@@ -428,6 +441,37 @@ def test_an_injection_is_a_read_only_mount_and_a_gap_where_it_cannot_be() -> Non
     assert [str(gap.origin) for gap in plan.gaps if gap.need is Need.REQUIRED] == ["p:2"]
 
 
+TABLE, PRIVILEGES = (
+    "system calls: the table of escapes is closed (seccomp)",
+    "privileges: no capabilities; no_new_privs",
+)
+SCOPES = "signals and abstract sockets: none outside the run (Landlock)"
+
+
+@pytest.mark.parametrize(
+    ("host", "network", "by", "expected"),
+    [
+        (Host.linux(7), Network(), "mounts and Landlock ABI 7", "closed but for the run's own loopback"),
+        (Host.linux(7), Network(open=True), "mounts and Landlock ABI 7", "the host's (allowed)"),
+        (Host.linux(7, namespaces=False), Network(), "Landlock ABI 7", "closed (seccomp)"),
+        (Host.linux(2, namespaces=False), Network(), "Landlock ABI 2", "closed (seccomp)"),
+        (
+            Host.linux(7, namespaces=False),
+            Network(proxies=(1, 2)),
+            "Landlock ABI 7",
+            "TCP to the ports of two proxies (seccomp, Landlock)",
+        ),
+    ],
+)
+def test_what_is_in_force_is_said_and_nothing_else(host: Host, network: Network, by: str, expected: str) -> None:
+    files = f"files: only {WS} and private directories are writable ({by})"
+    scopes = (SCOPES,) if host.landlock_abi > 5 else ()
+
+    assert planned(host, msgspec.structs.replace(POLICY, network=network)).in_force == (
+        files, f"network: {expected}", TABLE, PRIVILEGES, *scopes,
+    )  # fmt: skip
+
+
 def test_off_means_off_and_says_so() -> None:
     plan = planned(Host.linux(), Policy(WS, RULES, enforcement=Enforcement.OFF))
 
@@ -440,6 +484,20 @@ def test_only_allowed_variables_reach_the_command() -> None:
 
     assert b"LC_ALL=C" in last.strings
     assert not any(text.startswith(b"AWS_") for text in last.strings)
+
+
+DELICATE = """AWS_PROFILE SSH_AUTH_SOCK DBUS_SESSION_BUS_ADDRESS KUBECONFIG VAULT_ADDR DEPLOY_KEY DATABASE_URL
+    SENTRY_DSN PGPASSWORD NPM_TOKEN X_SECRET_X MY_COOKIES LD_PRELOAD DYLD_INSERT_LIBRARIES GIT_CONFIG_COUNT
+    BASH_FUNC_ls%% BASH_ENV NODE_OPTIONS PYTHONPATH GIT_SSH_COMMAND PAGER npm_token ld_preload pythonpath""".split()
+
+
+@pytest.mark.parametrize("name", DELICATE)
+def test_a_secret_and_what_runs_code_pass_by_their_name_and_by_no_pattern(name: str) -> None:
+    wide = Environment(allow=("*", f"{name[:3]}*", f"{name}*"))
+
+    assert (passes(name, wide), passes("CI_JOB", wide)) == (False, True)
+    assert passes(name, Environment(allow=(name,)))
+    assert not passes("CI_JOB", Environment(allow=(name,)))
 
 
 @pytest.mark.parametrize("argv", [("a\0b",), ("\ud800",)])
@@ -550,3 +608,115 @@ def test_what_an_older_landlock_lacks_says_how_it_is_had(abi: int) -> None:
     hints = [gap.way_out for gap in gaps if "Landlock ABI" in gap.why]
     assert hints
     assert all("a newer kernel, or a view" in hint for hint in hints)
+
+
+@pytest.mark.parametrize("mask", [1, 7])
+def test_who_has_a_terminal_of_its_own_cannot_change_the_persons(mask: int) -> None:
+    apart, held = (len(anywhere_gaps(screen)) for screen in (Screen(mask), Screen(6)))
+
+    assert (apart, held) == (1, 2)
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        ("/dev", True),
+        ("/dev/null", True),
+        ("/dev/shm", False),
+        ("/dev/shm/x", False),
+        ("/dev/shmx", True),
+        ("/devx", False),
+    ],
+)
+def test_what_lies_in_memory_that_is_shared_is_no_device(path: str, expected: bool) -> None:
+    assert is_device(path) is expected
+
+
+def test_no_link_is_on_the_way_to_a_grant_where_all_of_them_were_followed_before() -> None:
+    """A run beside a run is given where each path led: nobody but a command has put a link there since."""
+    grant = rule("read", "allow", "/opt/data", origin=Origin("--allow-read"))
+    shown = Injection("/opt/data", "/etc/x", Origin("p", 1))
+    policy = msgspec.structs.replace(POLICY, rules=(*RULES, grant))
+    turned = Place("/opt/data", "/srv/data", Kind.DIRECTORY, 1, 2, links=("/opt/data",))
+    disk = Disk({**disk_for(policy, Host.linux(7)).places, "/opt/data": turned, "/etc/x": place("/etc/x")})
+    resolved = msgspec.structs.replace(policy, is_resolved=True)
+
+    assert (swayed(policy, disk), is_swayed(shown, policy, disk)) == ((), False)
+    assert (swayed(resolved, disk), is_swayed(shown, resolved, disk)) == ((grant,), True)
+
+
+@pytest.mark.parametrize(
+    ("folding", "name", "need"),
+    [
+        ({}, "there", None),
+        ({"/elsewhere": False}, "there", None),
+        ({WS: True}, "there", None),  # a mount lies on every spelling of what is there
+        ({WS: False}, "there", Need.REQUIRED),
+        ({WS: True}, "missing", Need.REQUIRED),
+        ({"/": False, WS: True}, "there", Need.REQUIRED),
+    ],
+)
+def test_what_somebody_denies_where_case_is_folded_is_held_in_every_spelling_or_refused(
+    folding: dict[str, bool], name: str, need: Need | None
+) -> None:
+    path, host = f"{WS}/deep/{name}", Host.linux()
+    policy = Policy(WS, (*RULES, rule("write", "deny", path, origin=Origin("p", 1))))
+    disk = disk_for(policy, host)
+    places = disk.places | ({path: Place(path, path, Kind.MISSING)} if name == "missing" else {})
+    plan = make_plan(policy, TRUE, host, msgspec.structs.replace(disk, places=places, folding=folding))
+
+    assert [gap.need for gap in plan.gaps if gap.what == f"denied in every spelling: {path}"] == [need] * (
+        need is not None
+    )
+
+
+@pytest.mark.parametrize(
+    ("workspace", "path", "expected"),
+    [
+        ("/w", "/w/x", True),
+        ("/w", "/home/x", True),
+        ("/w", "/tmp/x", False),
+        ("/w", "/dev/null", False),
+        ("/tmp/w", "/tmp/w/x", True),
+        ("/tmp/w", "/tmp/wx", False),
+    ],
+)
+def test_a_file_of_the_host_is_the_same_inside_but_where_others_stand(
+    workspace: str, path: str, expected: bool
+) -> None:
+    assert shows(Policy(workspace, ()), path) is expected
+
+
+@pytest.mark.parametrize(
+    ("escape", "host", "why"),
+    [
+        (Verdict.ASK, Host.linux(0, namespaces=False), "nobody here answers the command's calls"),
+        (Verdict.DENY, Host.linux(7), "the boundary says that nothing is asked"),
+    ],
+)
+def test_questions_that_nobody_can_hear_are_a_gap(escape: Verdict, host: Host, why: str) -> None:
+    policy = msgspec.structs.replace(POLICY, asking=True, escape=escape)
+    need = Need.REQUIRED if escape is Verdict.ASK else Need.WANTED
+
+    assert [(gap.what, gap.why, gap.need) for gap in asking_gaps(policy, host)] == [("questions (--ask)", why, need)]
+    assert asking_gaps(POLICY, host) == []
+    heard = asking_gaps(msgspec.structs.replace(policy, escape=Verdict.ASK), Host.linux(7))
+    assert {gap.need for gap in heard} == {Need.WANTED}
+    assert "questions (--ask)" not in {gap.what for gap in heard}
+
+
+@pytest.mark.parametrize(
+    ("rules", "expected"),
+    [
+        ((rule("read", "allow", "/"), rule("write", "allow", WS)), 0),
+        ((rule("read", "allow", "/"), rule("write", "allow", WS), rule("write", "deny", f"{WS}/.git/config")), 1),
+        ((rule("read", "allow", "/"), rule("write", "allow", WS), rule("write", "deny", f"{WS}/.mcp.json")), 0),
+        ((rule("read", "allow", "/"), rule("write", "allow", WS), rule("read", "deny", f"{WS}/.git/config")), 0),
+    ],
+)
+def test_a_pipe_where_nothing_is_to_be_written_is_told_of_where_there_may_be_one(
+    rules: tuple[Rule, ...], expected: int
+) -> None:
+    plan = planned(Host.linux(), Policy(WS, rules))
+
+    assert len([gap for gap in plan.gaps if gap.what.startswith("named pipes in read-only places")]) == expected

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ringfence.policy.clues import MOST_CLUES, Clue, clues
+from ringfence.policy.clues import MOST_CLUES, Clue, clues, urls_of
 
 PIECES = [
     "Permission denied",
@@ -126,6 +126,12 @@ def test_pip_s_index_is_the_one_that_it_names_and_none_where_it_was_to_use_none(
 
     assert clues(f"Looking in indexes: https://x.org/simple\n{said}") == [Clue("connect", "x.org:443")]
     assert clues(said, ("pip", "install", "--no-index", "x")) == []
+
+
+def test_an_address_has_the_port_that_it_says_or_the_usual_one() -> None:
+    said = "get https://h:8443/x or http://k/, not unix:///x; ssh://me@j/p"
+
+    assert urls_of(said) == [("h", 8443), ("k", 80), ("j", 22)]
 
 
 def test_both_names_of_a_rename_are_read() -> None:

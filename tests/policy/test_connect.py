@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ringfence.model import Decision, HostRule, Network, Origin, Policy, PolicyError, Verdict
-from ringfence.policy import decide_address, decide_connect, decide_host, decide_name
+from ringfence.policy import decide_address, decide_connect, decide_host, decide_name, decide_target
 from ringfence.policy.hosts import HostError, canonical_host, is_address, joined, port_number, special, split_port
 from ringfence.policy.layer import Layer, Setting, Tier, merge
 from ringfence.policy.reach import host_rule
@@ -109,6 +109,14 @@ def test_a_port_is_split_off(text: str, expected: tuple[str, str]) -> None:
     assert split_port(text) == expected
 
 
+@pytest.mark.parametrize(
+    ("host", "port", "expected"),
+    [("a.test", 443, "a.test:443"), ("a.test", 0, "a.test"), ("::1", 443, "[::1]:443"), ("::1", 0, "[::1]")],
+)
+def test_a_port_is_put_behind_where_there_is_one(host: str, port: int, expected: str) -> None:
+    assert joined(host, port) == expected
+
+
 def test_a_port_is_a_number_in_its_range() -> None:
     assert [port_number(text) for text in ("1", "65535", "0", "65536", "+1", "1 ", "٣", "?")] == [
         1, 65535, 0, 0, 0, 0, 0, 0,
@@ -169,6 +177,37 @@ def test_what_is_allowed_is_what_is_named(host: str, port: int, expected: bool) 
     )  # fmt: skip
 
     assert may(where, host, port) is expected
+
+
+@pytest.mark.parametrize(
+    ("target", "port", "expected"),
+    [
+        ("a.test", 0, ALLOW),
+        ("a.test", 8443, DENY),
+        ("b.test", 0, DENY),
+        ("b.test", 8443, ALLOW),
+        ("b.test:8443", 0, ALLOW),
+        ("b.test:8443", 443, ALLOW),  # its own is meant
+        ("a.test:8443", 443, DENY),
+        ("a.test:0", 443, DENY),
+        ("a.test/x", 0, DENY),
+        ("a..test", 0, DENY),
+        ("93.184.216.34:80", 0, ALLOW),
+        ("127.0.0.1:80", 0, DENY),  # by its name it may be reached, and by where that leads it may not
+        ("[::1]", 80, DENY),
+    ],
+)
+def test_a_target_is_judged_by_its_port_and_where_it_leads(target: str, port: int, expected: Verdict) -> None:
+    hosts = (*network("a.test:443", "b.test:8443").hosts, HostRule(ALLOW, "*", 80, HERE))
+    found = decide_target(Policy("/w", (), Network(hosts=hosts), escape=DENY), target, port)
+
+    assert found.verdict is expected
+
+
+def test_a_rule_is_told_as_somebody_wrote_it() -> None:
+    where = Network(hosts=(HostRule(ALLOW, "a.test", 0, HERE, "A.Test"),))
+
+    assert decide_host(where, "a.test", 443).reason == "a.test:443 may be reached: p.json:3 allows A.Test"
 
 
 def test_a_name_may_be_resolved_when_some_port_of_it_may_be_reached() -> None:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ringfence.model import BUILT_IN, Access, Decision, Injection, Origin, Policy, Rule, Verdict
-from ringfence.policy.decide import canonical_policy, decide, writer
+from ringfence.policy.decide import canonical_policy, decide, writer, written_down
 from ringfence.policy.defaults import built_in
 from ringfence.policy.flags import Flags, flags_layer
 from ringfence.policy.layer import Layer, Tier, merge
@@ -91,7 +91,7 @@ def test_any_denial_of_writing_wins_and_what_is_hidden_is_not_writable(
     assert decide(policy(*rules), WRITE, path).verdict is verdict
 
 
-PRIVATE = (Rule(WRITE, ALLOW, "/tmp", BUILT_IN), Rule(WRITE, ALLOW, "/dev/null", BUILT_IN))
+PRIVATE = tuple(Rule(WRITE, ALLOW, path, BUILT_IN) for path in ("/tmp", "/var/tmp", "/dev/null"))
 
 
 @pytest.mark.parametrize(
@@ -100,6 +100,8 @@ PRIVATE = (Rule(WRITE, ALLOW, "/tmp", BUILT_IN), Rule(WRITE, ALLOW, "/dev/null",
         ((), "/tmp/x", ALLOW, ALLOW),
         ((), "/dev/null", ALLOW, ALLOW),
         (("read deny /",), "/tmp/x", ALLOW, ALLOW),
+        (("read deny /var",), "/var/tmp/x", ALLOW, ALLOW),
+        (("read deny /dev",), "/dev/null", DENY, DENY),
         (("read always /tmp",), "/tmp/x", DENY, DENY),
         (("read allow /tmp/data",), "/tmp/data/x", ALLOW, DENY),
         (("read allow /tmp/data", "write allow /tmp/data"), "/tmp/data/x", ALLOW, ALLOW),
@@ -192,6 +194,21 @@ def test_an_answer_says_why_and_what_would_change_it(
     assert decide(policy(*rules), access, path) == expected
 
 
+@pytest.mark.parametrize(
+    ("rules", "grant"),
+    [
+        ((), "--allow-write /a/b.key"),
+        (("read allow /",), "--allow-write /a/b.key"),
+        (("read allow /", "read deny /a"), "--allow-write /a/b.key"),
+        (("read allow /", "read deny /a/b.key"), "--allow-read /a/b.key --allow-write /a/b.key"),
+        (("read allow /", "read deny /a/*.key"), "--allow-read /a/b.key --allow-write /a/b.key"),
+        (("read allow /", "read always /a"), ""),
+    ],
+)
+def test_what_would_let_a_path_be_written_lets_its_name_be_read(rules: tuple[str, ...], grant: str) -> None:
+    assert decide(policy(*rules), WRITE, "/a/b.key").grant == grant
+
+
 def test_a_built_in_protection_says_what_it_is_for() -> None:
     judged = merge("/ws", (built_in("/ws", ("/home/u",)),))
 
@@ -253,6 +270,14 @@ def test_a_rule_follows_links_and_a_denied_link_is_protected_beside_its_target(r
     found = canonical_policy(policy(rule), links(link="/real"))
 
     assert [made.path for made in found.rules] == expected
+
+
+def test_a_denied_link_is_protected_beside_a_pattern_too() -> None:
+    found = canonical_policy(
+        policy("read deny /link", "read deny /link/*.x", "read deny /link/[a]"), links(link="/real")
+    )
+
+    assert [made.path for made in found.rules] == ["/real", "/link", "/real/*.x", "/real/[a]"]
 
 
 def test_a_canonical_policy_resolves_workspace_and_injections_too() -> None:
@@ -336,3 +361,12 @@ def test_what_may_be_written_and_is_not_private_may_be_read(rules: tuple[Rule, .
 
     if decide(judged, WRITE, path).verdict is ALLOW:
         assert decide(judged, READ, path).verdict is ALLOW
+
+
+def test_a_policy_from_its_json_knows_what_is_built_in() -> None:
+    """By identity, as the planner asks; what somebody wrote is still theirs."""
+    given = policy("read allow /", "write deny /a", base=PRIVATE)
+    found = written_down(msgspec.json.encode(given))
+
+    assert found == given
+    assert [rule.origin is BUILT_IN for rule in found.rules] == [True] * len(PRIVATE) + [False, False]

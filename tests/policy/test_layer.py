@@ -21,7 +21,7 @@ from ringfence.model import (
 )
 from ringfence.policy.decide import decide
 from ringfence.policy.defaults import built_in
-from ringfence.policy.layer import MAX_RULES, Layer, Setting, Tier, merge
+from ringfence.policy.layer import MAX_RULES, Layer, Setting, Tier, merge, settled
 
 WS = "/home/u/ws"
 BUILT = built_in(WS, ("/home/u",))
@@ -121,6 +121,14 @@ def test_an_untrusted_project_cannot_weaken_enforcement() -> None:
     )
 
 
+@pytest.mark.parametrize("tier", [tier for tier in Tier if tier is not Tier.PROFILE])
+def test_a_profile_alone_says_what_becomes_of_what_no_rule_speaks_of(tier: Tier) -> None:
+    profiles = [Layer(Tier.PROFILE, name, True, escape=escape) for name, escape in (("a", DENY), ("b", Verdict.ASK))]
+
+    assert merge(WS, (Layer(tier, "x", True, escape=ALLOW),)).escape is DENY
+    assert merge(WS, (*profiles, Layer(tier, "x", True, escape=ALLOW))).escape is Verdict.ASK
+
+
 def test_a_trusted_project_widens() -> None:
     rules = (Rule(READ, ALLOW, "/d", at(4)),)
     policy = merge(WS, (layer(Tier.PROJECT, ("network.allowNetwork", True), rules=rules),))
@@ -218,6 +226,15 @@ def test_only_the_user_can_switch_path_rules_off(tier: Tier) -> None:
         BUILT.rules,
         (f"{tier.name.lower()}:1: filesystem.disabled has no effect: only the user's own policy or a flag may say it",),
     )
+
+
+def test_a_read_that_came_with_writing_goes_where_that_path_may_not_be_read() -> None:
+    came, said = (Rule(READ, ALLOW, "/a", at(1), implied=implied) for implied in (True, False))
+    hidden, kept, above = Rule(READ, DENY, "/a", at(2)), Rule(WRITE, DENY, "/a", at(3)), Rule(READ, DENY, "/", at(4))
+
+    assert settled((came, hidden)) == (hidden,)
+    assert settled((said, hidden)) == (said, hidden)
+    assert settled((came, kept, above)) == (came, kept, above)
 
 
 def test_too_many_rules_are_refused_with_their_number() -> None:

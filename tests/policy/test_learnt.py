@@ -80,6 +80,16 @@ def test_a_directory_with_a_secret_in_it_is_not_opened_whole() -> None:
     assert [line.text for line in found.reads] == ["~/app/a", "~/app/b", "~/app/c"]
 
 
+def test_a_directory_in_which_a_store_of_secrets_may_come_to_stand_is_not_opened_whole() -> None:
+    """Its names say nothing of that, and of one nobody knows them."""
+    used = [Use("read", f"{HOME}/{place}/{name}", "sh") for place in (".subversion", "unknown") for name in "abc"]
+    found = learn(used, judge, HOME, lambda path: None if path.endswith("/unknown") else ["a", "b", "c"])
+
+    assert [line.text for line in found.reads] == [
+        f"~/{place}/{name}" for place in (".subversion", "unknown") for name in "abc"
+    ]
+
+
 def test_what_the_run_makes_is_given_by_the_directory_around_it() -> None:
     used = [Use("make", f"{HOME}/.cache/tool/new", "npm"), Use("make", f"{HOME}/.cache/tool/new/file", "npm")]
     used.append(Use("read", f"{HOME}/.cache/tool/new/file", "npm"))

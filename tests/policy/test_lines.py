@@ -31,6 +31,12 @@ def lines_of(value: Any, line: int, indent: int, path: tuple[str | int, ...], fo
     return line + 1
 
 
+def test_an_entry_without_a_place_has_that_of_its_list() -> None:
+    places = json_places("p.json", '{"a":\n["x",\n"y"]}')
+
+    assert [place.line for place in places.origins(("a",), 3)] == [2, 3, 1]
+
+
 @given(st.dictionaries(st.text('ab"\\:', max_size=4), VALUES, max_size=5))
 def test_every_value_of_a_written_document_has_its_line(document: dict[str, Any]) -> None:
     expected: Paths = {}

@@ -11,7 +11,7 @@ import pytest
 
 from ringfence.model import Access, Enforcement, Network, Origin, Policy, PolicyError, Rule, UsageError, Verdict
 from ringfence.policy import Flags, Reach, decide, distrust, load, trust
-from ringfence.policy.trust import MAX_BYTES, store_of, trusted_digest
+from ringfence.policy.trust import MAX_BYTES, policy_file, store_of, trusted_digest
 
 READ, WRITE, ALLOW, DENY = Access.READ, Access.WRITE, Verdict.ALLOW, Verdict.DENY
 
@@ -470,6 +470,33 @@ def test_a_workspace_that_is_no_directory_is_refused(world: World) -> None:
     assert caught.value.what == f"{world.root}/nowhere is not a directory"
 
 
+@pytest.mark.parametrize(
+    ("mode", "inside", "is_masked"), [(0, True, True), (0, False, False), (0o700, True, False), (0o100, False, False)]
+)
+def test_where_nobody_can_look_a_policy_could_stand_but_behind_the_mask_of_a_run_around_ours(
+    mode: int, inside: bool, is_masked: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place, look = tmp_path / "ringfence", os.lstat
+    place.mkdir()
+    place.chmod(mode)
+
+    def closed(path: str) -> os.stat_result:
+        if os.fspath(path).startswith(f"{place}/"):  # to root nothing is closed
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
+        return look(path)
+
+    monkeypatch.setattr(os, "lstat", closed)
+    monkeypatch.setenv("RINGFENCE", "1")
+    if not inside:
+        monkeypatch.delenv("RINGFENCE")
+
+    if is_masked:
+        assert policy_file(str(place)) == ""
+    else:
+        with pytest.raises(PolicyError, match="cannot be looked at"):
+            policy_file(str(place))
+
+
 # --- memory -----------------------------------------------------------------------------------------------------
 
 
@@ -485,6 +512,15 @@ def test_a_policy_is_remembered_while_nothing_changes(world: World) -> None:
 
     assert world.load() is world.load()
     assert world.load() is not world.load(Flags(cwd="/"))
+
+
+def test_that_of_a_workspace_is_not_for_another_that_took_its_place(world: World) -> None:
+    settle()
+    first = world.load()
+    world.workspace.rename(world.root / "away")
+    world.workspace.mkdir()
+
+    assert world.load() is not first
 
 
 def test_a_policy_from_files_that_just_changed_is_not_remembered(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

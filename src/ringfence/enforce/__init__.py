@@ -13,8 +13,8 @@ from .lookout import Listings as Listings
 from .lookout import brief as brief
 from .lookout import identities as identities
 from .lookout import seen_at as seen_at
+from .programs import all_programs as all_programs
 from .repository import Repository as Repository
-from .repository import all_programs as all_programs
 from .repository import beside as beside
 from .repository import linked_worktree as linked_worktree
 from .repository import modules as modules

@@ -14,7 +14,7 @@ import struct
 from collections.abc import Collection, Iterator
 
 from ..model import PlanError
-from .repository import content, facts_of, is_new, setting, whole, work_tree
+from .gitfiles import content, facts_of, is_new, setting, whole, work_tree
 
 _BEGUN = ("rebase-merge", "sequencer", "rebase-apply")
 _MOST_INDEX, _LARGE = 1 << 28, 1 << 20

@@ -1,8 +1,9 @@
-"""Where the symbolic links on a path stand. Of the file system alone, on every platform."""
+"""What stands at a path, and where the symbolic links on it lead. Of the file system alone, on every platform."""
 
 import errno
 import os
 
+ABSENT = (FileNotFoundError, NotADirectoryError)
 GONE = (errno.ENOENT, errno.ENOTDIR, errno.EINVAL)  # what a link is not that was one a moment ago
 _LOOKS = 100  # at what somebody changes meanwhile
 
@@ -74,3 +75,12 @@ def target(path: str) -> str:
         if error.errno not in GONE:
             raise
         return ""
+
+
+def is_there(path: str) -> bool:
+    """Whether something stands at a path, a link that leads nowhere too; raises where that cannot be known."""
+    try:
+        os.lstat(path)
+    except ABSENT:
+        return False
+    return True

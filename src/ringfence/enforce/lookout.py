@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Sequence, Set
 from typing import NamedTuple
 
 from ..model import Access, Crowd, Mount, Place, Step, StepKind
+from .links import is_there
 
 # Not those whose clock goes in steps of seconds, as FAT's does.
 _TIMED = frozenset("bcachefs btrfs devtmpfs ext2 ext3 ext4 f2fs overlay ramfs tmpfs xfs zfs".split())
@@ -86,15 +87,15 @@ class Brief:
 brief = Brief()
 
 
-def is_there(path: str) -> bool:
-    """Whether a name is there, whatever it is; an error where nobody can say."""
+def has_come(path: str) -> bool:
+    """Whether a name is there, whatever it is; an error where nobody can say. A longer one than the kernel takes never
+    comes."""
     try:
-        os.lstat(path)
+        return is_there(path)
     except OSError as error:
-        if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG):
-            return False
-        raise
-    return True
+        if error.errno != errno.ENAMETOOLONG:
+            raise
+        return False
 
 
 def seen_at(path: bytes, device: int = -1) -> os.stat_result | None:
@@ -271,7 +272,7 @@ class Ground:
     def has_appeared(self, workspace: str, seen: os.stat_result | None) -> bool:
         """Whether a name is there that was not; an OSError where nobody can say. `seen` is what stands at the
         workspace's path, if somebody has just looked."""
-        return any(lookout.those(is_there, workspace, seen) for lookout in (self._absent, self._hidden))
+        return any(lookout.those(has_come, workspace, seen) for lookout in (self._absent, self._hidden))
 
     def appeared(self, workspace: str, seen: os.stat_result | None) -> tuple[str, ...]:
         """Protected names that did not exist when we looked, and are seen now."""

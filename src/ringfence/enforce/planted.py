@@ -22,25 +22,14 @@ from typing import Any
 import msgspec
 
 from ..model import BUILT_IN, Gap, Need, Origin, Outcome, PlanError, Refused
-from .links import led_to
+from .gitfiles import MOST_LINE, content, facts_of, is_new, whole
+from .links import ABSENT, led_to
 from .lookout import Listing, Listings, told_since
-from .repository import (
-    MOST_LINE,
-    NOWHERE,
-    content,
-    directories,
-    facts_of,
-    is_new,
-    linked_worktree,
-    opened,
-    submodule,
-    whole,
-)
+from .repository import NOWHERE, directories, linked_worktree, opened, submodule
 
 MOST_ENTRIES = 500_000
 PATIENT = 5.0  # seconds, for whoever wants it moved out of the way
 WAIT = MORE = 1.0  # seconds at most for a disk or for our turn; of the processor, for a look into what was found
-GONE = (FileNotFoundError, NotADirectoryError)
 _BARE = frozenset(("HEAD", "objects", "refs"))
 _HALVES = (frozenset(("HEAD", "config")), frozenset(("HEAD", "hooks")))  # what is missing can be put there later
 _NESTS = ("modules", "worktrees")  # where in a git directory others are, and how many are looked into in any case
@@ -148,7 +137,7 @@ def scan(
         top = listings.of(workspace, _read, seen)
     except PermissionError:
         pass
-    except GONE:
+    except ABSENT:
         return ()
     except OSError:
         left.append(workspace)
@@ -269,7 +258,7 @@ def _links(
         (path, age), count = queue.popleft(), count + 1
         try:
             found = listings.of(f"{path}/", _read_git)  # not what was read of it as of a directory among others
-        except GONE:
+        except ABSENT:
             continue
         except PermissionError:
             yield from [path] * (path not in tops and is_new(path, since))  # what is in it can be opened again
@@ -358,7 +347,7 @@ def _repositories(
         except PermissionError:
             yield path  # closed to us: what is in it can be opened again
             continue
-        except GONE:
+        except ABSENT:
             continue
         except OSError:  # no descriptor is left, or its path is too long
             left.append(path)

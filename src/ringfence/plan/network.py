@@ -24,7 +24,6 @@ from ..model import (
     StepKind,
     Verdict,
 )
-from ..model.standins import stand_ins
 from . import landlock
 from .rules import has_broker, has_own_network, has_view, is_asking
 
@@ -177,6 +176,8 @@ def port_steps(policy: Policy) -> list[Step]:
 def resolver_files(policy: Policy, machine: str) -> dict[str, str]:
     """The files, with the machine's own name, for Java and others ask for it and fail without an answer; and with the
     names that are known: who finds them here saves a question."""
+    from ..model.standins import stand_ins  # few runs have a resolver
+
     named = f"127.0.0.1 {machine}\n" if machine.isprintable() and machine and " " not in machine else ""
     for name, address in stand_ins(policy.workspace, policy.network.known_names).items():
         named += f"{address} {name}\n"

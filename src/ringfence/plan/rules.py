@@ -23,7 +23,6 @@ from ..model import (
 )
 from . import landlock, view
 from .regions import is_any_above, is_below
-from .session import session_rows
 
 LAYERS_KEPT = 10
 PRIVATE = ("/tmp", "/var/tmp", view.SHM)
@@ -272,6 +271,8 @@ def with_repository(policy: Policy, own: str, common: str, beside: list[str] | N
 
 def with_session(policy: Policy, own: str, common: str, project: str) -> Policy:
     """In the worktree of a session: a repository of its own, and of the project's what it reads."""
+    from .session import session_rows  # few runs are a session's
+
     added = tuple(_of_repository(*row) for row in session_rows(policy.workspace, own, common, project))
     return msgspec.structs.replace(policy, rules=(*policy.rules, *added))
 
