@@ -28,9 +28,10 @@ _RUNS = {
     ),
     "apply-opt": re.compile(rb"--b"),  # build-fake-ancestor=, the one that names a file to write
     # How far it is, and of what branch: git's own prompt for shells shows both as they are. The shell expands the one,
-    # and the terminal obeys what is no letter in the other.
+    # and the terminal obeys what is no letter in the other. Of two bytes those that begin more than a line: a branch
+    # may have the rest.
     **dict.fromkeys(_COUNTS := ("msgnum", "end", "next", "last"), re.compile(rb"[^\d\s]")),
-    "head-name": (_CONTROLS := re.compile(rb"[\0-\x09\x0b-\x1f\x7f]|\xc2[\x80-\x9f]")),
+    "head-name": (_CONTROLS := re.compile(rb"[\0-\x09\x0b-\x1f\x7f]|\xc2[\x90\x98\x9b\x9d-\x9f]")),
 }
 _SHOWN = (*_COUNTS, "head-name")
 # Extensions of an index, and nothing of what follows: a name that ends like one may stand before it.
