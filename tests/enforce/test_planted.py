@@ -1120,3 +1120,20 @@ def test_a_server_has_a_clock_of_its_own(tmp_path: Path, monkeypatch: pytest.Mon
     for kind, slack in (("nfs4", 60), ("btrfs", 0)):
         monkeypatch.setattr(lookout, "_kind_of", lambda _device, kind=kind: kind)
         assert lookout.told_since(str(tmp_path), 100 * 10**9) == ((100 - slack) * 10**9,) * 2
+
+
+def test_a_hook_of_the_workspace_itself_is_told_of_where_nothing_held_it(workspace: Path) -> None:
+    """Where no warden judges it can be written: a gap, and nobody spoke of it afterwards either."""
+    git(workspace, "init", "-q")
+    since = time.time_ns() - 10_000_000
+    (workspace / "f").write_text("")
+    hook = workspace / ".git/hooks/post-index-change"
+    hook.parent.mkdir(exist_ok=True)
+    hook.write_text(f"#!/bin/sh\ntouch {workspace.parent}/pwned\n")
+    hook.chmod(0o755)
+    found = scan(str(workspace), since, 5)
+    git(workspace, "add", "f")
+
+    assert (workspace.parent / "pwned").exists(), "the plant must be able to harm"
+    assert found == (str(hook.parent),)
+    assert scan(str(workspace), time.time_ns() + 10**9, 5) == ()

@@ -27,8 +27,7 @@ from .links import ABSENT, led_to
 from .lookout import Listing, Listings, told_since
 from .repository import NOWHERE, directories, linked_worktree, opened, submodule
 
-MOST_ENTRIES = 500_000
-PATIENT = 5.0  # seconds, for whoever wants it moved out of the way
+MOST_ENTRIES, PATIENT = 500_000, 5.0  # seconds, for whoever wants it moved out of the way
 WAIT = MORE = 1.0  # seconds at most for a disk or for our turn; of the processor, for a look into what was found
 _BARE = frozenset(("HEAD", "objects", "refs"))
 _HALVES = (frozenset(("HEAD", "config")), frozenset(("HEAD", "hooks")))  # what is missing can be put there later
@@ -177,7 +176,8 @@ def scan(
             found += [f"{path}/gitdir"] if _claims_what_is_outside(path, of_files, workspace) else []
         found += _left_in(first if own == NOWHERE else own, of_files)
         found += [own] if is_new(own, since) and not os.access(own, os.R_OK | os.X_OK) else []
-        # Held, but whoever writes it outside meanwhile writes a lock first, which the command can replace.
+        # Not held everywhere; and whoever writes a configuration outside writes a lock first, which can be replaced.
+        found += [f"{common}/hooks"] if _has_new_hook(common, since) else []
         files = [f"{git}/{name}" for git in dict.fromkeys((own, common)) for name in ("config", "config.worktree")]
         found += [file for file in files if is_new(file, since) and not _is_ordinary(file)]
         found += _links(dict.fromkeys((own, common)), since, listings, until, left, common)
@@ -422,15 +422,16 @@ def _is_changed(path: str, since: int) -> bool:
     files = (f"{path}/config", f"{path}/config.worktree")
     if any(is_new(file, since) and not _is_ordinary(file) for file in files) or _left_in(path, since):
         return True
-    was_opened = is_new(f"{path}/hooks", since)
+    return _has_new_hook(path, since)
+
+
+def _has_new_hook(git: str, since: int) -> bool:
+    was_opened = is_new(f"{git}/hooks", since)
     try:
-        hooks = os.listdir(f"{path}/hooks")
-    except PermissionError:
-        return was_opened
-    except OSError:
-        return was_opened and os.path.islink(f"{path}/hooks")
-    mine = [name for name in hooks if not name.endswith(".sample")]
-    return any(was_opened or is_new(f"{path}/hooks/{name}", since) for name in mine)
+        hooks = [name for name in os.listdir(f"{git}/hooks") if not name.endswith(".sample")]
+    except OSError as error:
+        return was_opened and (isinstance(error, PermissionError) or os.path.islink(f"{git}/hooks"))
+    return any(was_opened or is_new(f"{git}/hooks/{name}", since) for name in hooks)
 
 
 def _pointed_at(path: str) -> str:

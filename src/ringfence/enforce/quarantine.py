@@ -6,7 +6,7 @@ from .planted import SKILLS
 
 SUFFIX = ".quarantined"
 # Moved whole.
-_STATES = ("rebase-merge", "sequencer", "rebase-apply", "index", "MERGE_RR", "BISECT_START", "gitdir", "HEAD")
+_STATES = ("rebase-merge", "sequencer", "rebase-apply", "index", "MERGE_RR", "BISECT_START", "gitdir", "hooks", "HEAD")
 
 
 def quarantine(paths: tuple[str, ...]) -> tuple[str, ...]:
