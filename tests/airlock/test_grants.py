@@ -284,12 +284,13 @@ def test_on_a_host_of_somebody_else_nothing_near_is_approved(workspace: Path, op
     assert approvals.standing(str(workspace), environ).grants == ()
 
 
+@pytest.mark.parametrize("listed", ["9.9.9.9", "9.9.9.0/24"])
 def test_an_address_of_a_host_of_somebody_else_is_not_approved(
-    workspace: Path, monkeypatch: pytest.MonkeyPatch
+    workspace: Path, monkeypatch: pytest.MonkeyPatch, listed: str
 ) -> None:
-    monkeypatch.setattr(own, "own_addresses", lambda: frozenset({"9.9.9.9"}))
+    monkeypatch.setattr(own, "own_addresses", lambda: frozenset({listed}))
     environ = {**os.environ, TENANT: "example.com"}
-    approvals.make(Operation.CONNECT, "9.9.9.8:80", Answer.PROJECT, str(workspace), environ=environ)
+    approvals.make(Operation.CONNECT, "9.9.8.8:80", Answer.PROJECT, str(workspace), environ=environ)
     with pytest.raises(PolicyError, match="of the host or its network"):
         approvals.make(Operation.CONNECT, "9.9.9.9:80", Answer.PROJECT, str(workspace), environ=environ)
 

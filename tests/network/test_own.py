@@ -23,19 +23,30 @@ Main:
            /32 host LOCAL
         |-- 192.0.2.255
            /32 link BROADCAST
+     |-- 198.51.0.0
+        /16 host LOCAL
 """
 INET6 = """\
 00000000000000000000000000000001 01 80 10 80       lo
 fd000000000000000000000000000002 04 40 00 82     eth0
 """
+NOWHERE = f" {'0' * 32} 00 {'0' * 32} "
+ROUTES = f"""\
+{"0" * 32} 00{NOWHERE}ffffffff 00000001 00000000 00200200       lo
+fd000000000000000000000000000000 40{NOWHERE}00000100 00000001 00000000 00000001     eth0
+fd000000000000000000000000000002 80{NOWHERE}00000000 00000002 00000000 80200001     eth0
+26001234000000000000000000000000 40{NOWHERE}00000400 00000001 00000000 80000001       lo
+"""
 
 
-@pytest.mark.parametrize(("inet6", "more"), [(INET6, {"::1", "fd00::2"}), (None, set())], ids=["both", "no IPv6"])
+@pytest.mark.parametrize(
+    ("inet6", "more"), [(INET6, {"::1", "fd00::2", "2600:1234::/64"}), (None, set())], ids=["both", "no IPv6"]
+)
 def test_what_the_kernel_lists_as_local_is_own_and_a_route_to_another_is_not(
     monkeypatch: pytest.MonkeyPatch, inet6: str | None, more: set[str]
 ) -> None:
     def listed(path: str) -> Any:
-        text = {"/proc/net/fib_trie": TABLE, "/proc/net/if_inet6": inet6}[path]
+        text = {"/proc/net/fib_trie": TABLE, "/proc/net/if_inet6": inet6, "/proc/net/ipv6_route": ROUTES}[path]
         if text is None:
             raise FileNotFoundError(path)
         return io.StringIO(text)
@@ -44,7 +55,7 @@ def test_what_the_kernel_lists_as_local_is_own_and_a_route_to_another_is_not(
     found = own_addresses()
     monkeypatch.undo()
 
-    assert found == {"192.0.2.2"} | more
+    assert found == {"192.0.2.2", "198.51.0.0/16"} | more
 
 
 def is_ours(address: str) -> bool:

@@ -16,6 +16,7 @@ from .hosts import (
     canonical_address,
     canonical_host,
     is_address,
+    is_own,
     is_within,
     joined,
     port_number,
@@ -96,7 +97,7 @@ def decide_name(network: Network, host: str) -> Decision:
 
 
 def decide_address(network: Network, host: str, port: int, address: str, own: frozenset[str] = NOBODY) -> Decision:
-    """May an allowed host lead to this address? `own` are the machine's addresses, canonical."""
+    """May an allowed host lead to this address? `own` are the machine's addresses and networks."""
     try:
         found = canonical_address(address)
     except HostError as error:
@@ -108,7 +109,7 @@ def decide_address(network: Network, host: str, port: int, address: str, own: fr
     for rule in network.hosts:
         if rule.verdict is not Verdict.ALLOW and matches(rule, found, port):
             return Decision(rule.verdict, f"{where}: {rule.origin} denies {_entry(rule)}", host=rule)
-    kind = special(found) or ("one of this machine's own addresses" if found in own else "")
+    kind = special(found) or ("one of this machine's own addresses" if is_own(found, own) else "")
     if network.open or not kind:
         return Decision(Verdict.ALLOW, f"{where}, a public address" if not kind else f"{where}: the network is open")
     for rule in network.hosts:

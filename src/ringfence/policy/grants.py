@@ -9,7 +9,7 @@ from ..model.grant import Answer, Grant, Operation
 from .connect import LOCAL
 from .decide import is_canonical
 from .defaults import SHARED, is_inside
-from .hosts import HostError, canonical_host, is_address, joined, port_number, special, split_port
+from .hosts import HostError, canonical_host, is_address, is_own, joined, port_number, special, split_port
 from .layer import Layer, Setting, Tier
 from .names import entry_fault
 from .stores import SECRETS, SYSTEM_SECRETS
@@ -56,8 +56,8 @@ def refusal(
         if fault or machine is None:  # what no policy can hold would refuse every run
             return f"{shown(grant.target)}: {fault}" if fault else ""
         host = split_port(grant.target)[0].strip("[]")
-        is_near = grant.operation is Operation.BIND or host in (LOCAL, *machine)
-        if is_near or (is_address(host) and special(host)):
+        is_near = grant.operation is Operation.BIND or host == LOCAL
+        if is_near or (is_address(host) and (special(host) or is_own(host, machine))):
             return f"{shown(grant.target)} is of the host or its network, which a policy file can open, and no approval"
         return ""
     path, writes = grant.target, grant.operation.kind == "write"

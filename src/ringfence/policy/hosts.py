@@ -143,6 +143,11 @@ def is_within(address: str, network: str) -> bool:
     return ipaddress.ip_address(address) in where
 
 
+def is_own(address: str, own: frozenset[str]) -> bool:
+    """Whether a canonical address is one of these, or lies in a network among them."""
+    return address in own or any("/" in one and is_within(address, one) for one in own)
+
+
 def _unmapped(address: "Address") -> "Address":
     mapped = address.ipv4_mapped if address.version == 6 else None
     return mapped or address
