@@ -8,6 +8,7 @@ import asyncio
 import socket
 from collections import deque
 from collections.abc import Callable
+from time import thread_time
 from typing import ClassVar
 
 from .channel import LARGE, Channel, open_channel
@@ -18,7 +19,7 @@ HIGH = 1 << 20  # beyond this much kept, whoever writes is asked to wait
 # The same of all links together, for a run can have thousands that nobody reads from: each then keeps a little alone.
 MOST_KEPT, _LITTLE = 1 << 26, 1 << 14
 ALL, FEW = 0, 1 << 14  # bytes heard at once: of what is carried, and of what is read, which takes much longer
-_TURN = 0.01  # seconds
+_TURN = 0.01  # seconds of the processor's, or who is busy beside us would have us hear less
 _FEWEST, _MORE = 512, 64  # of what is read: heard at once where it takes longer than a turn, and each time it does not
 
 
@@ -47,9 +48,9 @@ class Turn:
         """Do in its turn what takes as long as hearing something."""
 
         def taken() -> None:
-            begun = self._loop.time()
+            begun = thread_time()
             act()
-            self.spend(self._loop.time() - begun, is_read=True)
+            self.spend(thread_time() - begun, is_read=True)
 
         self._waiting.append(taken)
         self._end_soon()
@@ -141,10 +142,10 @@ class Link:
         if not self.turn.has_come(self):
             self._loop.remove_reader(self.sock.fileno())
             return
-        begun, most = self._loop.time(), min(self.most, self.turn.few)
+        begun, most = thread_time(), min(self.most, self.turn.few)
         if self.channel is not None:
             self.channel.move()
-            self.turn.spend(self._loop.time() - begun, is_read=False)
+            self.turn.spend(thread_time() - begun, is_read=False)
             return
         try:
             count = self.sock.recv_into(BUFFER, most or (_LITTLE if Link.kept_by_all > MOST_KEPT else ALL))
@@ -154,9 +155,9 @@ class Link:
             count = 0
             self.close()
         if count:
-            self.last = begun
+            self.last = self._loop.time()
             self.on_data(BUFFER[:count])
-            self.turn.spend(self._loop.time() - begun, is_read=most > 0)
+            self.turn.spend(thread_time() - begun, is_read=most > 0)
         else:
             self.pause()
             self.on_end()
