@@ -293,6 +293,8 @@ def test_it_is_asked_about_where_nothing_is_sure_to_hold_it(line: str, root: Pat
         "PATH=bin ls",
         "LD_PRELOAD=x.so ls",
         "BASH_ENV=x bash -c ls",
+        "GLOBIGNORE=x; rm *",
+        "BASHOPTS=extdebug bash -c ls",
         "HOME=sub npm ci",
         "NODE_PATH=/etc/x node x.js",
         "GIT_DIR=.. git log",
