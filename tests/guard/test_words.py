@@ -94,6 +94,14 @@ def test_arguments_are_those_that_bash_gives(words: list[str]) -> None:
     assert known == bash(line)
 
 
+@pytest.mark.parametrize(
+    "word", ["{a},b}", "x{},b}", "{},b}", "{a..},b}", "{a},{b,c}}", "{{a},b}", "{a}{b},c}", "{}x{}"]
+)
+def test_braces_end_where_they_end_for_bash(word: str) -> None:
+    """Behind a comma: `{a},../b}` was one name for us, and two for bash."""
+    assert ours(word) == bash(word)
+
+
 @hypothesis.given(st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=30))
 def test_a_quoted_text_is_one_word_for_bash(text: str) -> None:
     done = subprocess.run(["bash", "-c", f"printf %s {in_quotes(text)}"], capture_output=True, timeout=60)
