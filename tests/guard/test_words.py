@@ -102,6 +102,12 @@ def test_braces_end_where_they_end_for_bash(word: str) -> None:
     assert ours(word) == bash(word)
 
 
+@pytest.mark.parametrize("word", ["x='':~/b", 'x="$X":~/b', "x=$'a':~", "x=~/b", "x=a:~/b"])
+def test_a_home_behind_a_name_is_not_taken_for_a_tilde(word: str) -> None:
+    assert ours(word) is None
+    assert "~" not in bash(word)[0]
+
+
 @hypothesis.given(st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=30))
 def test_a_quoted_text_is_one_word_for_bash(text: str) -> None:
     done = subprocess.run(["bash", "-c", f"printf %s {in_quotes(text)}"], capture_output=True, timeout=60)

@@ -110,7 +110,7 @@ class Expander:
             if isinstance(piece, Literal) and not piece.quoted:
                 if index == 0 and piece.text.startswith("~"):
                     value = self.tilde(piece.text, alone=len(pieces) == 1)
-                elif index == 0 and _TILDE_AFTER_NAME.match(piece.text):
+                elif _TILDE_AFTER_NAME.match(piece.text) if index == 0 else ":~" in piece.text:
                     value = None
                 wild = wild or bool(_GLOB.search(piece.text))
             splits = isinstance(piece, Variable | Substitution | Arithmetic) and not getattr(piece, "quoted", False)
