@@ -294,6 +294,8 @@ def test_it_is_asked_about_where_nothing_is_sure_to_hold_it(line: str, root: Pat
         "PATH=bin ls",
         "LD_PRELOAD=x.so ls",
         "BASH_ENV=x bash -c ls",
+        "GLOBIGNORE=x; rm *",
+        "BASHOPTS=extdebug bash -c ls",
         "HOME=sub npm ci",
         "NODE_PATH=/etc/x node x.js",
         "GIT_DIR=.. git log",
@@ -511,3 +513,21 @@ def test_what_git_forgets_stays_where_it_is(tmp_path: Path) -> None:
     lines = ("git rm -r --cached . && git add .", "git rm -r --cached ../w/x", "git rm -r .", "git rm -r --cache .")
 
     assert [verdict(line, made) for line in lines] == ["allow", "allow", "deny", "deny"]
+
+
+@pytest.mark.parametrize(
+    "line", ["split a.txt", "split a.txt sub/x", "csplit -s a.txt 1", "python3 -m venv --without-pip .v"]
+)
+def test_a_link_that_is_there_already_is_not_written_through(line: str, tmp_path: Path) -> None:
+    root = tmp_path / "w"
+    (root / ".v/bin").mkdir(parents=True)
+    (root / "sub").mkdir()
+    (root / "a.txt").write_text("a\n")
+    made = bounds_of(str(root), home="/home/x")
+    before = verdict(line, made)
+    for name in ("xaa", "sub/xaa", "xx00", ".v/bin/activate"):
+        (root / name).symlink_to(tmp_path / "outside")
+
+    assert (before, verdict(line, made)) == ("allow", "deny")
+    subprocess.run(["bash", "-c", line], cwd=root, check=True)
+    assert (tmp_path / "outside").exists()

@@ -94,6 +94,20 @@ def test_arguments_are_those_that_bash_gives(words: list[str]) -> None:
     assert known == bash(line)
 
 
+@pytest.mark.parametrize(
+    "word", ["{a},b}", "x{},b}", "{},b}", "{a..},b}", "{a},{b,c}}", "{{a},b}", "{a}{b},c}", "{}x{}"]
+)
+def test_braces_end_where_they_end_for_bash(word: str) -> None:
+    """Behind a comma: `{a},../b}` was one name for us, and two for bash."""
+    assert ours(word) == bash(word)
+
+
+@pytest.mark.parametrize("word", ["x='':~/b", 'x="$X":~/b', "x=$'a':~", "x=~/b", "x=a:~/b"])
+def test_a_home_behind_a_name_is_not_taken_for_a_tilde(word: str) -> None:
+    assert ours(word) is None
+    assert "~" not in bash(word)[0]
+
+
 @hypothesis.given(st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=30))
 def test_a_quoted_text_is_one_word_for_bash(text: str) -> None:
     done = subprocess.run(["bash", "-c", f"printf %s {in_quotes(text)}"], capture_output=True, timeout=60)

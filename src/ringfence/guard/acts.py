@@ -200,8 +200,22 @@ def mktemp(walk: Walk, call: Call) -> None:
 
 def csplit(walk: Walk, call: Call) -> None:
     no_directory(walk, call, "-b", "--suffix-format")
-    if not call.has("-f", "--prefix"):
-        walk.writes(Field("xx00", raw="xx00"), call.shell)
+    prefixes = call.values("-f", "--prefix") or [Field("xx", raw="xx")]
+    for prefix in prefixes:
+        numbered(walk, call, prefix)
+
+
+def split(walk: Walk, call: Call) -> None:
+    numbered(walk, call, next(iter(call.operands[1:]), Field("x", raw="x")))
+
+
+def numbered(walk: Walk, call: Call, prefix: Field) -> None:
+    """Names that begin so: some may be there already, as links to elsewhere."""
+    walk.writes(prefix, call.shell)
+    head, base = posixpath.split(prefix.text)
+    for path in walk.absolute(head or ".", call.shell, "") if prefix.known else ():
+        for name in walk.bounds.match(re.sub(r"([*?[])", r"[\1]", base) + "*", walk.bounds.resolve(path)) or ():
+            walk.writes(Field(posixpath.join(path, name), raw=prefix.raw), call.shell)
 
 
 # By these no name becomes one that somebody runs later, as `.env` and `rc` make `.envrc`.
@@ -455,6 +469,7 @@ HANDLERS: dict[str, Handler] = {
     "mktemp": mktemp,
     "patch": patch,
     "csplit": csplit,
+    "split": split,
     "less": less,
     "unzip": unzip,
     "zip": zip_up,

@@ -110,7 +110,7 @@ class Expander:
             if isinstance(piece, Literal) and not piece.quoted:
                 if index == 0 and piece.text.startswith("~"):
                     value = self.tilde(piece.text, alone=len(pieces) == 1)
-                elif index == 0 and _TILDE_AFTER_NAME.match(piece.text):
+                elif _TILDE_AFTER_NAME.match(piece.text) if index == 0 else ":~" in piece.text:
                     value = None
                 wild = wild or bool(_GLOB.search(piece.text))
             splits = isinstance(piece, Variable | Substitution | Arithmetic) and not getattr(piece, "quoted", False)
@@ -252,24 +252,34 @@ def braces(atoms: list[Atom]) -> list[list[Atom]]:
 
 
 def _closing(atoms: list[Atom], start: int) -> tuple[int, list[int]] | None:
-    depth = 0
+    """Where a brace ends: behind a comma or two dots. One before them is text: `{a},b}` is `a}` and `b`."""
+    depth, counts = 0, False
     commas: list[int] = []
+    if start == 0 and atoms[1:2] == [("}", False)]:
+        return None  # as find and xargs have it
     for index in range(start + 1, len(atoms)):
         atom = atoms[index]
         if atom == ("{", False):
             depth += 1
         elif atom == ("}", False):
-            if depth == 0:
+            if depth == 0 and (commas or counts):
                 return index, commas
-            depth -= 1
+            depth -= depth > 0
         elif atom == (",", False) and depth == 0:
             commas.append(index)
+        elif atoms[index : index + 2] == _DOTS and depth == 0:
+            counts = counts or atoms[index + 2 : index + 3] != [("}", False)]
     return None
+
+
+_DOTS: list[Atom] = [(".", False), (".", False)]
 
 
 def _counted(atoms: list[Atom]) -> list[list[Atom]]:
     """`{1..9}` and `{a..e}`; anything else between braces is text."""
-    if not all(isinstance(atom, tuple) and not atom[1] for atom in atoms):
+    if any(isinstance(atom, tuple) and atom[1] for atom in atoms):
+        raise Unreadable("braces count what is quoted")  # `{'a,'..b}` is `a,..b` to bash
+    if not all(isinstance(atom, tuple) for atom in atoms):
         return []
     text = "".join(atom[0] for atom in atoms if isinstance(atom, tuple))
     if numbers := _NUMBERS.match(text):

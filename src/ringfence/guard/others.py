@@ -289,6 +289,7 @@ MODULES = frozenset(
     "pycodestyle "
     "bandit pyright sphinx mkdocs pre_commit behave hypothesis twine poetry hatch pdm tabnanny".split()
 )
+_OF_VENV = ("pyvenv.cfg", *(f"bin/{name}" for name in ("activate", "activate.csh", "activate.fish", "Activate.ps1")))
 _PLAIN_MODULES = frozenset("platform site sysconfig calendar this timeit http.server tokenize ast dis".split())
 
 
@@ -337,6 +338,8 @@ def module(walk: Walk, call: Call, name: str, words: list[Field]) -> None:
         for field in words:
             if not field.known or not field.text.startswith("-"):
                 walk.writes(field, call.shell)
+                for name in _OF_VENV if field.known and not walk.bounds.held else ():  # through links that are there
+                    walk.writes(Field(posixpath.join(field.text, name), raw=field.raw), call.shell)
                 links_in(walk, call, [field])  # to the interpreter
             elif field.text not in (
                 "--clear",

@@ -91,7 +91,7 @@ ROWS: dict[str, str] = {
     "dd": "!dd",
     "mktemp": "-dqutV -p:w --directory --dry-run --quiet --suffix=n --tmpdir? !mktemp",
     "split": "-dxeuz -a:n -b:n -C:n -l:n -n:n -t:n --filter=q --suffix-length=n --bytes=n --lines=n --number=n "
-    "--line-bytes=n --numeric-suffixes? --hex-suffixes? --additional-suffix=n --verbose --elide-empty-files @rw",
+    "--line-bytes=n --numeric-suffixes? --hex-suffixes? --additional-suffix=n --verbose --elide-empty-files @rn !split",
     "csplit": "-ksz -f:w -b:n -n:n --prefix=w --suffix-format=n --digits=n --keep-files --quiet --silent @rn !csplit",
     "sdiff": "-o:w --output=w --diff-program=q -w:n -I:n + @r",
     "diff3": "--diff-program=q + @r",

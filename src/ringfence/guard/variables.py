@@ -67,7 +67,7 @@ _HARMLESS = lazy(
 _SHOWN_BY = lazy(r"(?:GIT_(?:SEQUENCE_)?)?EDITOR\Z|VISUAL\Z|(?:GIT_|MAN)?PAGER\Z")
 # Words and numbers, which name no place outside: the sandbox holds who goes by them. Not what all programs go by.
 _WORD = lazy(
-    r"(?!(?:PATH|(?:BASH_)?ENV|CDPATH|HOME|SHELL\w*|LD_\w+|DYLD_\w+|DOCKER_\w+|KUBE\w+|SSH_\w+)=|.*\.\.)"
+    r"(?!(?:PATH|ENV|CDPATH|HOME|SHELL\w*|BASH\w*|\w+IGNORE|LD_\w+|DYLD_\w+|DOCKER_\w+|KUBE\w+|SSH_\w+)=|.*\.\.)"
     r"\w+=[\w.,:+ =-]*\Z"
 )
 _PLACES = frozenset(
