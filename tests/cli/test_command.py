@@ -1,5 +1,6 @@
 """The command, as a person or a script calls it: exit codes, messages, JSON, and bad input that runs nothing."""
 
+import contextlib
 import json
 import os
 import signal
@@ -9,6 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
+from tests.looking import until
 
 RINGFENCE = [str(Path(sys.executable).with_name("ringfence"))]
 AS_ROOT = ["--as-root"] if os.geteuid() == 0 else []
@@ -330,6 +332,35 @@ def test_a_signal_to_ringfence_reaches_the_command(place: Place, number: signal.
         process.send_signal(number)
         assert process.wait(60) == 9
     assert (place.workspace / "caught").exists()
+
+
+def is_stopped(word: str) -> bool:
+    """Whether a shell that has this word is."""
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            if path.read_bytes().startswith(b"sh\0") and word.encode() in path.read_bytes():
+                return path.with_name("stat").read_text().rpartition(")")[2].split()[0] == "T"
+    return False
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_a_command_that_has_stopped_hears_it_too(place: Place, number: signal.Signals) -> None:
+    """Without a terminal nobody continues it: `timeout 5 ringfence run` waited for good."""
+    word = f"stopped-{os.getpid()}-{number}"
+    process = subprocess.Popen(
+        [*RINGFENCE, "run", *AS_ROOT, "--", "sh", "-c", f": {word}; kill -STOP $$; exit 3"],
+        cwd=place.workspace,
+        env=place.environ,
+        stdin=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    with process:
+        try:
+            assert until(lambda: is_stopped(word))
+            process.send_signal(number)
+            assert process.wait(60) == 128 + number
+        finally:
+            process.kill()
 
 
 UNHEARD = """

@@ -129,14 +129,15 @@ class Launch:
                     os.write(self._status, bytes((number,)))
 
     def forward(self, number: int) -> None:
-        """Pass a signal on. At a terminal its keys have reached the command already, for it is in our own group."""
+        """Pass a signal on. At a terminal its keys have reached the command already, for it is in our own group. One
+        that has stopped hears it only when it goes on."""
         if self.plan.is_detached or number not in (signal.SIGINT, signal.SIGQUIT):
             self.signal(number)
+            self.signal(signal.SIGCONT)
 
     def terminate(self) -> None:
-        """Ask it to end; a stopped one hears that only when it goes on."""
-        self.signal(signal.SIGTERM)
-        self.signal(signal.SIGCONT)
+        """Ask it to end."""
+        self.forward(signal.SIGTERM)
 
     def kill(self) -> None:
         """End it now, and with a warden everything in the run."""
