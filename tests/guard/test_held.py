@@ -120,6 +120,7 @@ OWN = [
     "cp a.txt sub/evil; sub/evil --version",
     "sed -i s/a/b/ package.json && npm test",
     "npm pkg set type=module",
+    'printf "$x" a',
     "python -m venv .venv && .venv/bin/pip install -r requirements.txt",
     "node -e 'console.log(require(\"./package.json\").version)'",
     "node --input-type=module -e 'import x from \"./x.mjs\"'",

@@ -11,6 +11,7 @@ from ringfence.model import (
     Host,
     Injection,
     Kind,
+    Need,
     Network,
     Origin,
     Place,
@@ -20,13 +21,18 @@ from ringfence.model import (
 )
 from ringfence.plan.rules import (
     absent_names,
+    as_viewed,
+    denied_paths,
     has_broker,
     has_unix_sockets,
     has_warden,
     is_swayed,
+    narrowed,
     swayed,
+    with_git_file,
     with_git_insides,
     with_git_programs,
+    without_absent,
 )
 
 READ, WRITE, ALLOW, DENY = Access.READ, Access.WRITE, Verdict.ALLOW, Verdict.DENY
@@ -108,7 +114,8 @@ def test_what_git_runs_is_kept_as_its_hooks_are() -> None:
     policy = Policy(WS, (hooks,))
 
     assert with_git_programs(policy, []) is policy
-    assert with_git_programs(Policy(WS, ()), ["/w/tool"]) == Policy(WS, ())  # path rules are switched off
+    for rules in ((), (Rule(WRITE, DENY, hooks.path, HERE),)):  # path rules are switched off
+        assert with_git_programs(Policy(WS, rules), ["/w/tool"]).rules == rules
     assert [rule.path for rule in with_git_programs(policy, ["/w/tool"]).rules] == [hooks.path, "/w/tool"]
 
 
@@ -141,3 +148,87 @@ def test_absent_names_are_those_of_the_workspace_that_nobody_may_make() -> None:
     assert absent_names(Policy(WS, tuple(rules)), disk) == ("/w/.mcp.json",)
     alone = msgspec.structs.replace(disk, places={**disk.places, "/w/.git": Place("/w/.git", "/w/.git", Kind.MISSING)})
     assert absent_names(Policy(WS, tuple(rules)), alone) == ("/w/.git", "/w/.mcp.json")
+
+
+def missing(path: str, links: tuple[str, ...] = ()) -> Place:
+    return Place(path, path, Kind.MISSING, links=links)
+
+
+def test_what_is_built_in_of_places_that_nobody_can_make_is_left_out_of_a_view() -> None:
+    gone = Rule(READ, DENY, "/absent/key", BUILT_IN)
+    kept = (
+        Rule(WRITE, ALLOW, WS, BUILT_IN),
+        Rule(READ, DENY, "/absent/mine", HERE),
+        Rule(READ, ALLOW, "/absent/given", BUILT_IN),
+        Rule(READ, DENY, "/absent/by-link", BUILT_IN),
+        Rule(READ, DENY, "/absent/*.key", BUILT_IN, glob=True),
+        Rule(READ, DENY, "/there", BUILT_IN),
+        Rule(WRITE, DENY, f"{WS}/.mcp.json", BUILT_IN),
+    )
+    absent = [missing(rule.path) for rule in (gone, *kept[1:3], kept[6])]
+    places = (*absent, directory(WS), directory("/there"), missing("/absent/by-link", ("/absent",)))
+    disk = Disk(
+        {place.asked: place for place in (*places, *(directory(path) for path in ("/tmp", "/var/tmp", "/dev/shm")))}
+    )
+    policy = Policy(WS, (gone, *kept))
+
+    assert without_absent(policy, Host.linux(7), disk).rules == kept
+    assert without_absent(policy, Host.linux(7, namespaces=False), disk) is policy
+    asked = msgspec.structs.replace(policy, asking=True)
+    assert without_absent(asked, Host.linux(7), disk) is asked
+
+
+def test_what_a_files_own_mode_closes_needs_no_mount_and_devices_are_the_planners() -> None:
+    shut = {path: Place(path, path, Kind.FILE, 1, 2, readable=False) for path in ("/shut", "/mine")}
+    left_out = (Rule(READ, DENY, "/shut", BUILT_IN), Rule(WRITE, ALLOW, "/dev/null", BUILT_IN))
+    kept = (
+        Rule(READ, DENY, "/mine", HERE),
+        Rule(READ, ALLOW, "/shut", BUILT_IN),
+        Rule(WRITE, DENY, "/shut", BUILT_IN),
+        Rule(READ, DENY, "/open", BUILT_IN),
+        Rule(READ, DENY, "/*.key", BUILT_IN, glob=True),
+        Rule(READ, DENY, "/dev/null", HERE),
+    )
+    disk = Disk({**shut, "/open": directory("/open"), **{path: directory(path) for path in ("/dev", "/dev/null")}})
+    found = as_viewed(Policy(WS, (*left_out, *kept)), disk)
+
+    assert [rule for rule in found.rules if rule.path != "/dev"] == list(kept)
+
+
+@pytest.mark.parametrize("uid", [0, 1000])
+def test_without_a_view_the_systems_secrets_are_left_to_their_modes_but_by_root(uid: int) -> None:
+    system, own = Rule(READ, DENY, "/etc/shadow", BUILT_IN), Rule(READ, DENY, "/etc/shadow", HERE)
+    protected = Rule(WRITE, DENY, f"{WS}/.mcp.json", BUILT_IN, need=Need.WANTED)
+    private = Rule(WRITE, ALLOW, "/tmp", BUILT_IN)
+    disk = Disk({path: directory(path) for path in ("/etc/shadow", f"{WS}/.mcp.json", "/tmp")})
+    found = narrowed(
+        Policy(WS, (system, own, protected, private)), disk, "/tmp/own", Host.linux(7, False, uid=uid)
+    ).rules
+
+    assert (system in found, own in found, protected in found, private in found) == (uid == 0, True, False, False)
+    assert Rule(READ, DENY, "/tmp", BUILT_IN) in found
+    assert {rule.path for rule in found if rule.verdict is ALLOW} == {"/tmp/own", "/dev/shm"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "kept"),
+    [
+        (Kind.DIRECTORY, ["/w/.git/hooks", "/w/.git/mine"]),
+        (Kind.MISSING, ["/w/.git/mine"]),
+        (Kind.FILE, ["/w/.git/mine", "/w/.git"]),
+    ],
+)
+def test_a_git_directory_that_is_a_file_is_kept_itself(kind: Kind, kept: list[str]) -> None:
+    rules = (Rule(WRITE, DENY, "/w/.git/hooks", BUILT_IN), Rule(WRITE, DENY, "/w/.git/mine", HERE))
+    disk = Disk({"/w/.git": Place("/w/.git", "/w/.git", kind, 1, 2)})
+
+    assert [rule.path for rule in with_git_file(Policy(WS, rules), disk).rules] == kept
+
+
+def test_what_somebody_only_denies_needs_not_be_known() -> None:
+    rules = [Rule(READ, DENY, path, HERE) for path in ("/only", "/both", "/given")]
+    rules += [Rule(READ, DENY, "/both", BUILT_IN), Rule(WRITE, ALLOW, "/given", HERE), Rule(READ, ALLOW, "/", HERE)]
+    rules.append(Rule(READ, DENY, "/*.key", HERE, glob=True))
+
+    assert denied_paths(Policy(WS, tuple(rules))) == {"/only"}
+    assert denied_paths(Policy(WS, (Rule(READ, DENY, "/only", BUILT_IN),))) == set()

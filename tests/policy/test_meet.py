@@ -155,6 +155,60 @@ def test_the_network_is_what_both_reach(
     assert [name for name in (*reached, *refused) if decide_host(found, name, 443).verdict is ALLOW] == list(reached)
 
 
+ASKED = ("a.org", "x.a.org", "y.x.a.org", "xa.org", "b.org", "a.com", "10.0.0.1", "localhost")
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "reached"),
+    [
+        ("a.org", "a.org", ("a.org",)),
+        ("a.org", "b.org", ()),
+        ("a.org", "x.a.org", ()),
+        ("*.a.org", "a.org", ()),
+        ("*.a.org", "xa.org", ()),
+        ("*.a.org", "b.org", ()),
+        ("*.a.org", "x.a.org", ("x.a.org",)),
+        ("*.a.org", "*.x.a.org", ("y.x.a.org",)),
+        ("*.a.org", "*.a.org", ("x.a.org", "y.x.a.org")),
+        ("*.a.org", "*.org", ("x.a.org", "y.x.a.org")),
+        ("*.a.org", "10.0.0.1", ()),
+        ("*", "a.com", ("a.com",)),
+        ("*", "*.a.org", ("x.a.org", "y.x.a.org")),
+        ("*", "10.0.0.1", ()),  # which must be named, as this machine must
+        ("*", "localhost", ()),
+        ("*", "10.0.0.0/8", ()),
+        ("*", "A.org", ()),  # no name that a policy has
+        ("10.0.0.1", "10.0.0.1", ("10.0.0.1",)),
+    ],
+)
+def test_a_name_is_reached_that_both_allow(one: str, other: str, reached: tuple[str, ...]) -> None:
+    outer, inner = (Policy("/w", (), network=Network(hosts=hosts((host, 443)))) for host in (one, other))
+
+    for found in (meet(outer, inner).network, meet(inner, outer).network):
+        assert tuple(name for name in ASKED if decide_host(found, name, 443).verdict is ALLOW) == reached
+
+
+def test_what_the_run_around_does_not_have_is_told_and_nothing_else() -> None:
+    outer = Policy("/w", (Rule(READ, ALLOW, "/ok", SOMEBODY),), network=Network(hosts=hosts(("a.org", 443))))
+    rules = (
+        Rule(READ, ALLOW, "/ok/too", SOMEBODY),
+        Rule(READ, ALLOW, "/x", SOMEBODY),
+        Rule(WRITE, ALLOW, "/z", SOMEBODY),
+        Rule(READ, ALLOW, "/z", SOMEBODY, implied=True),
+        Rule(READ, DENY, "/q", SOMEBODY),
+        Rule(READ, ALLOW, "/built", BUILT_IN),
+    )
+    network = Network(hosts=(*hosts(("a.org", 443), ("b.org", 443)), *hosts(("c.org", 0), verdict=DENY)))
+    asked = Policy("/w", rules, network=network, asking=True)
+
+    assert [line.removeprefix("not given: ").partition(":")[0] for line in meet(outer, asked).ignored] == [
+        "/x readable", "/z writable", "b.org reachable", "questions to a person (--ask)",
+    ]  # fmt: skip
+    opened = Policy("/w", (), network=Network(open=True))
+    assert "the host's network" in " ".join(meet(outer, opened).ignored)
+    assert meet(opened, opened).ignored == ()
+
+
 said_hosts = st.sampled_from(
     ("*", "*.org", "*.a.org", "a.org", "x.a.org", "localhost", "127.0.0.1", "10.0.0.1", "10.0.0.0/8", "::1", "1.2.3.4")
 )
