@@ -35,7 +35,7 @@ def with_bubblewrap(host: Host, ids: tuple[int, int] | None) -> Host:
 
 
 @contextlib.contextmanager
-def on(backend: str, ids: tuple[int, int] | None = None, **facts: bool | Enactor) -> Iterator[None]:
+def on(backend: str, ids: tuple[int, int] | None = None, **facts: bool | int | Enactor) -> Iterator[None]:
     """Every plan for this user is made for this backend, with nothing prepared before or after; `facts` of the machine
     are as they are given."""
     host = enforce.probe(ids)

@@ -7,7 +7,7 @@ import pytest
 from tests.backends import on
 
 import ringfence
-from ringfence import Enforcement, Flags
+from ringfence import Enforcement, Flags, Unenforceable
 from ringfence.explain import why
 from ringfence.run import make_request
 
@@ -71,3 +71,18 @@ def test_a_device_is_there_for_who_named_it_and_the_judge_says_so(
 
     assert (outcome.stdout or b"").decode().split() == expected, outcome
     assert judged == expected
+
+
+@pytest.mark.parametrize("inside", [True, False])
+@pytest.mark.parametrize(("nested", "abi"), [(True, 7), (False, 0)])
+def test_one_to_be_read_is_not_given_where_it_could_be_written(
+    nested: bool, abi: int, inside: bool, tmp_path: Path, device: str
+) -> None:
+    """A read-only mount does not keep a device from being written, and Landlock is not there, or makes no sandboxes."""
+    place = os.path.dirname(device) if inside else device
+    flags = Flags(allow_read=(place,), inline=(b'{"allowNestedSandbox": true}',) * nested)
+    both = Flags(allow_write=(place,), inline=flags.inline)
+    with on("view", landlock_abi=abi):
+        with pytest.raises(Unenforceable, match=f"^--allow-read: {place} unwritable: "):
+            ringfence.run(["true"], workspace=str(tmp_path), flags=flags, as_root=True)
+        assert ringfence.run(["true"], workspace=str(tmp_path), flags=both, as_root=True).ok

@@ -20,7 +20,7 @@ from .rules import (
     links_to,
     swayed,
 )
-from .view import DEV, is_creatable
+from .view import DEV, is_creatable, is_device, is_own_device
 
 
 def kernel_gaps(host: Host) -> list[Gap]:
@@ -267,11 +267,22 @@ def grant_gaps(policy: Policy, disk: Disk) -> list[Gap]:
     return list(dict.fromkeys(gaps))  # one grant may be two rules
 
 
-def dev_gaps(policy: Policy) -> list[Gap]:
-    """Leave for all of /dev, which a view has of its own."""
-    origins = {rule.origin: None for rule in policy.rules if rule.path == DEV and rule.verdict is Verdict.ALLOW}
+def dev_gaps(asked: Policy, policy: Policy, host: Host, found: list[Region]) -> list[Gap]:
+    """Leave for all of /dev, which a view has of its own; and a device that is given to be read where Landlock does not
+    hold it: a read-only mount does not."""
+    if not has_view(host):
+        return []
+    origins = {rule.origin: None for rule in asked.rules if rule.path == DEV and rule.verdict is Verdict.ALLOW}
     why = "the run has a /dev of its own, with the few that programs need"
-    return [Gap(f"{DEV} granted", why, Need.WANTED, one, "name the device: --allow-write /dev/kvm") for one in origins]
+    gaps = [Gap(f"{DEV} granted", why, Need.WANTED, one, "name the device: --allow-write /dev/kvm") for one in origins]
+    if host.landlock_abi >= 1 and not policy.nested:
+        return gaps
+    why = "a read-only mount does not hold a device, and nobody here judges what is opened"
+    named = [one for one in found if one.state is State.READ and is_device(one.path) and not is_own_device(one.path)]
+    for one in named:
+        way_out = f"--allow-write {one.path}, if it may be written"
+        gaps.append(Gap(f"{one.path} unwritable", why, Need.REQUIRED, one.rule.origin, way_out))
+    return gaps
 
 
 def proc_gaps(policy: Policy, late: Policy, host: Host, disk: Disk) -> list[Gap]:

@@ -270,7 +270,7 @@ def policy_gaps(
         *closed_gaps(policy, disk),
         *crowds.gaps(many),
         *grant_gaps(asked, disk),
-        *(dev_gaps(asked) if has_view(host) else ()),
+        *dev_gaps(asked, policy, host, found),
         *proc_gaps(policy, late, host, disk),
         *limits.limit_gaps(policy, host),
         *network_gaps(policy, host),
