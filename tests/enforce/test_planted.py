@@ -1137,3 +1137,17 @@ def test_a_hook_of_the_workspace_itself_is_told_of_where_nothing_held_it(workspa
     assert (workspace.parent / "pwned").exists(), "the plant must be able to harm"
     assert found == (str(hook.parent),)
     assert scan(str(workspace), time.time_ns() + 10**9, 5) == ()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="a file system in memory that every machine has")
+def test_skills_that_the_kernel_holds_do_not_count_as_changed_in_memory() -> None:
+    """No command can write those at the top: each run told of them, and --quarantine took them away."""
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as base:
+        held, other = (Path(base, place, ".claude/skills") for place in ("ws", "ws/package"))
+        for skills in (held, other):
+            (skills / "x").mkdir(parents=True)
+            (skills / "x/SKILL.md").touch()
+        since = time.time_ns() + 10**9
+
+        assert scan(f"{base}/ws", since, 5) == (str(other),)
+        assert set(scan(f"{base}/ws", since - 10 * 10**9, 5)) == {str(held), str(other)}

@@ -145,7 +145,7 @@ def scan(
         return ()
     until = Until(seconds)
     since, of_files = told_since(workspace, since)
-    held = f"{workspace}/.git"
+    held, own_skills = f"{workspace}/.git", f"{workspace}{SKILLS}"
     # Where a prompt and the next git go by comes first, however deep it lies.
     first = _gone_to(held)
     others = _repositories(workspace, top, listings, until, left)
@@ -155,7 +155,7 @@ def scan(
         if not until.is_for_more():
             left += repositories[count:]
             break
-        if _runs_code(path, of_files, held) or _has_new_skill(path, of_files):
+        if _runs_code(path, of_files, held) or _has_new_skill(path, since if path == own_skills else of_files):
             found.append(path)
         elif os.path.isdir(path) and not os.path.islink(path):
             gits.append(path)
