@@ -67,10 +67,7 @@ class Entry:
         found, moved = _unseen.pop(workspace, ((), ()))
         if not found:
             return outcome
-        if moves:
-            from .enforce.quarantine import quarantine
-
-            moved += quarantine(found)
+        # Not moved: it may be days since that one was killed, and what somebody has done here since is told of, too.
         found = tuple(dict.fromkeys((*found, *outcome.planted)))
         return msgspec.structs.replace(outcome, planted=found, quarantined=(*moved, *outcome.quarantined))
 

@@ -124,6 +124,28 @@ def test_what_it_left_is_looked_for_and_the_next_run_there_says_so(audit: Path) 
     assert escaped.pid in (process.pid, other.pid)  # whichever began first
 
 
+def test_what_came_after_it_was_killed_is_told_of_and_stays(audit: Path) -> None:
+    """It may be days until somebody looks, and who had installed a hook meanwhile lost it to --quarantine."""
+    workspace = audit.parents[2] / "ws"
+    hook = workspace / ".git/hooks/pre-commit"
+    hook.parent.mkdir(parents=True, exist_ok=True)
+    loop = LOOP.replace(">>ran", ">>ran; exec sleep 60")
+    with subprocess.Popen([sys.executable, "-c", loop, str(workspace), "one", str(AS_ROOT)]) as process:
+        until = time.monotonic() + SOON
+        while not any(b'"kind":"run"' in path.read_bytes() for path in audit.glob("running-*")):
+            assert time.monotonic() < until
+            time.sleep(0.002)
+        process.kill()
+    hook.touch()
+    time.sleep(0.1)  # so that the next run is not taken for the one that changed it
+    record._logs.clear()
+    outcome = ringfence.run(["true"], workspace=str(workspace), as_root=AS_ROOT, quarantine=True)
+
+    assert outcome.planted == (str(hook.parent),)
+    assert outcome.quarantined == ()
+    assert hook.exists()
+
+
 def test_what_a_run_left_that_nobody_waited_for_is_looked_for(audit: Path) -> None:
     workspace = audit.parents[2] / "ws"
 

@@ -191,7 +191,8 @@ def tell(outcome: Outcome, told: tuple[str, ...] = ()) -> None:
         elif gap.origin != BUILT_IN:
             say(f"ringfence: not given: {gap.what}: {gap.why} ({gap.origin})")
     for path in outcome.planted:
-        say(f"ringfence: {path} appeared during the run, and such a file runs code later: look at it before you use it")
+        since = "may have come or changed since a command began here"  # this one, or one whose ringfence was killed
+        say(f"ringfence: {path} {since}, and runs code later: look at it before you use it")
     for sentence in outcome.signed:
         say(f"ringfence: {sentence}")
     for path in outcome.quarantined:
