@@ -103,7 +103,7 @@ _ZSH_COUNTED = frozenset(
 )
 _COUNTS = frozenset("printf exit return break continue shift".split())
 _NUMBERS = lazy(r"%[^%a-zA-Z]*[*diouxXeEfFgGaA]")
-_COMPUTES = lazy(r"(?s).*\w\[.*(?:\$[({]|`)")  # an element of a list, by a command
+_COMPUTES = lazy(r"(?s)(?>.*?\w\[).*(?:\$[({]|`)")  # an element of a list, by a command
 
 
 def counted(walk: Touches, name: str, fields: list[Field], shell: Shell) -> None:
