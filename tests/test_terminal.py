@@ -243,6 +243,13 @@ def test_a_command_that_stops_itself_stops_ringfence_too_and_fg_goes_on(desk: De
     person.type("exit\n")
 
 
+def test_in_the_background_it_stops_alone_and_whoever_is_to_end_it_in_time_does(desk: Desk) -> None:
+    """`timeout` leads a group of its own, of which the terminal is not, and which was stopped with it for good."""
+    words = quoted(desk.words("sh", "-c", "kill -STOP $$; sleep 60"))
+
+    assert desk.at(["sh", "-c", f"timeout 3 {words}"]).code() == 124
+
+
 def test_keys_that_were_typed_while_it_was_stopped_are_the_command_s(desk: Desk) -> None:
     """Nobody else has had the terminal meanwhile, so there is nothing to set anew; and what is set anew loses them."""
     person = desk.person("sh", "-c", "echo rea''dy; read x; echo got-$x")

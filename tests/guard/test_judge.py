@@ -596,6 +596,9 @@ def test_cursors_names_for_what_edits_are_known(bounds: Bounds, tool: str) -> No
         "ln -s a b; mv b/" + "~/" * 30_000 + " c",
         "while ln -s sub/x .; do cd sub; ln -s x/sub .; done",
         "for i in 1 2 3 4 5 6; do ln sub sub/..; ln -sfn sub/x ./; cd sub; done",
+        "ls " + "$x[" * 30_000,
+        "x=" + "a[" * 45_000,
+        "patch <<E\n+++ a.txt\n" + "\n" * 90_000 + "E",
     ],
     ids=[
         "a pattern",
@@ -607,6 +610,9 @@ def test_cursors_names_for_what_edits_are_known(bounds: Bounds, tool: str) -> No
         "a path of thousands of names",
         "below itself",
         "turned",
+        "indexes",
+        "elements",
+        "blank lines of a patch",
     ],
 )
 def test_a_long_line_is_judged_long_before_a_hook_must_end(bounds: Bounds, line: str) -> None:

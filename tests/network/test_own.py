@@ -10,6 +10,9 @@ import pytest
 from ringfence.network.own import own_addresses
 
 TABLE = """\
+Id 100:
+  |-- 0.0.0.0
+     /0 host LOCAL
 Main:
   +-- 0.0.0.0/0 3 0 5
      |-- 0.0.0.0
@@ -32,6 +35,7 @@ fd000000000000000000000000000002 04 40 00 82     eth0
 """
 NOWHERE = f" {'0' * 32} 00 {'0' * 32} "
 ROUTES = f"""\
+{"0" * 32} 00{NOWHERE}00000400 00000001 00000000 80000001       lo
 {"0" * 32} 00{NOWHERE}ffffffff 00000001 00000000 00200200       lo
 fd000000000000000000000000000000 40{NOWHERE}00000100 00000001 00000000 00000001     eth0
 fd000000000000000000000000000002 80{NOWHERE}00000000 00000002 00000000 80200001     eth0
@@ -45,6 +49,8 @@ fd000000000000000000000000000002 80{NOWHERE}00000000 00000002 00000000 80200001 
 def test_what_the_kernel_lists_as_local_is_own_and_a_route_to_another_is_not(
     monkeypatch: pytest.MonkeyPatch, inet6: str | None, more: set[str]
 ) -> None:
+    """Nor is everything, where a table for marked packets has it: no name led anywhere then."""
+
     def listed(path: str) -> Any:
         text = {"/proc/net/fib_trie": TABLE, "/proc/net/if_inet6": inet6, "/proc/net/ipv6_route": ROUTES}[path]
         if text is None:

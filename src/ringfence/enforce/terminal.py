@@ -130,20 +130,21 @@ class Terminal:
         key: bytes = settings[_CC][termios.VSUSP]
         return key if os.tcgetpgrp(self._inner) == leader and key != b"\0" else b""
 
-    def suspend(self) -> None:
-        """Stop the command and ourselves, until somebody continues us."""
+    def suspend(self, alone: bool = False) -> None:
+        """Stop the command and ourselves, with our group if not `alone`, until somebody continues us."""
         self._send(signal.SIGSTOP)
         self.restore()
         before = signal.signal(signal.SIGTSTP, signal.SIG_DFL)
-        os.killpg(os.getpgrp(), signal.SIGTSTP)
+        os.kill(os.getpid() if alone else 0, signal.SIGTSTP)
         signal.signal(signal.SIGTSTP, before)
         self.look()
         self._send(signal.SIGCONT)
 
     def stopped(self) -> None:
-        """The command has stopped itself, as who types its key would have it; so whoever started us hears of it."""
+        """The command has stopped itself, as who types its key would have it; so whoever started us hears of it.
+        In the background that may be who ends us in time, as `timeout` does, and goes on."""
         if signal.SIGTSTP in self._handlers:
-            self.suspend()
+            self.suspend(alone=not self._is_in_front())
 
     def _on_stop(self, *_: object) -> None:
         self.suspend()

@@ -240,10 +240,11 @@ def patch(walk: Walk, call: Call) -> None:
     from .fetching import patched  # it needs this module in turn
 
     patched(walk, call, [*call.values("-i", "--input"), *call.operands[1:]], call.stdin)
-    if call.stdin is None and not call.operands:  # else it names what it changes, or the line shows it
+    is_trial = call.has("--dry-run")
+    if call.stdin is None and not call.operands and not is_trial:  # else it names what it changes, or the line shows it
         for place in call.shell.places:
             plants(walk, call, walk.stand(place))
-    if call.has("--dry-run", "-o", "--output"):
+    if is_trial or call.has("-o", "--output"):
         walk.writes(temporary(call), call.shell)
 
 

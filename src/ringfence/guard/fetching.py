@@ -21,7 +21,7 @@ _CODE = lazy(
 _PATCH = lazy(r"(?i).*\.(?:patch|diff)\Z")
 _PATCHED = lazy(r"(?m)^(?:\+\+\+|---|rename to|copy to) ([^\t\n]+)")
 _QUOTED = lazy(
-    r"(?m)^\W*(?:\+\+\+|---|\*\*\*|(?:rename|copy) to|Index:|diff --git) .*\""
+    r"(?m)^(?>[^\w\n]*?(?:\+\+\+|---|\*\*\*|(?:rename|copy) to|Index:|diff --git) ).*\""
 )  # a name, in letters of its own
 
 

@@ -370,7 +370,9 @@ def remote(walk: Walk, call: Call) -> None:
 
 def moved(walk: Walk, call: Call) -> None:
     """Files named by the subcommand itself."""
-    if call.name == "rm" and any(field.text == "--cached" for field in call.operands):
+    words = [field.text for field in call.operands]
+    options = words[: words.index("--")] if "--" in words else words
+    if call.name == "rm" and "--cached" in options and not any(map(_TAKES_BACK.match, options)):
         return  # they stay where they are
     if call.name == "mv":
         from .acts import stood_in  # few lines need it
@@ -381,6 +383,10 @@ def moved(walk: Walk, call: Call) -> None:
             walk.writes(field, call.shell, replaces=True)
     if call.name == "mv":  # a link leads elsewhere from its new place
         walk.checked_out += [walk.stand(place) for place in call.shell.places]
+
+
+# By these `--cached` behind them is a path or a value, or is taken back; git knows them by their first letters.
+_TAKES_BACK = lazy(r"--(?:no-c|e|p)")
 
 
 def put_back(walk: Walk, call: Call) -> None:

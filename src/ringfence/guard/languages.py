@@ -49,7 +49,7 @@ def sed_is_plain(script: str) -> bool:
 
 def acts(walk: Walk, call: Call, script: Field, why: str) -> None:
     """A script that does more than print: in the sandbox it is code of this line, as `python -c` is."""
-    if not walk.shows_all:
+    if not walk.runs_seen:
         walk.doubt(why)
         return
     from .inline import look  # few scripts need it
@@ -67,7 +67,7 @@ def sed(walk: Walk, call: Call) -> None:
         ):  # on macOS an ending, and the next is the script
             scripts += operands[:1]
     for script in scripts:
-        if not script.known and (script.many or not walk.shows_all):
+        if not script.known and (script.many or not walk.runs_seen):
             walk.doubt(f"the script of sed, {script.shown!r}, is not known")
         elif script.known and not sed_is_plain(script.text):
             acts(walk, call, script, "the script of sed may write a file or run a command")
@@ -134,7 +134,7 @@ def awk(walk: Walk, call: Call) -> None:
         return
     script, *files = call.operands
     if not script.known:
-        if script.many or not walk.shows_all:
+        if script.many or not walk.runs_seen:
             walk.doubt(f"the program of awk, {script.shown!r}, is not known")
     else:
         code = awk_code(script.text)
@@ -345,7 +345,7 @@ def sqlite(walk: Walk, call: Call) -> None:
         walk.writes(database[0], call.shell)
         if database[0].text.startswith("file:"):
             walk.doubt("sqlite3 is told its file by an address")
-    if len(call.operands) < 2 and not walk.shows_all:
+    if len(call.operands) < 2 and not walk.runs_seen:
         walk.doubt("sqlite3 takes its commands from its input")
     for statement in call.operands[1:]:
         if statement.known and _SQL_LOOKS.match(statement.text):

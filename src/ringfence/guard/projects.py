@@ -30,6 +30,8 @@ def rules_told(walk: Walk, call: Call, fields: list[Field]) -> None:
             continue
         if not field.known:
             concern(walk, name.rstrip(":+?"), None, call.shell)
+            if not walk.runs_seen:
+                walk.doubt(f"make is told {field.shown!r}, and what that may run is not known")
             continue
         if odd or re.search(r"[$`;|&<>\n]", value) or LOADS.match(value):
             walk.doubt(f"make is told {field.shown!r}, which may run a command")

@@ -307,6 +307,11 @@ class Touches:
         """Whether what this line writes stands in it, and will run in a sandbox: as what another line wrote would."""
         return self.bounds.held and not self.brought
 
+    @property
+    def runs_seen(self) -> bool:
+        """The same of what its code could run here: it has cloned or unpacked nothing that nobody has seen."""
+        return self.shows_all and not self.strewn
+
     def has_brought(self, text: str, shell: Shell) -> bool:
         """Whether this line has written a path, and it is asked about who runs it."""
         return not self.shows_all and self.has_written(text, shell)

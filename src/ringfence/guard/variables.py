@@ -103,7 +103,7 @@ _ZSH_COUNTED = frozenset(
 )
 _COUNTS = frozenset("printf exit return break continue shift".split())
 _NUMBERS = lazy(r"%[^%a-zA-Z]*[*diouxXeEfFgGaA]")
-_COMPUTES = lazy(r"(?s).*\w\[.*(?:\$[({]|`)")  # an element of a list, by a command
+_COMPUTES = lazy(r"(?s)(?>.*?\w\[).*(?:\$[({]|`)")  # an element of a list, by a command
 
 
 def counted(walk: Touches, name: str, fields: list[Field], shell: Shell) -> None:
@@ -135,9 +135,9 @@ def concern(walk: Touches, name: str, value: str | None, shell: Shell) -> None:
                 walk.writes(Field(part, raw=part), shell)
     elif name in (_COUNTED if walk.bounds.held else _COUNTED | _ZSH_COUNTED) and not (value or "?").isdigit():
         walk.doubt(f"what {name} is set to is evaluated as arithmetic, and may run commands")
-    elif walk.bounds.held and _SHOWN_BY.match(name) and value and not walk.points_elsewhere(value, shell):
+    elif walk.runs_seen and _SHOWN_BY.match(name) and value and not walk.points_elsewhere(value, shell):
         return  # a command of this line, as good as any other of its words
-    elif walk.shows_all and value is not None and _WORD.match(f"{name}={value}"):
+    elif walk.runs_seen and value is not None and _WORD.match(f"{name}={value}"):
         return
     elif _STEERS.match(name) and not _HARMLESS.match(f"{name}={value if value is not None else chr(0)}"):
         walk.doubt(f"it sets {name}, which steers what other programs do")
@@ -158,7 +158,7 @@ def only_adds(walk: Touches, word: Word | None, shell: Shell) -> bool:
     if raw[:1] == raw[-1:] == '"' and "~" not in raw:  # which is no home in quotes
         raw = raw[1:-1]
     home, names = walk.bounds.home, raw.split(":")
-    if walk.shows_all:  # programs of the project are as good as its scripts
+    if walk.runs_seen:  # programs of the project are as good as its scripts
         names = [name for name in names if not _OWN.match(name)]
         raw = ":".join(names)
     if not _ENTRIES.match(raw) or not home or {"PATH", "HOME"} & shell.variables.keys():
@@ -338,7 +338,7 @@ class Values(Touches):
                 self.argument(piece, value, shell)
             elif isinstance(piece, Substitution):
                 text = text.replace(piece.raw, "\0", 1)
-                if not is_count(piece, shell) and not self.bounds.held:
+                if not is_count(piece, shell) and not self.runs_seen:
                     self.doubt(f"{piece.raw!r} is evaluated as arithmetic, and what it prints is not known")
             elif isinstance(piece, Arithmetic):
                 text = text.replace(f"$(({piece.text}))", "\0", 1)
@@ -356,7 +356,7 @@ class Values(Touches):
         for text in texts:
             if text is not None:
                 self.evaluated(text, f"${piece.name}", shell)
-            elif not self.bounds.held:
+            elif not self.runs_seen:
                 self.doubt(f"${piece.name} is evaluated as arithmetic, and its value is not known")
 
     def altered(self, text: str, shell: Shell) -> None:
@@ -371,7 +371,7 @@ class Values(Touches):
         if value is None and not re.fullmatch(r"\$\{?[#?]\}?|\$\{#\w+(\[[@*]\])?\}|\$\(\(.*\)\)", shown):
             names = [name for name in _NAMES.findall(shown) if _is_text(name, shell)]
             hidden = names or "`" in shown or "$(" in shown or re.fullmatch(r'"?\$\{?(?:\d+|[@*])\}?"?', shown)
-            if hidden and not self.bounds.held:  # where a script may run as much
+            if hidden and not self.runs_seen:  # where a script may run as much
                 self.doubt(f"{shown!r} is evaluated as arithmetic, and its value is not known")
         elif value is not None and re.search(r"[`]|\$\(|\[[^\]]*[^\]\w@*$]", value):
             self.doubt(f"{shown!r} is evaluated as arithmetic, and may run commands")

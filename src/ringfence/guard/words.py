@@ -15,7 +15,8 @@ _IN_BRACES = lazy(r"[^\s\\'\"$`;&|()<>?*+@!}]+")
 _IN_DOCUMENT = lazy(r"[^\\$`]+")
 _SIMPLE = lazy(r"[A-Za-z_][A-Za-z0-9_]*|[0-9@*#?$!-]")
 _ZSH_GOES_ON = lazy(r"\[|:[aAcehlpPqQrstuxgfFwW&]")  # `$x[2,-1]` and `$x:h` are other texts to zsh
-_ZSH_COUNTS = lazy(r"\[[^\]\s]*['\"\\]")  # what it computes there may be quoted, and runs all the same
+# What it computes there may be quoted, and runs all the same; what is longer is as good as quoted.
+_ZSH_COUNTS = lazy(r"\[(?:[^\]\s'\"\\]{0,200}['\"\\]|[^\]\s'\"\\]{201})")
 _ZSH_FLAGS = lazy(r"\$[=^~+]+[A-Za-z_{]")  # `"$=x"`, which to bash is no variable
 _BRACED = lazy(r"(#(?=[A-Za-z_]\w*\[)|!?)([A-Za-z_][A-Za-z0-9_]*|[0-9]+|[@*#?$!-])(\[[A-Za-z0-9_@*]*\])?")
 _ANSI = {"a": "\a", "b": "\b", "e": "\x1b", "E": "\x1b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}

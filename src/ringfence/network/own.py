@@ -8,7 +8,8 @@ _RTF_LOCAL = 0x80000000  # a route's flag: what it leads to is this machine's
 
 def own_addresses() -> frozenset[str]:
     """Every address of every interface, and every network that is led to this machine whole (`ip route add local`),
-    canonical. What cannot be read is an error: nothing is guessed."""
+    canonical. What cannot be read is an error: nothing is guessed. Everything there is (`local default`) is none: so a
+    table has it by which a transparent proxy gets the packets that are marked for it."""
     with open("/proc/net/fib_trie") as lines:
         found = _local(lines.read())
     with contextlib.suppress(FileNotFoundError):  # a kernel without IPv6
@@ -18,7 +19,7 @@ def own_addresses() -> frozenset[str]:
             for words in map(str.split, lines):
                 if int(words[8], 16) & _RTF_LOCAL:
                     found.add(_six(words[0], int(words[1], 16)))
-    return frozenset(found)
+    return frozenset(found - {"0.0.0.0/0", "::/0"})
 
 
 def _local(table: str) -> set[str]:
