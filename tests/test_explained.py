@@ -445,3 +445,19 @@ def test_what_landlock_logs_is_judged_like_all_the_rest(world: World, row: Logge
         [(row.said, target, filled(world, row.grant), True, pid, "/usr/bin/cat")] if row.said else []
     )
     assert found.not_ours == ()
+
+
+@pytest.mark.parametrize(
+    ("denied", "read"),
+    [("/proc/self/environ", "/proc/self/environ"), ("/proc/self/env*", "/proc/thread-self/environ")],
+)
+def test_what_is_denied_of_one_process_is_explained_for_each(world: World, denied: str, read: str) -> None:
+    """Inside it has another number. It was said to stay where it is, and nobody had moved it."""
+    if world.walls.kind != "view":
+        return
+    flags = ringfence.Flags(cwd=str(world.ws), deny_read=(denied,))
+    with backend(world.walls):
+        as_root = world.walls.who == "root"
+        outcome = ringfence.run(["cat", read], workspace=str(world.ws), flags=flags, as_root=as_root, capture=True)
+
+    assert {(denial.origin, denial.access) for denial in outcome.denials} == {("--deny-read", "read")}

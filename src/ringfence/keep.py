@@ -111,12 +111,12 @@ class Prepared:
     def _complete(self) -> tuple[Disk, Shelf]:
         """Add to the policy what the repository, its own patterns, the network and the caches make of it here."""
         request, patterned, shelf = self.request, Disk({}), Shelf()
-        self.policy = plan.without_streams(self.policy)
         self.policy = self.policy if request.given else with_repository(self.policy, request.home, request.ids)
         if [rule for rule in self.policy.rules if rule.glob]:
             from .matches import with_matches
 
             self.policy, patterned = with_matches(self.policy, self.held, request.ids)
+        self.policy = plan.without_streams(self.policy)
         if self.policy.network != Network() or self.policy.asking:
             self._plan_network()
         if request.siblings and plan.has_siblings(self.policy, enforce.probe(request.ids)):

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from ringfence.enforce.leftovers import left
+from ringfence.enforce.leftovers import left, run_by_prompts
 from ringfence.enforce.planted import scan, searched
 from ringfence.enforce.quarantine import quarantine
 from ringfence.enforce.repository import repository_of
@@ -711,3 +711,27 @@ def test_links_deep_in_a_git_directory(workspace: Path, plant: Callable[[Path], 
 
     assert (workspace.parent / "theirs").exists(), "the plant must be able to harm"
     assert found == later == (str(link),), "a directory takes what is in it along, as old as it is"
+
+
+@pytest.mark.needs_root
+@pytest.mark.parametrize(("owner", "odd"), [(0, False), (65534, True)])
+def test_what_another_user_has_closed_is_left_to_him(owner: int, odd: bool) -> None:
+    """Root has switched branches here with an umask of 077, and HEAD was taken away from the repository's owner."""
+    with tempfile.TemporaryDirectory(dir="/tmp") as base:
+        own = f"{base}/.git"
+        os.mkdir(own)
+        Path(own, "HEAD").write_text("ref: refs/heads/main\n")
+        os.chmod(f"{own}/HEAD", 0o200)
+        for path, uid in ((base, 65534), (own, 65534), (f"{own}/HEAD", owner)):
+            os.chown(path, uid, uid)
+        child = os.fork()
+        if not child:
+            try:
+                os.setgroups([])
+                os.setgid(65534)
+                os.setuid(65534)
+                os._exit(bool(left(own, 0)) + 2 * bool(run_by_prompts([own])))
+            finally:
+                os._exit(64)
+
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 3 * odd

@@ -37,10 +37,10 @@ def content(path: str, most: int = _MOST) -> bytes:
 
 
 def whole(path: str) -> bytes | None:
-    """All that a file says, nothing where there is none; None where git may read what we do not: a link, or a long
-    one."""
+    """All that a file says, nothing where there is none; None where git may read what we do not: a link, a long one, or
+    one that a command has closed. Another's that is closed to us is to git, too: root's, with an umask of 077."""
     facts = facts_of(path)
-    if facts is None:
+    if facts is None or (facts.st_uid != os.geteuid() and stat.S_ISREG(facts.st_mode) and not os.access(path, os.R_OK)):
         return b""
     text = content(path)
     return text if stat.S_ISREG(facts.st_mode) and len(text) == facts.st_size else None

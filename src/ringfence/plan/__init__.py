@@ -47,6 +47,7 @@ from .own import exec_step as exec_step
 from .own import exec_words as exec_words
 from .own import first_steps as first_steps
 from .own import given_variables as given_variables
+from .patterns import by_use as by_use
 from .regions import Region as Region
 from .rules import absent_names as absent_names
 from .rules import denied_paths as denied_paths

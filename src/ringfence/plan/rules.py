@@ -148,7 +148,8 @@ def without_swayed(policy: Policy, disk: Disk) -> Policy:
 
 def without_streams(policy: Policy) -> Policy:
     """The policy without leave for the names of 0 to 2, which every run has of its own: here they lead to ours."""
-    named = {rule for rule in policy.rules if rule.path in _STREAMS and rule.verdict is Verdict.ALLOW}
+    allowed = (rule for rule in policy.rules if rule.verdict is Verdict.ALLOW)
+    named = {rule for rule in allowed if rule.path in _STREAMS or rule.path.startswith(f"{view.DEV}/fd/")}
     if not named:
         return policy
     return msgspec.structs.replace(policy, rules=tuple(rule for rule in policy.rules if rule not in named))
