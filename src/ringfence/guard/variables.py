@@ -175,12 +175,6 @@ def _gets_programs(walk: Touches, real: str) -> bool:
     return allows or walk.bounds.has(real)
 
 
-def assigned_elsewhere(walk: Touches, name: str, text: str, shell: Shell) -> None:
-    """A name in an expression that may assign it."""
-    if _STEERS.match(name) and re.search(r"=(?!=)|\+\+|--", text):
-        concern(walk, name, None, shell)
-
-
 def emptied(walk: Touches, names: list[str]) -> None:
     """Names that hold nothing from here on. Without PATH bash looks for every program where it stands."""
     if "PATH" in names:
@@ -361,8 +355,10 @@ class Values(Touches):
 
     def altered(self, text: str, shell: Shell) -> None:
         """Names that an expression may assign."""
-        for name in _NAMES.findall(text):
-            assigned_elsewhere(self, name, text, shell)
+        assigns = re.search(r"=(?!=)|\+\+|--", text)
+        for name in dict.fromkeys(_NAMES.findall(text)):
+            if assigns and _STEERS.match(name):
+                concern(self, name, None, shell)
             if name in shell.variables or name == "IFS":
                 shell.assign(name, None, shell.is_number(name))
 
