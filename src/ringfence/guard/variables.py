@@ -103,6 +103,7 @@ _ZSH_COUNTED = frozenset(
 )
 _COUNTS = frozenset("printf exit return break continue shift".split())
 _NUMBERS = lazy(r"%[^%a-zA-Z]*[*diouxXeEfFgGaA]")
+_RESULT = lazy(r"\"?(?:\$\(\((?:[^()]|\([^()]*\))*\)\)|\$\{#\w+(?:\[[@*]\])?\})\"?\Z")
 _COMPUTES = lazy(r"(?s)(?>.*?\w\[).*(?:\$[({]|`)")  # an element of a list, by a command
 
 
@@ -113,7 +114,8 @@ def counted(walk: Touches, name: str, fields: list[Field], shell: Shell) -> None
         return
     for field in fields:
         found = re.fullmatch(r'"?\$\{?(\w+|[#?$!])\}?"?', field.shown)
-        number = field.digits or (found is not None and (found[1] in "#?$!" or shell.is_number(found[1])))
+        number = field.digits or _RESULT.match(field.shown) is not None
+        number = number or (found is not None and (found[1] in "#?$!" or shell.is_number(found[1])))
         text = shell.variables.get(field.text, "") if field.known else None  # a name is counted as what it holds
         if (text is None and not number) or _COMPUTES.match(field.text):
             walk.doubt(f"zsh counts {field.shown!r}, which {name} is told, and may run commands")
