@@ -435,6 +435,15 @@ def test_under_a_policy_a_key_is_not_read_by_an_option_either(root: Path, line: 
     assert verdict(bounds, "bash", command=line.format(key=root / "a.txt")) == "allow" or "/proc/" in line
 
 
+def test_a_pattern_of_a_million_braces_is_judged_at_once(bounds: Bounds) -> None:
+    """Twenty seconds, longer than a hook has: each pair was looked for from the start."""
+    start = time.process_time()
+
+    assert verdict(bounds, "Glob", pattern="{a}" * 330_000) == "deny"
+    assert verdict(bounds, "Glob", pattern="{" + "a.txt," * 200 + "}") == "allow"
+    assert time.process_time() - start < 3
+
+
 @pytest.mark.parametrize("tool", ["rustc", "make", "npm run", "curl", "git log", "A=1 make B"])
 @pytest.mark.parametrize("unit", ["=/a", "llvm-args=", "xP", "../", ",-B", "file:/"])
 def test_a_long_word_is_judged_at_once(bounds: Bounds, root: Path, tool: str, unit: str) -> None:
@@ -598,6 +607,7 @@ def test_cursors_names_for_what_edits_are_known(bounds: Bounds, tool: str) -> No
         "for i in 1 2 3 4 5 6; do ln sub sub/..; ln -sfn sub/x ./; cd sub; done",
         "ls " + "$x[" * 30_000,
         "x=" + "a[" * 45_000,
+        "x=$((" + "$PS4/" * 19_900 + "))",
         "patch <<E\n+++ a.txt\n" + "\n" * 90_000 + "E",
     ],
     ids=[
@@ -612,6 +622,7 @@ def test_cursors_names_for_what_edits_are_known(bounds: Bounds, tool: str) -> No
         "turned",
         "indexes",
         "elements",
+        "names that steer",
         "blank lines of a patch",
     ],
 )

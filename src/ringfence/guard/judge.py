@@ -226,6 +226,8 @@ def _parts(given: object) -> list[dict[str, object]]:
 def _spelled(pattern: str) -> list[str]:
     """What a pattern with braces stands for, `{.,}./x` for `../x`; the root, where that is too much. To some agents
     `[.]` is no more than its letter."""
+    if len(pattern) > MOST_PATTERN or pattern.count("{") > MOST_SPELLED:  # each is looked for from the start
+        return ["/"]
     waiting, found = [_LETTER.sub(r"\1", pattern)], list[str]()
     while waiting:
         one = waiting.pop()
@@ -241,7 +243,7 @@ def _spelled(pattern: str) -> list[str]:
 
 _LETTER = lazy(r"\[(\\?[^]])(?:-\1)?\]")
 _BRACES = lazy(r"\{([^{}]*)\}")
-MOST_SPELLED = 256
+MOST_SPELLED, MOST_PATTERN = 256, 20_000
 
 
 def _names(pattern: str) -> list[str]:

@@ -103,6 +103,7 @@ _ZSH_COUNTED = frozenset(
 )
 _COUNTS = frozenset("printf exit return break continue shift".split())
 _NUMBERS = lazy(r"%[^%a-zA-Z]*[*diouxXeEfFgGaA]")
+_RESULT = lazy(r"\"?(?:\$\(\((?:[^()]|\([^()]*\))*\)\)|\$\{#\w+(?:\[[@*]\])?\})\"?\Z")
 _COMPUTES = lazy(r"(?s)(?>.*?\w\[).*(?:\$[({]|`)")  # an element of a list, by a command
 
 
@@ -113,7 +114,8 @@ def counted(walk: Touches, name: str, fields: list[Field], shell: Shell) -> None
         return
     for field in fields:
         found = re.fullmatch(r'"?\$\{?(\w+|[#?$!])\}?"?', field.shown)
-        number = field.digits or (found is not None and (found[1] in "#?$!" or shell.is_number(found[1])))
+        number = field.digits or _RESULT.match(field.shown) is not None
+        number = number or (found is not None and (found[1] in "#?$!" or shell.is_number(found[1])))
         text = shell.variables.get(field.text, "") if field.known else None  # a name is counted as what it holds
         if (text is None and not number) or _COMPUTES.match(field.text):
             walk.doubt(f"zsh counts {field.shown!r}, which {name} is told, and may run commands")
@@ -173,12 +175,6 @@ def _gets_programs(walk: Touches, real: str) -> bool:
     made = walk.bounds.decide(Access.WRITE, real)
     allows = made.verdict is Verdict.ALLOW or (made.rule is not None and made.rule.verdict is Verdict.ALLOW)
     return allows or walk.bounds.has(real)
-
-
-def assigned_elsewhere(walk: Touches, name: str, text: str, shell: Shell) -> None:
-    """A name in an expression that may assign it."""
-    if _STEERS.match(name) and re.search(r"=(?!=)|\+\+|--", text):
-        concern(walk, name, None, shell)
 
 
 def emptied(walk: Touches, names: list[str]) -> None:
@@ -361,8 +357,10 @@ class Values(Touches):
 
     def altered(self, text: str, shell: Shell) -> None:
         """Names that an expression may assign."""
-        for name in _NAMES.findall(text):
-            assigned_elsewhere(self, name, text, shell)
+        assigns = re.search(r"=(?!=)|\+\+|--", text)
+        for name in dict.fromkeys(_NAMES.findall(text)):
+            if assigns and _STEERS.match(name):
+                concern(self, name, None, shell)
             if name in shell.variables or name == "IFS":
                 shell.assign(name, None, shell.is_number(name))
 
