@@ -985,11 +985,12 @@ def test_nothing_hides_beside_a_directory_that_was_closed(tmp_path: Path) -> Non
 def test_what_cannot_be_read_is_told_to_be_left(tmp_path: Path) -> None:
     """A command can make a path that is too long to be opened."""
     path, descriptor = str(tmp_path), os.open(tmp_path, os.O_RDONLY)
-    while len(path) < 4096:
-        os.mkdir("n" * 200, dir_fd=descriptor)
-        below = os.open("n" * 200, os.O_RDONLY, dir_fd=descriptor)
+    while len(path) < 4096:  # and the last alone is too long, wherever it begins
+        name = "n" * (min(200, 3900 - len(path)) if len(path) < 3900 else 250)
+        os.mkdir(name, dir_fd=descriptor)
+        below = os.open(name, os.O_RDONLY, dir_fd=descriptor)
         os.close(descriptor)
-        path, descriptor = f"{path}/{'n' * 200}", below
+        path, descriptor = f"{path}/{name}", below
     os.close(descriptor)
     left: list[str] = []
 
