@@ -20,7 +20,7 @@ from tests.looking import until
 import ringfence
 from ringfence.enforce import Listings, lookout
 from ringfence.enforce.lookout import is_settled, stamp_of
-from ringfence.enforce.planted import scan, searched
+from ringfence.enforce.planted import look, scan, searched
 from ringfence.enforce.quarantine import quarantine
 from ringfence.model import Exited, Outcome
 
@@ -1152,3 +1152,21 @@ def test_skills_that_the_kernel_holds_do_not_count_as_changed_in_memory() -> Non
 
         assert scan(f"{base}/ws", since, 5) == (str(other),)
         assert set(scan(f"{base}/ws", since - 10 * 10**9, 5)) == {str(held), str(other)}
+
+
+@pytest.mark.needs_root
+@pytest.mark.parametrize("owner", [0, 65534])
+def test_root_renames_nothing_of_another_one_by_a_pointer_of_a_command(workspace: Path, owner: int) -> None:
+    """What a prompt shows is renamed however git is led there; here a plain user's command led root to its own."""
+    outside = workspace.parent / "outside/.git"
+    outside.mkdir(parents=True)
+    (outside / "HEAD").write_text("ref: refs/heads/\x1b]0;x\x07")
+    (workspace / "n").mkdir()
+    (workspace / "n/.git").write_text(f"gitdir: {outside}\n")
+    os.chown(workspace / "n/.git", 65534, 65534)
+    os.chown(outside, owner, owner)
+    found, moved, _ = look(str(workspace), time.time_ns() - 10**9, 5)
+
+    assert found == (f"{workspace}/n/.git",)
+    assert bool(moved) is (owner == 65534)
+    assert (outside / "HEAD").exists() is (owner == 0)

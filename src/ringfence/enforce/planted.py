@@ -445,7 +445,7 @@ def _pointed_at(path: str) -> str:
 
 def _gone_to(path: str) -> str:
     """Where git goes by a `.git` that is a link or a file, whatever that says: a line end is a part of a name to it, a
-    null the end of one."""
+    null the end of one. For root not where it leads to what is another's, who would have that renamed."""
     facts = facts_of(path)
     if facts is None or stat.S_ISDIR(facts.st_mode):
         return ""
@@ -453,7 +453,7 @@ def _gone_to(path: str) -> str:
     text = content(own, _MOST_POINTER).rstrip(b"\r\n").partition(b"\0")[0]
     if text.startswith(b"gitdir: ") and len(text) <= MOST_LINE:
         own = led_to(os.path.join(os.path.dirname(path), os.fsdecode(text.removeprefix(b"gitdir: "))))
-    return own if os.path.isdir(own) else ""
+    return own if os.path.isdir(own) and (os.geteuid() or os.stat(own).st_uid == facts.st_uid) else ""
 
 
 def _is_known_pointer(path: str, held: str, top: str = NOWHERE) -> bool:
