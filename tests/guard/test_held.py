@@ -1,6 +1,7 @@
 """Where a line will run inside the sandbox, it is not asked about what the sandbox holds."""
 
 import os
+import re
 import subprocess
 from pathlib import Path
 
@@ -447,6 +448,15 @@ def test_what_find_comes_upon_is_not_gits_where_no_sandbox_keeps_it_from_that(
     line: str, expected: str, root: Path
 ) -> None:
     assert [verdict(line, bounds(root, held=False)), verdict(line, bounds(root))] == [expected, "allow"]
+
+
+@pytest.mark.parametrize("words", ["-a x/.claude .", "-aR x/./.claude/settings.json .", "-a x/.envrc sub"])
+def test_rsync_writes_what_it_copies_under_its_name(words: str, tmp_path: Path) -> None:
+    (tmp_path / "w").mkdir()
+    made = bounds_of(str(tmp_path / "w"), home="/home/x")
+    plain = re.sub(r"\.(?=[ce])", "", words)
+
+    assert [verdict(f"rsync {one}", made) for one in (words, plain)] == ["ask", "allow"]
 
 
 def test_a_patch_that_is_only_tried_writes_no_hook(root: Path) -> None:

@@ -337,6 +337,11 @@ def rsync(walk: Walk, call: Call) -> None:
     walk.writes(target, call.shell)
     for source in operands:
         walk.reads(source, call.shell)
+        whole = source.text.rpartition("/./")[2] if call.has("-R", "--relative") else posixpath.basename(source.text)
+        name = re.sub(r"\A(?:\.{0,2}/)+", "", whole)
+        if name not in ("", ".", "..") and not walk.bounds.held:
+            made = posixpath.join(target.text, name)
+            walk.writes(Field(made, raw=made), call.shell)
     for path in walk.absolute(target.text, call.shell, ""):
         real = walk.bounds.resolve(path)
         walk.loose.append(real)
