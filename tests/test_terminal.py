@@ -343,7 +343,7 @@ def test_a_terminal_that_is_closed_ends_the_run_and_what_it_left_is_looked_at(de
     desk.people.remove(person)
 
     assert person.code() == 128 + signal.SIGKILL
-    assert b"evil/.git appeared" in said.read_bytes()
+    assert b"evil/.git may have come" in said.read_bytes()
     assert b"Traceback" not in said.read_bytes()
 
 

@@ -43,8 +43,9 @@ def by_use(policy: Policy, host: Host, disk: Disk) -> Policy:
 def _as_used(rule: Rule, host: Host, disk: Disk) -> list[str] | None:
     """The patterns by which it is denied when it is used; None where it is held as it is."""
     is_judged = rule.access is Access.READ and has_view(host) and host.fresh_proc
-    if rule.glob:
-        return _of_every_process(rule.path) if is_judged else None
+    if rule.glob:  # without a view, too: what runs may have been there when the plan was made, waiting
+        found = _of_every_process(rule.path) if rule.access is Access.READ else None
+        return found if found and (is_judged or rule.path in found) else None
     place = disk[rule.path]
     path, is_node = place.path, place.kind is Kind.OTHER and rule.access is Access.WRITE and has_view(host)
     found = _without_mounts(rule.path, path, is_judged, is_node)
