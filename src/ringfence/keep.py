@@ -167,10 +167,12 @@ class Prepared:
         self.timeout, output = limits.get("timeout"), limits.get("output")
         self.output = None if output is None else int(output)
         self.required = [gap for gap in self.walls.gaps if gap.need is Need.REQUIRED]
+        is_off = self.policy.enforcement is Enforcement.OFF
+        self.holds_names = plan.has_broker(self.policy, self.host) and not (is_off or self.required)
         # A group is made for one run; and of the end of a standby a warden tells us.
         self.can_stand_by = self.walls.has_warden and not (self.walls.controllers or self.walls.asks)
         doors = self.agent or self.proxies or plan.doors(self.policy, self.host)
-        self.has_passage = bool(doors) and self.policy.enforcement is not Enforcement.OFF
+        self.has_passage = bool(doors) and not is_off
 
     def _fold(self, mounts: tuple[Mount, ...]) -> tuple[Policy, tuple[Crowd, ...]]:
         """The policy without the rules that are planned as crowds, and those crowds as they are on the disk."""

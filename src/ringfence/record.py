@@ -84,7 +84,7 @@ def _tell_left(directory: str, found: Sequence[underway.Left]) -> None:
     from .audit.chain import has_run
     from .audit.log import moment, now
     from .model.event import AnyEvent, Ran
-    from .recording import unseen
+    from .recording import looked_after
 
     decode = msgspec.json.Decoder(AnyEvent).decode
 
@@ -103,7 +103,8 @@ def _tell_left(directory: str, found: Sequence[underway.Left]) -> None:
             if isinstance(event, Ran) and event.ending is None and not event.error:
                 ran = msgspec.structs.replace(event, at=now(), error=error)
                 # Of many, the first in a workspace is looked after for all.
-                events += [ran] if ran.workspace in searched else unseen(ran, left.begun, 0.2 / (1 + len(searched)))
+                most = 0.2 / (1 + len(searched))
+                events += [ran] if ran.workspace in searched else looked_after(ran, left.begun, most)
                 searched.add(ran.workspace)
             else:
                 events.append(msgspec.structs.replace(event, at=now()))
@@ -202,11 +203,12 @@ class Record:
         moves: bool,
         listings: Listings,
         seen: os.stat_result | None,
+        is_held: bool,
     ) -> Outcome:
         """The outcome with what the command left behind, which is moved if asked to; where it is not, it is looked for
         no longer than `most` seconds."""
         try:
-            return self.begin().searched(outcome, self._begun, moves, listings, seen, self.most)
+            return self.begin().searched(outcome, self._begun, moves, listings, seen, self.most, is_held)
         except BaseException:  # it is known how it ended, whatever stands in its workspace
             self.keep(outcome)
             raise

@@ -12,6 +12,7 @@ from .audit.signs import may_hold_secrets
 from .enforce import planted
 from .model import Ending, Gap, Need, Outcome, Refused
 from .model.event import AnyEvent, Changed, Denied, Escaped, Event, Granted, Ran, Signed, written
+from .model.outcome import CAME
 from .policy import Flags, Reach
 from .record import MOST_TEXT, cleaned, kept, open_log, unwritten
 
@@ -64,7 +65,7 @@ class Entry:
         outcome = planted.searched(workspace, outcome, begun, moves, *how)
         if isinstance(outcome.ending, Refused):  # of which nobody is told more than that
             return outcome
-        found, moved = _unseen.pop(workspace, ((), ()))
+        found, moved = _untold.pop(workspace, ((), ()))
         if not found:
             return outcome
         # Not moved: it may be days since that one was killed, and what somebody has done here since is told of, too.
@@ -98,7 +99,7 @@ class Entry:
         common["at"] = now()
         if outcome is None:
             ran = self._ran(common, self._words, error)
-            return unseen(ran, *search) if search else [ran]
+            return looked_after(ran, *search) if search else [ran]
         policies = tuple(map(_stamped, outcome.policies)) if outcome.policies else ()
         gaps, missing = _missing(outcome.gaps)
         ran = Ran(
@@ -191,13 +192,13 @@ def escapes(outcome: Outcome) -> tuple[str, ...]:
 
 
 def _appeared(paths: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(f"appeared during the run, and runs code later: {path}" for path in paths)
+    return tuple(f"{path} {CAME}" for path in paths)
 
 
-_unseen: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {}  # by workspace: found, and renamed
+_untold: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {}  # by workspace: found, and renamed
 
 
-def unseen(ran: Ran, begun: int, most: float = 0.2) -> list[AnyEvent]:
+def looked_after(ran: Ran, begun: int, most: float = 0.2) -> list[AnyEvent]:
     """The event of a run whose end nobody saw, with what it left behind: whoever kills its ringfence would have that
     looked for by nobody. Whoever runs something there next is told of it too."""
     try:
@@ -209,8 +210,8 @@ def unseen(ran: Ran, begun: int, most: float = 0.2) -> list[AnyEvent]:
         ran = msgspec.structs.replace(ran, error=f"{ran.error}; what it left was not looked for{where}")
     if not found:
         return [ran]
-    before = _unseen.get(ran.workspace, ((), ()))
-    _unseen[ran.workspace] = (*before[0], *found), (*before[1], *moved)
+    before = _untold.get(ran.workspace, ((), ()))
+    _untold[ran.workspace] = (*before[0], *found), (*before[1], *moved)
     common = {name: getattr(ran, name) for name in Event.__struct_fields__}
     return [ran, Escaped(**common, what=_appeared(found))]
 

@@ -16,6 +16,7 @@ from tests.audit.test_record import events, run
 import ringfence
 from ringfence import record, underway
 from ringfence.model.event import Escaped, Granted, Ran
+from ringfence.model.outcome import CAME
 
 AS_ROOT = os.geteuid() == 0
 SOON = 60  # seconds, in which everything here has happened
@@ -120,7 +121,7 @@ def test_what_it_left_is_looked_for_and_the_next_run_there_says_so(audit: Path) 
     git = f"{workspace}/sub/.git"
     assert (outcome.planted, again.planted) == ((git,), ())
     assert [name.partition(".quarantined")[0] for name in outcome.quarantined] == [f"{git}/rebase-merge"]
-    assert escaped.what == own.what == (f"appeared during the run, and runs code later: {git}",)
+    assert escaped.what == own.what == (f"{git} {CAME}",)
     assert escaped.pid in (process.pid, other.pid)  # whichever began first
 
 
@@ -159,7 +160,7 @@ def test_what_a_run_left_that_nobody_waited_for_is_looked_for(audit: Path) -> No
     assert isinstance(ran, Ran)
     assert isinstance(escaped, Escaped)
     assert ran.error == "nobody waited for its end"
-    assert escaped.what == (f"appeared during the run, and runs code later: {workspace}/sub/.git",)
+    assert escaped.what == (f"{workspace}/sub/.git {CAME}",)
     assert run(audit, "true").planted == (f"{workspace}/sub/.git",)
 
 

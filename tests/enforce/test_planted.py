@@ -1170,3 +1170,25 @@ def test_root_renames_nothing_of_another_one_by_a_pointer_of_a_command(workspace
     assert found == (f"{workspace}/n/.git",)
     assert bool(moved) is (owner == 65534)
     assert (outside / "HEAD").exists() is (owner == 0)
+
+
+@pytest.mark.parametrize("is_off", [False, True])
+def test_a_hook_that_somebody_else_has_made_meanwhile_is_told_of_where_the_run_could_have(
+    workspace: Path, is_off: bool
+) -> None:
+    """`pre-commit install` outside, while a command runs: --quarantine moved all hooks."""
+    git(workspace, "init", "-q")
+    hooks = workspace / ".git/hooks"
+    hooks.mkdir(exist_ok=True)
+
+    def outside(_stream: str, _data: bytes) -> None:
+        (hooks / "pre-commit").write_text("#!/bin/sh\n")
+
+    flags = ringfence.Flags(enforcement=ringfence.Enforcement.OFF if is_off else None)
+    outcome = ringfence.run(
+        ["sh", "-c", "echo; sleep 0.1"], workspace=workspace, flags=flags, on_output=outside, quarantine=True,
+        as_root=os.geteuid() == 0,
+    )  # fmt: skip
+
+    assert (outcome.planted == (str(hooks),), outcome.planted == ()) == (is_off, not is_off)
+    assert (hooks / "pre-commit").exists() is not is_off

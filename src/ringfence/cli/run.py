@@ -10,6 +10,7 @@ import msgspec
 
 from ..enforce import Launch
 from ..model import BUILT_IN, Asking, Denial, Exited, Explain, Need, Outcome, Refused, Screen, UsageError
+from ..model.outcome import CAME
 from ..plan import SIBLINGS
 from ..run import run
 from .options import ASK, LIMITS, OUTPUT, POLICY, WORKSPACE, Option, Values, flags_of, one, parse, render_help, say
@@ -191,8 +192,7 @@ def tell(outcome: Outcome, told: tuple[str, ...] = ()) -> None:
         elif gap.origin != BUILT_IN:
             say(f"ringfence: not given: {gap.what}: {gap.why} ({gap.origin})")
     for path in outcome.planted:
-        since = "may have come or changed since a command began here"  # this one, or one whose ringfence was killed
-        say(f"ringfence: {path} {since}, and runs code later: look at it before you use it")
+        say(f"ringfence: {path} {CAME}: look at it before you use it")
     for sentence in outcome.signed:
         say(f"ringfence: {sentence}")
     for path in outcome.quarantined:

@@ -11,9 +11,11 @@ import stat
 from collections.abc import Iterator
 
 from ..model import PlanError
+from .links import led_to
 
 _MOST = 1 << 16
 _MOST_SETTINGS = 1 << 22  # of one file, and of all
+_MOST_POINTER = 1 << 20  # of a `.git` file: git reads no more
 _PATH_MOST, _NAME_MOST = 4096, 255
 MOST_LINE = 2 * _PATH_MOST  # that names a path: to follow a longer one, name by name, takes seconds
 _HEADER = re.compile(r'\s*\[([^\s\]"]*)(\s+"(?:[^"\\]|\\.)*")?\s*\]')
@@ -148,3 +150,25 @@ def work_tree(git: str) -> str:
     """The directory whose files a git directory is about: it, or its configuration, says which; or it lies there."""
     back, tree = first_line(f"{git}/gitdir"), tree_of(Read()[f"{git}/config"])
     return os.path.dirname(back) if back else os.path.join(git, tree or "..")
+
+
+def pointed_at(path: str) -> str:
+    """The git directory that a `.git` file names; "" where it does not."""
+    text = (whole(path) or b"").rstrip(b"\r\n").decode("utf-8", "surrogateescape")
+    if not text.startswith("gitdir: ") or {"\n", "\0"} & set(text) or len(text) > MOST_LINE:  # to git all is one path
+        return ""
+    own = led_to(os.path.join(os.path.dirname(path), text.removeprefix("gitdir: ")))
+    return own if os.path.isdir(own) else ""
+
+
+def gone_to(path: str) -> str:
+    """Where git goes by a `.git` that is a link or a file, whatever that says: a line end is a part of a name to it, a
+    null the end of one. For root not where it leads to what is another's, who would have that renamed."""
+    facts = facts_of(path)
+    if facts is None or stat.S_ISDIR(facts.st_mode):
+        return ""
+    own = led_to(path) if stat.S_ISLNK(facts.st_mode) else path
+    text = content(own, _MOST_POINTER).rstrip(b"\r\n").partition(b"\0")[0]
+    if text.startswith(b"gitdir: ") and len(text) <= MOST_LINE:
+        own = led_to(os.path.join(os.path.dirname(path), os.fsdecode(text.removeprefix(b"gitdir: "))))
+    return own if os.path.isdir(own) and (os.geteuid() or os.stat(own).st_uid == facts.st_uid) else ""

@@ -22,7 +22,7 @@ from typing import Any
 import msgspec
 
 from ..model import BUILT_IN, Gap, Need, Origin, Outcome, PlanError, Refused
-from .gitfiles import MOST_LINE, content, facts_of, is_new, whole
+from .gitfiles import facts_of, gone_to, is_new, pointed_at, whole
 from .links import ABSENT, led_to
 from .lookout import Listing, Listings, told_since
 from .repository import NOWHERE, directories, linked_worktree, opened, submodule
@@ -33,7 +33,6 @@ _BARE = frozenset(("HEAD", "objects", "refs"))
 _HALVES = (frozenset(("HEAD", "config")), frozenset(("HEAD", "hooks")))  # what is missing can be put there later
 _NESTS = ("modules", "worktrees")  # where in a git directory others are, and how many are looked into in any case
 _LEAST_INSIDE = 1000
-_MOST_POINTER = 1 << 20  # bytes of a `.git` file: git reads no more
 # In what of a git directory nobody has links, where else they are looked for first, how many directories in any case.
 _LINKLESS = ("logs", "rebase-apply", "rebase-merge", "rr-cache", "sequencer", "info", "lost-found", "refs")
 _FIRST, _STORED, _LEAST = (*_LINKLESS, "objects", *_NESTS), ("info", "pack"), 16
@@ -81,15 +80,16 @@ def searched(
     listings: Listings = EVERY_TIME,
     seen: os.stat_result | None = None,
     most: float = 0.2,
+    is_held: bool = False,
 ) -> Outcome:
     """What the run left behind for a later git, looked for in a small part of the time that the run took. `listings`
     are those of the searches before; `seen` is what stands at the workspace's path since its end, if somebody has
-    looked."""
+    looked; `is_held` whether the hooks of the workspace's own repository were kept from the run."""
     if isinstance(outcome.ending, Refused):
         return outcome
     begun = min(begun, time.time_ns() - int(outcome.seconds * 1e9))  # the clock may have been set back meanwhile
     seconds = PATIENT if moves else min(0.001 + outcome.seconds * 0.03, most)
-    found, moved, left = look(workspace, begun, seconds, moves, listings, seen)
+    found, moved, left = look(workspace, begun, seconds, moves, listings, seen, is_held=is_held)
     if left:
         outcome = msgspec.structs.replace(outcome, gaps=(*outcome.gaps, _unfinished(left, moves)))
     if not found:
@@ -97,11 +97,13 @@ def searched(
     return msgspec.structs.replace(outcome, planted=outcome.planted + found, quarantined=moved)
 
 
-def look(workspace: str, begun: int, seconds: float, moves: bool = False, *known: Any) -> tuple[Paths, Paths, int]:
+def look(
+    workspace: str, begun: int, seconds: float, moves: bool = False, *known: Any, is_held: bool = False
+) -> tuple[Paths, Paths, int]:
     """What was left behind, what of it was renamed, and how many directories were not looked into."""
     left: list[str] = []
     try:
-        found = scan(workspace, begun - CLOCK_TICK, seconds, *known, left=left)
+        found = scan(workspace, begun - CLOCK_TICK, seconds, *known, left=left, is_held=is_held)
     except OSError:  # somebody changes it at this moment; how the run ended is known all the same
         return (), (), 1
     if not found:
@@ -109,7 +111,7 @@ def look(workspace: str, begun: int, seconds: float, moves: bool = False, *known
     from .leftovers import run_by_prompts
     from .quarantine import quarantine
 
-    places = dict.fromkeys(place for path in found for place in (path, _gone_to(path)) if place)
+    places = dict.fromkeys(place for path in found for place in (path, gone_to(path)) if place)
     return found, quarantine(found if moves else run_by_prompts(places)), len(left)
 
 
@@ -127,6 +129,7 @@ def scan(
     seen: os.stat_result | None = None,
     *,
     left: list[str] | None = None,
+    is_held: bool = False,
 ) -> tuple[str, ...]:
     """The git directories that a later git would run programs of, changed since a time in nanoseconds; to `left` comes
     what there was no time for, and what could not be read."""
@@ -147,7 +150,7 @@ def scan(
     since, of_files = told_since(workspace, since)
     held, own_skills = f"{workspace}/.git", f"{workspace}{SKILLS}"
     # Where a prompt and the next git go by comes first, however deep it lies.
-    first = _gone_to(held)
+    first = gone_to(held)
     others = _repositories(workspace, top, listings, until, left)
     repositories = list(dict.fromkeys((*([first] * first.startswith(f"{workspace}/")), *others)))
     found, gits = list[str](), list[str]()
@@ -176,8 +179,8 @@ def scan(
             found += [f"{path}/gitdir"] if _claims_what_is_outside(path, of_files, workspace) else []
         found += _left_in(first if own == NOWHERE else own, of_files)
         found += [own] if is_new(own, since) and not os.access(own, os.R_OK | os.X_OK) else []
-        # Not held everywhere; and whoever writes a configuration outside writes a lock first, which can be replaced.
-        found += [f"{common}/hooks"] if _has_new_hook(common, since) else []
+        found += [f"{common}/hooks"] if not is_held and _has_new_hook(common, since) else []
+        # Held, but whoever writes it outside meanwhile writes a lock first, which the command can replace.
         files = [f"{git}/{name}" for git in dict.fromkeys((own, common)) for name in ("config", "config.worktree")]
         found += [file for file in files if is_new(file, since) and not _is_ordinary(file)]
         found += _links(dict.fromkeys((own, common)), since, listings, until, left, common)
@@ -237,7 +240,7 @@ def _claims_what_is_outside(path: str, since: int, workspace: str) -> bool:
         return True
     back = led_to(os.path.join(path, text))
     is_outside = os.path.isdir(os.path.dirname(back)) and not back.startswith(f"{workspace}/")
-    return is_outside and _pointed_at(back) != led_to(path)
+    return is_outside and pointed_at(back) != led_to(path)
 
 
 def _links(
@@ -434,33 +437,11 @@ def _has_new_hook(git: str, since: int) -> bool:
     return any(was_opened or is_new(f"{git}/hooks/{name}", since) for name in hooks)
 
 
-def _pointed_at(path: str) -> str:
-    """The git directory that a `.git` file names; "" where it does not."""
-    text = (whole(path) or b"").rstrip(b"\r\n").decode("utf-8", "surrogateescape")
-    if not text.startswith("gitdir: ") or {"\n", "\0"} & set(text) or len(text) > MOST_LINE:  # to git all is one path
-        return ""
-    own = led_to(os.path.join(os.path.dirname(path), text.removeprefix("gitdir: ")))
-    return own if os.path.isdir(own) else ""
-
-
-def _gone_to(path: str) -> str:
-    """Where git goes by a `.git` that is a link or a file, whatever that says: a line end is a part of a name to it, a
-    null the end of one. For root not where it leads to what is another's, who would have that renamed."""
-    facts = facts_of(path)
-    if facts is None or stat.S_ISDIR(facts.st_mode):
-        return ""
-    own = led_to(path) if stat.S_ISLNK(facts.st_mode) else path
-    text = content(own, _MOST_POINTER).rstrip(b"\r\n").partition(b"\0")[0]
-    if text.startswith(b"gitdir: ") and len(text) <= MOST_LINE:
-        own = led_to(os.path.join(os.path.dirname(path), os.fsdecode(text.removeprefix(b"gitdir: "))))
-    return own if os.path.isdir(own) and (os.geteuid() or os.stat(own).st_uid == facts.st_uid) else ""
-
-
 def _is_known_pointer(path: str, held: str, top: str = NOWHERE) -> bool:
     """Whether a `.git` file leads to a worktree's or submodule's part of the repository that is held, or of one below
     the top, in which nothing would be executed, however old: nobody may have looked at it before. What lies elsewhere
     is another project's, whose files a later git would bring here."""
-    own = _pointed_at(path)
+    own = pointed_at(path)
     is_part = own.startswith(f"{top}/") and ("/.git/worktrees/" in own or "/.git/modules/" in own)
     is_part = is_part or own.startswith((f"{held}/worktrees/", f"{held}/modules/"))
     return is_part and not _runs_code(own, 0, held)
@@ -469,7 +450,7 @@ def _is_known_pointer(path: str, held: str, top: str = NOWHERE) -> bool:
 def _is_changed_beyond(path: str, since: int, held: str) -> bool:
     """Whether a `.git` file that was there before leads to where something was changed: in the workspace, below a git
     directory, where nobody looks otherwise."""
-    own = _gone_to(path)
+    own = gone_to(path)
     return own.startswith(f"{os.path.dirname(held)}/") and _runs_code(own, since, held)
 
 
@@ -492,7 +473,7 @@ def _is_ordinary(file: str) -> bool:
         key, _, value = line.partition("=")
         plain = value.replace('"', "").strip()
         if keys is _KEYS["core"] and key.strip().lower() == "worktree":  # of a submodule, which says the same
-            if "\\" in plain or _pointed_at(os.path.join(own, plain, ".git")) != led_to(own):
+            if "\\" in plain or pointed_at(os.path.join(own, plain, ".git")) != led_to(own):
                 return False
             continue
         if key.strip().lower() not in keys or plain.endswith("\\") or plain.startswith(("ext::", "!")):

@@ -125,6 +125,10 @@ class Cause(msgspec.Struct, frozen=True):
     reason: str
 
 
+CAME = "may have come or changed since a command began here, and runs code later"
+"""What is said of each path of `Outcome.planted`; that command is this one, or one whose ringfence was killed."""
+
+
 class Outcome(msgspec.Struct, frozen=True):
     """How a run ended, beside what was asked of it and what held it."""
 
