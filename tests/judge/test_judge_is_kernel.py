@@ -5,6 +5,7 @@ held against `policy.decide`. A difference must be one that the plan states as a
 """
 
 import contextlib
+import functools
 import json
 import os
 import subprocess
@@ -39,8 +40,9 @@ def words(world: World, base: Path) -> list[str]:
     return [PYTHON, "-I", "-S", "-c", INSIDE, str(base), json.dumps(told)]
 
 
+@functools.lru_cache(256)
 def bare(world: World, uid: int) -> Answers:
-    """What is done without a sandbox, by the same user."""
+    """What is done without a sandbox, by the same user: on every backend the same."""
     with grown(world, (uid, uid) if ROOT else None) as base:
         user = as_user(uid) or ["setpriv", "--bounding-set=-all", "--"] * ROOT  # root inside has no capabilities either
         done = subprocess.run(
