@@ -38,9 +38,11 @@ lint: setup-test
 	$(BIN)/python -m ruff check .
 	$(BIN)/python -m ruff format --check .
 
+# Both at once: each has one process, and a cache of its own.
 types: setup-test
-	$(BIN)/python -m mypy --platform linux --cache-dir .mypy_cache/linux
-	$(BIN)/python -m mypy --platform darwin --cache-dir .mypy_cache/darwin --exclude '$(LINUX)' src
+	$(BIN)/python -m mypy --platform linux --cache-dir .mypy_cache/linux & linux=$$!; \
+	$(BIN)/python -m mypy --platform darwin --cache-dir .mypy_cache/darwin --exclude '$(LINUX)' src; darwin=$$?; \
+	wait $$linux && exit $$darwin
 
 unit: setup-test
 	$(PYTEST) -m "not slow" $(UNIT)
