@@ -43,6 +43,10 @@ class World:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text)
         self.tmp.write_text("of the host\n")
+        self.env = self.tmp.parent / "env"
+        (self.env / "bin").mkdir(parents=True)
+        (self.env / "pyvenv.cfg").write_text("home = /usr/bin\n")
+        (self.env / "bin/python").symlink_to(PYTHON)
         (self.home / "bin/tool").chmod(0o755)
         (self.home / "env/bin/python").symlink_to(PYTHON)
         (self.home / "env/bin/hello").write_text(f"#!{self.home}/env/bin/python\nimport hello\n")
@@ -54,7 +58,7 @@ class World:
         self.base.chmod(0o755)
         self.tmp.parent.chmod(0o755)
         if ROOT:
-            for path in (self.base, *self.base.rglob("*"), self.tmp.parent, self.tmp):
+            for path in (self.base, *self.base.rglob("*"), self.tmp.parent, *self.tmp.parent.rglob("*")):
                 os.chown(path, walls.uid, walls.uid, follow_symlinks=False)
         (self.out / "closed").chmod(0o700 if ROOT else 0)
         if ROOT:
@@ -174,6 +178,7 @@ ROWS = (
     Row("program of an environment in the home", "{home}/env/bin/hello", "read", "{home}/env/bin/hello"),
     Row("program that is a link in the home", "snake -c 1", "read", "{home}/bin/snake", only="view"),
     Row("its interpreter", "{home}/env/bin/python -c 'import hello'", "read", "{home}/env/bin/python", only="view"),
+    Row("environment in the host's /tmp", "{env}/bin/python -c 1", "read", "{env}/bin/python", only="view"),
     Row("script with an interpreter of it", "printf '#!{home}/env/bin/python\nimport hello' > s5; chmod +x s5; ./s5",
         "read", "{home}/env/bin/python", only="view"),
     Row("link in the home", "ls {home}/linked/", "read", "{home}/linked", only="view"),
@@ -316,7 +321,7 @@ def _home(world: World, monkeypatch: pytest.MonkeyPatch, settled: None) -> None:
 
 
 def filled(world: World, text: str) -> str:
-    values = {name: getattr(world, name) for name in ("ws", "home", "out", "base", "tmp", "port")}
+    values = {name: getattr(world, name) for name in ("ws", "home", "out", "base", "tmp", "env", "port")}
     return text.format(**values)
 
 

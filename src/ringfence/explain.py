@@ -330,15 +330,16 @@ class _Asked:
         return Denial("read", path, reason, f"--allow-read {policy.quoted(path)}", origin=BUILT_IN)
 
     def link(self, path: str) -> Found:
-        found = unseen(self.made, path)
-        return denial_of(found[0], "read", found[1]) if found else None
+        if found := unseen(self.made, path):
+            return denial_of(found[0], "read", found[1])
+        return self.private(path) if self.is_private(path) and os.path.lexists(path) else None
 
     def whole(self, found: Found, path: str) -> Found:
         """A program of a virtual environment needs the rest of it."""
         place = os.path.dirname(os.path.dirname(path))
         if isinstance(found, Denial) and found.access in ("read", "run") and os.path.isfile(f"{place}/pyvenv.cfg"):
-            grant = self.decide(Access.READ, place).grant
-            return msgspec.structs.replace(found, grant=grant or found.grant)
+            own = f"--allow-read {policy.quoted(place)}" if self.is_private(place) else found.grant
+            return msgspec.structs.replace(found, grant=self.decide(Access.READ, place).grant or own)
         return found
 
     def program(self, name: str) -> Found:
