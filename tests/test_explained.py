@@ -157,6 +157,12 @@ def py(text: str) -> str:
     return f"{PYTHON} -c {shlex.quote(text)}"
 
 
+# As Go says it, which was told an address that stands for the name.
+DIALLED = """import socket
+place = socket.getaddrinfo('NAME', 443, socket.AF_INET)[0][4]
+try: socket.create_connection(place)
+except OSError as error: raise SystemExit(f"dial tcp {{place[0]}}:443: connect: {{error.strerror.lower()}}")"""
+
 # As Rust and Node say it.
 DEEP = py("""import os
 try: os.makedirs('DEEP')
@@ -263,6 +269,8 @@ ROWS = (
         "{home}/bin/tool"),
     Row("name that does not exist", "curl -sS https://no-such-name.invalid/", "connect", "no-such-name.invalid:443",
         ours=False, flags=(("allow_host", "no-such-name.invalid"),), only="view itself"),
+    Row("name that does not exist, by its address", py(DIALLED.replace("NAME", "no-such-name.invalid")), "connect",
+        "no-such-name.invalid:443", ours=False, flags=(("allow_host", "no-such-name.invalid"),), only="view itself"),
     Row("nobody listens", "curl -sS http://127.0.0.1:9/", "connect", "127.0.0.1:9", ours=False),
     Row("port below 1024", py("import socket; socket.socket().bind(('127.0.0.1', 81))"), "bind", "81", ours=False,
         only="view", root="ours"),
@@ -294,6 +302,8 @@ ROWS = (
     Row("too late", "timeout 0.1 sleep 9"),
     Row("only root may", "mount -t tmpfs none {out}", root="skip"),
     Row("no such module", py("import nope")),
+    Row("name of a pattern, by its address", py(DIALLED.replace("NAME", "x.no-such-name.invalid")),
+        flags=(("allow_host", "*.no-such-name.invalid"),), only="view itself"),
     Row("no match", "grep nothing src/main.c"),
     Row("a test fails", py("assert 1 == 2")),
     Row("a syntax error", py("def :")),
