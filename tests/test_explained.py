@@ -43,6 +43,10 @@ class World:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text)
         self.tmp.write_text("of the host\n")
+        self.env = self.tmp.parent / "env"
+        (self.env / "bin").mkdir(parents=True)
+        (self.env / "pyvenv.cfg").write_text("home = /usr/bin\n")
+        (self.env / "bin/python").symlink_to(PYTHON)
         (self.home / "bin/tool").chmod(0o755)
         (self.home / "env/bin/python").symlink_to(PYTHON)
         (self.home / "env/bin/hello").write_text(f"#!{self.home}/env/bin/python\nimport hello\n")
@@ -54,7 +58,7 @@ class World:
         self.base.chmod(0o755)
         self.tmp.parent.chmod(0o755)
         if ROOT:
-            for path in (self.base, *self.base.rglob("*"), self.tmp.parent, self.tmp):
+            for path in (self.base, *self.base.rglob("*"), self.tmp.parent, *self.tmp.parent.rglob("*")):
                 os.chown(path, walls.uid, walls.uid, follow_symlinks=False)
         (self.out / "closed").chmod(0o700 if ROOT else 0)
         if ROOT:
@@ -153,6 +157,12 @@ def py(text: str) -> str:
     return f"{PYTHON} -c {shlex.quote(text)}"
 
 
+# As Go says it, which was told an address that stands for the name.
+DIALLED = """import socket
+place = socket.getaddrinfo('NAME', 443, socket.AF_INET)[0][4]
+try: socket.create_connection(place)
+except OSError as error: raise SystemExit(f"dial tcp {{place[0]}}:443: connect: {{error.strerror.lower()}}")"""
+
 # As Rust and Node say it.
 DEEP = py("""import os
 try: os.makedirs('DEEP')
@@ -174,6 +184,7 @@ ROWS = (
     Row("program of an environment in the home", "{home}/env/bin/hello", "read", "{home}/env/bin/hello"),
     Row("program that is a link in the home", "snake -c 1", "read", "{home}/bin/snake", only="view"),
     Row("its interpreter", "{home}/env/bin/python -c 'import hello'", "read", "{home}/env/bin/python", only="view"),
+    Row("environment in the host's /tmp", "{env}/bin/python -c 1", "read", "{env}/bin/python", only="view"),
     Row("script with an interpreter of it", "printf '#!{home}/env/bin/python\nimport hello' > s5; chmod +x s5; ./s5",
         "read", "{home}/env/bin/python", only="view"),
     Row("link in the home", "ls {home}/linked/", "read", "{home}/linked", only="view"),
@@ -258,6 +269,8 @@ ROWS = (
         "{home}/bin/tool"),
     Row("name that does not exist", "curl -sS https://no-such-name.invalid/", "connect", "no-such-name.invalid:443",
         ours=False, flags=(("allow_host", "no-such-name.invalid"),), only="view itself"),
+    Row("name that does not exist, by its address", py(DIALLED.replace("NAME", "no-such-name.invalid")), "connect",
+        "no-such-name.invalid:443", ours=False, flags=(("allow_host", "no-such-name.invalid"),), only="view itself"),
     Row("nobody listens", "curl -sS http://127.0.0.1:9/", "connect", "127.0.0.1:9", ours=False),
     Row("port below 1024", py("import socket; socket.socket().bind(('127.0.0.1', 81))"), "bind", "81", ours=False,
         only="view", root="ours"),
@@ -289,6 +302,8 @@ ROWS = (
     Row("too late", "timeout 0.1 sleep 9"),
     Row("only root may", "mount -t tmpfs none {out}", root="skip"),
     Row("no such module", py("import nope")),
+    Row("name of a pattern, by its address", py(DIALLED.replace("NAME", "x.no-such-name.invalid")),
+        flags=(("allow_host", "*.no-such-name.invalid"),), only="view itself"),
     Row("no match", "grep nothing src/main.c"),
     Row("a test fails", py("assert 1 == 2")),
     Row("a syntax error", py("def :")),
@@ -316,7 +331,7 @@ def _home(world: World, monkeypatch: pytest.MonkeyPatch, settled: None) -> None:
 
 
 def filled(world: World, text: str) -> str:
-    values = {name: getattr(world, name) for name in ("ws", "home", "out", "base", "tmp", "port")}
+    values = {name: getattr(world, name) for name in ("ws", "home", "out", "base", "tmp", "env", "port")}
     return text.format(**values)
 
 

@@ -1,4 +1,5 @@
-"""Links in a home: those on the way to what may be read are there inside, and no other is."""
+"""Links in a home: those on the way to what may be read are there inside, and no other is. And a home without anything
+that may be read."""
 
 import os
 import tempfile
@@ -40,8 +41,8 @@ def base(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, settle
 LINKS = {".gitconfig": "dotfiles/gitconfig", ".ssh": "dotfiles/ssh", ".cargo": "{base}/big/cargo", "other": "data"}
 
 
-def said(base: Path, script: str, *readable: str) -> list[str]:
-    environ = {"PATH": os.environ["PATH"], "HOME": str(base / "home/me")}
+def said(base: Path, script: str, *readable: str, home: str = "home/me") -> list[str]:
+    environ = {"PATH": os.environ["PATH"], "HOME": str(base / home)}
     flags = ringfence.Flags(enforcement=ringfence.Enforcement.BEST_EFFORT, allow_read=readable)
     outcome = ringfence.run(
         ["sh", "-c", script], workspace=str(base / "ws"), env=environ, flags=flags, capture=True, as_root=AS_ROOT
@@ -77,3 +78,14 @@ def test_what_may_not_be_read_is_not(base: Path) -> None:
     assert said(base, "cat ~/.ssh/id_rsa ~/dotfiles/ssh/id_rsa ~/other/f") == []
     if ringfence.enforce.probe().namespaces:
         assert said(base, "cd ~; ls -A").count("other") == said(base, "cd ~; ls -A").count(".ssh") == 0
+
+
+def test_in_a_home_without_anything_to_read_settings_are_not_there(base: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They were closed, to be asked for even whether they are there: uv and poetry gave up, and `cd` failed."""
+    (base / "new").mkdir()
+    (base / "new/secret").write_text("KEY\n")
+    monkeypatch.setenv("HOME", str(base / "new"))
+    settings = "cat ~/.config/tool 2>&1 | grep -o 'No such file'"
+    assert said(base, settings, home="new") == ["No", "such", "file"]
+    assert said(base, "cat ~/secret; ls -A ~; echo made > ~/x && cat ~/x", home="new") == []
+    assert os.listdir(base / "new") == ["secret"]

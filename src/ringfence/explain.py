@@ -16,6 +16,7 @@ from . import enforce, plan, policy
 from .enforce import links, modes
 from .keep import Prepared, Request, environment, prepare
 from .model import Access, Cause, Decision, Denial, Exited, Observed, Outcome, Refused, Verdict
+from .model.standins import is_stand_in, stood_for
 from .policy.clues import ANYWHERE, MOST_TEXT, Clue, clues, urls_of, wants_root
 from .policy.defaults import PRIVATE, is_inside
 from .policy.learnt import is_wide
@@ -330,15 +331,16 @@ class _Asked:
         return Denial("read", path, reason, f"--allow-read {policy.quoted(path)}", origin=BUILT_IN)
 
     def link(self, path: str) -> Found:
-        found = unseen(self.made, path)
-        return denial_of(found[0], "read", found[1]) if found else None
+        if found := unseen(self.made, path):
+            return denial_of(found[0], "read", found[1])
+        return self.private(path) if self.is_private(path) and os.path.lexists(path) else None
 
     def whole(self, found: Found, path: str) -> Found:
         """A program of a virtual environment needs the rest of it."""
         place = os.path.dirname(os.path.dirname(path))
         if isinstance(found, Denial) and found.access in ("read", "run") and os.path.isfile(f"{place}/pyvenv.cfg"):
-            grant = self.decide(Access.READ, place).grant
-            return msgspec.structs.replace(found, grant=grant or found.grant)
+            own = f"--allow-read {policy.quoted(place)}" if self.is_private(place) else found.grant
+            return msgspec.structs.replace(found, grant=self.decide(Access.READ, place).grant or own)
         return found
 
     def program(self, name: str) -> Found:
@@ -360,10 +362,9 @@ class _Asked:
         if not modes.is_socket(path):
             absent = modes.refusal(self.who, path, os.R_OK) if not os.path.lexists(path) else ""
             return Cause("connect", path, absent) if absent else None
-        if network.all_unix_sockets or any(rule.path == path for rule in network.sockets):
-            host = modes.refusal(self.who, path, os.W_OK)
-            return Cause("connect", path, host or "whoever should listen there does not")
         host = modes.refusal(self.who, path, os.W_OK)
+        if network.all_unix_sockets or any(rule.path == path for rule in network.sockets):
+            return Cause("connect", path, host or "whoever should listen there does not")
         if host:
             return Cause("connect", path, host)
         reason = f"no rule lets anyone reach the socket {path}"
@@ -374,9 +375,12 @@ class _Asked:
     def connect(self, clue: Clue) -> Found:
         if clue.target == ANYWHERE:
             return self.anywhere(clue)
-        host, _, port = clue.target.rpartition(":")
+        network, (host, _, port) = self.judged.network, clue.target.rpartition(":")
         number = int(port) if port.isdigit() else 443
-        network = self.judged.network
+        if is_stand_in(host) and network.allows_hosts:
+            if not (host := stood_for(self.judged.workspace, network.known_names, host)):
+                return None  # for a name that a pattern allows; what the gate refused it has told
+            clue = Clue("connect", f"{host}:{number}", clue.error)
         decision = policy.decide_host(network, host, number)
         if host in LOOPBACK and not modes.listens(number):
             return Cause("connect", clue.target, f"nobody listens at port {number} of the host") if clue.error else None
@@ -390,11 +394,9 @@ class _Asked:
             return denial_of(decision, "connect", clue.target)
         if not clue.error:
             return None
-        is_name = clue.error == errno.EADDRNOTAVAIL
-        why = (
-            "the name is not known" if is_name else "it may be reached; nobody answers there, or its name is not known"
-        )
-        return Cause("connect", clue.target, why)
+        if clue.error == errno.EADDRNOTAVAIL:
+            return Cause("connect", clue.target, "the name is not known")
+        return Cause("connect", clue.target, "it may be reached; nobody answers there, or its name is not known")
 
     def anywhere(self, clue: Clue) -> Found:
         """Nobody said where to. Without a network of its own the command can make no socket at all."""

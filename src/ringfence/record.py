@@ -129,7 +129,8 @@ def unwritten(directory: str, error: Exception) -> str:
     part of a run that is recorded outside."""
     if not isinstance(error, OSError):
         return str(error)
-    return "" if "RINGFENCE" in os.environ else f"{directory}: {error.strerror}"
+    elsewhere = "" if os.path.isdir(directory) else "; XDG_STATE_HOME leads to another place"
+    return "" if "RINGFENCE" in os.environ else f"{directory}: {error.strerror}{elsewhere}"
 
 
 _entry_of: "type[Entry] | None" = None  # once it is imported: the statement alone costs a run two microseconds

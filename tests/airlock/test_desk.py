@@ -47,7 +47,23 @@ def test_what_means_nothing_answers_nothing(text: str) -> None:
     desk = asked(1)
     before = desk.show()
     assert desk.typed(text) == []
+    note = desk.show().removesuffix(before)
+    assert note.strip() == ("" if not text.strip() else NOTE if text == "yes" else "another target begins with / or ~")
     assert desk.show() == before
+
+
+NOTE = "a yes is o, s, p or a, by how long it is to hold; a no is d"
+
+
+@pytest.mark.parametrize("text", ["y", "Yes", "no", "ok"])
+def test_a_yes_or_no_is_no_host(text: str) -> None:
+    """It was taken for another target, and the next `p` would have stored a host of that name."""
+    desk = Desk()
+    line: Line = {"state": "query", "query_id": "1", "kind": "network", "operation": "connect", "target": "x.org:443"}
+    desk.hear("run", "/ws", line)
+    before = desk.show()
+    assert desk.typed(text) == []
+    assert desk.show() == f"  {NOTE}\n{before}"
 
 
 def test_wider_narrower_and_another_target() -> None:

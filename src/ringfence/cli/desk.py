@@ -25,6 +25,7 @@ MOST_LISTED = 50
 SETTLE_SECONDS = 1.0  # what came in place of another is not granted by a key that was meant for that one
 SCOPES = {"o": "once", "s": "session", "p": "project", "a": "always"}
 WAYS = "[o]nce [s]ession [p]roject [a]lways [d]eny, [n]othing more in this run"
+NEITHER = ("y", "yes", "no", "ok")  # what people type who have not read the ways
 Key = tuple[str, str]  # a run, and the id of its question
 
 
@@ -92,6 +93,7 @@ class Desk:
         self.shown: list[Key] = []  # one, or a list
         self._listed: list[Key] = []  # that list as it was shown
         self._said: set[Key] = set()  # what the person answered
+        self._note = ""  # why what was typed last answered nothing
         self._changed = float("-inf")  # when a question went that the person had not answered
         self._near: dict[str, int] = {}  # how often something in a directory was asked for
         self._recent: deque[float] = deque(maxlen=MANY)
@@ -135,7 +137,8 @@ class Desk:
             self.shown = [*self.open] if len(self.open) > MANY else [*self.open][:1]
             self._recent.append(time.monotonic())
         self._listed = [*self.shown] if len(self.shown) > 1 else []
-        return self._list() if self._listed else self._one(self.open[self.shown[0]])
+        note, self._note = self._note, ""
+        return note + (self._list() if self._listed else self._one(self.open[self.shown[0]]))
 
     def _one(self, question: Question) -> str:
         rest = len(self.open) - 1
@@ -170,7 +173,9 @@ class Desk:
                 return []
             seen = self._listed[:MOST_LISTED] or self.shown  # whatever went from the list since: nothing unseen
             return [self._line(key, "allow", scope) for key in seen if key in self.shown]
-        if len(self.shown) == 1 and word:
+        if word.lower() in NEITHER:
+            self._note = "  a yes is o, s, p or a, by how long it is to hold; a no is d\n"
+        elif len(self.shown) == 1 and word:
             question = self.open[self.shown[0]]
             if word in ("+", "-"):
                 question.named, question.is_proposed = "", False
@@ -178,6 +183,8 @@ class Desk:
             elif word.startswith(("/", "~")) or question.line.get("kind") == "network":
                 with contextlib.suppress(UsageError):  # of another, or of nobody: asked again
                     question.named = at_home(word, home_of(os.environ))
+            else:
+                self._note = "  another target begins with / or ~\n"
         return []
 
     def _line(self, key: Key, action: str, scope: str = "once") -> tuple[str, Line]:

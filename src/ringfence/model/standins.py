@@ -33,6 +33,11 @@ def stand_ins(workspace: str, names: Iterable[str]) -> dict[str, str]:
     return found
 
 
+def stood_for(workspace: str, names: Iterable[str], address: str) -> str:
+    """The one of these names that an address stands for; empty for none."""
+    return next((name for name, known in stand_ins(workspace, names).items() if known == address), "")
+
+
 def is_stand_in(address: str) -> bool:
     """Whether a canonical IPv4 address is one that can stand for a name."""
     return address.startswith(("198.18.", "198.19."))

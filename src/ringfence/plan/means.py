@@ -31,7 +31,7 @@ def with_view(
     private_network = not policy.network.open
     changed = changes(found)
     pins = [*crowds.pins(many), *(place.asked for place in view.sockets(found))]
-    mounts, gaps = view.lower(changed, disk, limits.tmpfs_size(policy, host), pins)
+    mounts, gaps = view.lower(changed, disk, limits.tmpfs_size(policy, host), pins, command.shelf.home)
     mounts += crowds.mounts(many)
     if is_nesting(policy, host):
         why = "programs may make sandboxes of their own, and no Landlock domain around them would let them"

@@ -127,8 +127,9 @@ def skeleton(above: str, shown: list[Region], links: Links) -> list[str]:
     return [*entries, *(word for pair in led for word in pair)]
 
 
-def cover(region: Region, shown: list[Region], links: Links, size: int) -> Step:
-    """Hide a region, or make it private and of a size, leaving a place for what is shown inside it all the same."""
+def cover(region: Region, shown: list[Region], links: Links, size: int, home: str) -> Step:
+    """Hide a region, or make it private and of a size, leaving a place for what is shown inside it all the same. In the
+    home names are not there, rather than closed: programs do without settings that they do not find."""
     path, rule = region.path, region.rule
     entries = skeleton(path, shown, links)
     if region.state is State.PRIVATE:
@@ -136,6 +137,8 @@ def cover(region: Region, shown: list[Region], links: Links, size: int) -> Step:
         return mount(TMPFS, text, path, *entries, mode=0o1777, size=size, place=region.place)
     if region.place.kind is not Kind.DIRECTORY:
         return mount(MASK_FILE, f"{path} hidden ({rule.origin})", path, place=region.place)
+    if not entries and f"{home}/".startswith(f"{path}/"):
+        return mount(TMPFS, f"{path} hidden ({rule.origin})", path, flags=READ_ONLY, mode=0o111, place=region.place)
     if not entries:
         return mount(MASK_DIRECTORY, f"{path} hidden ({rule.origin})", path, place=region.place)
     text = f"{path} hidden ({rule.origin}) but for {len(shown) + len(links)} inside"
@@ -143,10 +146,14 @@ def cover(region: Region, shown: list[Region], links: Links, size: int) -> Step:
 
 
 def lower(
-    changed: list[tuple[Region, Region | None]], disk: Disk, size: int = 0, more_pins: Iterable[str] = ()
+    changed: list[tuple[Region, Region | None]],
+    disk: Disk,
+    size: int = 0,
+    more_pins: Iterable[str] = (),
+    home: str = "",
 ) -> tuple[list[Step], list[Gap]]:
     """The mounts that make the regions true, parents first, and what they cannot make true. `size` is the most that a
-    private directory may hold; `more_pins` are what to pin besides."""
+    private directory may hold; `more_pins` are what to pin besides; `home` is the command's."""
     gaps: list[Gap] = []
     shown: dict[str, list[Region]] = {}
     present = [pair for pair in with_private_pins(changed) if is_present(*pair)]
@@ -162,7 +169,7 @@ def lower(
         for path in pins(region, above):
             made[path] = pin(disk[path])
         if region.state in (State.HIDDEN, State.PRIVATE):
-            made[region.path] = cover(region, shown.get(region.path, []), links.get(region.path, {}), size)
+            made[region.path] = cover(region, shown.get(region.path, []), links.get(region.path, {}), size, home)
         else:
             text = f"{region.path} {region.state.value} ({region.rule.origin})"
             made[region.path] = bind(region.place, region.state is State.READ, text)
