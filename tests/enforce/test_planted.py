@@ -812,6 +812,18 @@ def test_a_configuration_that_came_while_it_was_held_is_reported_and_not_moved(
     assert quarantine(found) == ()
 
 
+@pytest.mark.parametrize("name", ["lazygit.yml", "glab-cli/config.yml"])
+def test_what_other_tools_run_of_a_repository_is_reported(workspace: Path, name: str) -> None:
+    """lazygit shows each difference through the pager that is named there, glab a list."""
+    where = nested(workspace) / ".git"
+    begun = time.time_ns()
+    assert scan(str(workspace), begun, 1) == ()
+    (where / name).parent.mkdir(exist_ok=True)
+    (where / name).write_text("pager: touch PWNED\n")
+
+    assert scan(str(workspace), begun, 1) == (str(where),)
+
+
 def test_ordinary_repositories_are_not_reported(workspace: Path) -> None:
     begun = time.time_ns() - 10_000_000
     where = nested(workspace)

@@ -49,6 +49,7 @@ _ORDINARY = {
     "pull": "rebase ff",
     "init": "defaultbranch",
 }
+_OF_TOOLS = ("lazygit.yml", "glab-cli", "glab-cli/config.yml")  # what others that go by the repository run
 Paths = tuple[str, ...]
 _KEYS = {section: frozenset(keys.split()) for section, keys in _ORDINARY.items()}
 CLOCK_TICK = 10_000_000  # ns: files are stamped by a clock that goes in steps
@@ -421,11 +422,11 @@ def _left_in(git: str, since: int) -> list[str]:
 
 
 def _is_changed(path: str, since: int) -> bool:
-    """Whether there is a new configuration beyond the ordinary, or a new hook."""
+    """Whether there is a new configuration beyond the ordinary, also of another tool's, or a new hook."""
     files = (f"{path}/config", f"{path}/config.worktree")
     if any(is_new(file, since) and not _is_ordinary(file) for file in files) or _left_in(path, since):
         return True
-    return _has_new_hook(path, since)
+    return any(is_new(f"{path}/{name}", since) for name in _OF_TOOLS) or _has_new_hook(path, since)
 
 
 def _has_new_hook(git: str, since: int) -> bool:
