@@ -138,6 +138,8 @@ PROTECTED = rows("""
     .config/miserc.toml      says which files mise reads
     .tool-versions           mise runs what it names
     .rvmrc                   rvm runs it
+    rust-toolchain           prompts run what it names
+    rust-toolchain.toml      prompts run what it names
     .Rprofile                R runs it, and so do editors that open the directory
     .Renviron                says what R runs when it starts
     .ripgreprc               names a program that ripgrep runs
@@ -213,8 +215,8 @@ PROTECTED = rows("""
 """)
 """Names in a workspace that run code later, outside the sandbox. Not .git/worktrees (`git worktree add` is ordinary
 work), nor .pre-commit-config.yaml, package.json and Makefile: those are the project's own content, and reviewed. Nor
-what package managers and builders go by (.npmrc, .yarnrc.yml, .pnpmfile.cjs, .cargo, .mvn, .bazelrc, rust-toolchain):
-who calls them runs the project's code, and to edit them is ordinary work."""
+what package managers and builders go by (.npmrc, .yarnrc.yml, .pnpmfile.cjs, .cargo, .mvn, .bazelrc): who calls them
+runs the project's code, and to edit them is ordinary work."""
 
 OF_HISTORY = frozenset((".git", ".hg", ".sl", ".jj", "HEAD", ".gitmodules", ".lfsconfig"))
 """Of these the first names that belong to a repository: deeper in a workspace one is the command's own to make."""
