@@ -1166,6 +1166,28 @@ def test_skills_that_the_kernel_holds_do_not_count_as_changed_in_memory() -> Non
         assert set(scan(f"{base}/ws", since - 10 * 10**9, 5)) == {str(held), str(other)}
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="a file system in memory that every machine has")
+def test_nor_do_hooks_of_a_submodule_which_it_holds_too() -> None:
+    """Each run told of it, although nothing had changed; by another file of the same name its hooks are told of."""
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as base:
+        source, workspace = Path(base, "source"), Path(base, "ws")
+        git(Path(base), "init", "-q", "source")
+        git(source, *WHO, "commit", "-q", "--allow-empty", "-m", "one")
+        git(Path(base), "init", "-q", "ws")
+        git(workspace, "-c", "protocol.file.allow=always", "submodule", "add", "-q", str(source), "sub")
+        hook = workspace / ".git/modules/sub/hooks/post-checkout"
+        hook.parent.mkdir(exist_ok=True)
+        hook.write_text("#!/bin/sh\n")
+        since = time.time_ns() + 10**9
+
+        assert scan(f"{base}/ws", since, 5) == ()
+        (workspace / "other").mkdir()
+        (workspace / "other/.git").write_text("gitdir: ../.git/modules/sub\n")
+        assert scan(f"{base}/ws", since, 5) == (f"{base}/ws/other/.git",)
+        (workspace / "other/.git").unlink()
+        assert f"{base}/ws/sub/.git" in scan(f"{base}/ws", since - 10 * 10**9, 5)
+
+
 @pytest.mark.needs_root
 @pytest.mark.parametrize("owner", [0, 65534])
 def test_root_renames_nothing_of_another_one_by_a_pointer_of_a_command(workspace: Path, owner: int) -> None:
