@@ -145,7 +145,7 @@ class Prepared:
             self.temporary = self.temporary or enforce.new_directory(request.ids, self.held)
             disk = enforce.survey([self.temporary], self.held, disk, request.ids)
         present = {asked: place.path for asked, place in disk.places.items() if place.kind is not Kind.MISSING}
-        surveyed = plan.with_git_file(few, disk)
+        surveyed = plan.with_pointers(few, disk)
         few = plan.with_aliases(surveyed, disk, mounts)
         if plan.has_view(self.host):
             points = plan.mounted(few, present, mounts)

@@ -16,6 +16,10 @@ NAMES = (
     " .github/copilot/settings.json .github/mcp.json .github/lsp.json .github/extensions/x/extension.mjs"
     " .agents/skills/x/SKILL.md .github/agents/x.agent.md .tool-versions mise/conf.d/x.toml .config/mise/config.toml"
     " .github/github-app.yml mise.toml .mise.toml .openhands/hooks.json .amp/settings.json .nvimrc"
+    " .git/lazygit.yml .lazygit.yml .git/glab-cli/config.yml .devin/hooks.v1.json .codebuddy/settings.json"
+    " .iflow/settings.json .tabnine/agent/settings.json .mux/init .vibe/config.toml .warp/.mcp.json"
+    " .kimi-code/mcp.json .crush/crush.json .jj/repo/store/git/commondir .jj/repo/store/git_target"
+    " rust-toolchain rust-toolchain.toml"
 ).split()
 
 

@@ -812,6 +812,18 @@ def test_a_configuration_that_came_while_it_was_held_is_reported_and_not_moved(
     assert quarantine(found) == ()
 
 
+@pytest.mark.parametrize("name", ["lazygit.yml", "glab-cli/config.yml"])
+def test_what_other_tools_run_of_a_repository_is_reported(workspace: Path, name: str) -> None:
+    """lazygit shows each difference through the pager that is named there, glab a list."""
+    where = nested(workspace) / ".git"
+    begun = time.time_ns()
+    assert scan(str(workspace), begun, 1) == ()
+    (where / name).parent.mkdir(exist_ok=True)
+    (where / name).write_text("pager: touch PWNED\n")
+
+    assert scan(str(workspace), begun, 1) == (str(where),)
+
+
 def test_ordinary_repositories_are_not_reported(workspace: Path) -> None:
     begun = time.time_ns() - 10_000_000
     where = nested(workspace)
@@ -1152,6 +1164,28 @@ def test_skills_that_the_kernel_holds_do_not_count_as_changed_in_memory() -> Non
 
         assert scan(f"{base}/ws", since, 5) == (str(other),)
         assert set(scan(f"{base}/ws", since - 10 * 10**9, 5)) == {str(held), str(other)}
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="a file system in memory that every machine has")
+def test_nor_do_hooks_of_a_submodule_which_it_holds_too() -> None:
+    """Each run told of it, although nothing had changed; by another file of the same name its hooks are told of."""
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as base:
+        source, workspace = Path(base, "source"), Path(base, "ws")
+        git(Path(base), "init", "-q", "source")
+        git(source, *WHO, "commit", "-q", "--allow-empty", "-m", "one")
+        git(Path(base), "init", "-q", "ws")
+        git(workspace, "-c", "protocol.file.allow=always", "submodule", "add", "-q", str(source), "sub")
+        hook = workspace / ".git/modules/sub/hooks/post-checkout"
+        hook.parent.mkdir(exist_ok=True)
+        hook.write_text("#!/bin/sh\n")
+        since = time.time_ns() + 10**9
+
+        assert scan(f"{base}/ws", since, 5) == ()
+        (workspace / "other").mkdir()
+        (workspace / "other/.git").write_text("gitdir: ../.git/modules/sub\n")
+        assert scan(f"{base}/ws", since, 5) == (f"{base}/ws/other/.git",)
+        (workspace / "other/.git").unlink()
+        assert f"{base}/ws/sub/.git" in scan(f"{base}/ws", since - 10 * 10**9, 5)
 
 
 @pytest.mark.needs_root

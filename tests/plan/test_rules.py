@@ -29,9 +29,9 @@ from ringfence.plan.rules import (
     is_swayed,
     narrowed,
     swayed,
-    with_git_file,
     with_git_insides,
     with_git_programs,
+    with_pointers,
     without_absent,
 )
 
@@ -220,9 +220,24 @@ def test_without_a_view_the_systems_secrets_are_left_to_their_modes_but_by_root(
 )
 def test_a_git_directory_that_is_a_file_is_kept_itself(kind: Kind, kept: list[str]) -> None:
     rules = (Rule(WRITE, DENY, "/w/.git/hooks", BUILT_IN), Rule(WRITE, DENY, "/w/.git/mine", HERE))
-    disk = Disk({"/w/.git": Place("/w/.git", "/w/.git", kind, 1, 2)})
+    disk = Disk({"/w/.git": Place("/w/.git", "/w/.git", kind, 1, 2), "/w/.jj/repo": directory("/w/.jj/repo")})
 
-    assert [rule.path for rule in with_git_file(Policy(WS, rules), disk).rules] == kept
+    assert [rule.path for rule in with_pointers(Policy(WS, rules), disk).rules] == kept
+
+
+@pytest.mark.parametrize(
+    ("kind", "kept"),
+    [
+        (Kind.DIRECTORY, ["/w/.jj/repo/config.toml"]),
+        (Kind.MISSING, ["/w/.jj/repo/config.toml"]),
+        (Kind.FILE, ["/w/.jj/repo"]),
+    ],
+)
+def test_what_says_where_jujutsu_finds_its_repository_is_kept_itself(kind: Kind, kept: list[str]) -> None:
+    rules = (Rule(WRITE, DENY, "/w/.jj/repo/config.toml", BUILT_IN),)
+    disk = Disk({"/w/.git": directory("/w/.git"), "/w/.jj/repo": Place("/w/.jj/repo", "/w/.jj/repo", kind, 1, 2)})
+
+    assert [rule.path for rule in with_pointers(Policy(WS, rules), disk).rules] == kept
 
 
 def test_what_somebody_only_denies_needs_not_be_known() -> None:

@@ -63,6 +63,7 @@ REVISIONS = [
     "-h",
     "nowhere",
     "main..main",
+    "^main",
     "main\nmain",
     "a b",
     ":/first",

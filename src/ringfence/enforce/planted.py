@@ -49,6 +49,7 @@ _ORDINARY = {
     "pull": "rebase ff",
     "init": "defaultbranch",
 }
+_OF_TOOLS = ("lazygit.yml", "glab-cli", "glab-cli/config.yml")  # what others that go by the repository run
 Paths = tuple[str, ...]
 _KEYS = {section: frozenset(keys.split()) for section, keys in _ORDINARY.items()}
 CLOCK_TICK = 10_000_000  # ns: files are stamped by a clock that goes in steps
@@ -158,7 +159,8 @@ def scan(
         if not until.is_for_more():
             left += repositories[count:]
             break
-        if _runs_code(path, of_files, held) or _has_new_skill(path, since if path == own_skills else of_files):
+        age = since if path == own_skills or (of_files < since and _is_home(path, held)) else of_files
+        if _runs_code(path, age, held) or _has_new_skill(path, age):
             found.append(path)
         elif os.path.isdir(path) and not os.path.islink(path):
             gits.append(path)
@@ -421,11 +423,11 @@ def _left_in(git: str, since: int) -> list[str]:
 
 
 def _is_changed(path: str, since: int) -> bool:
-    """Whether there is a new configuration beyond the ordinary, or a new hook."""
+    """Whether there is a new configuration beyond the ordinary, also of another tool's, or a new hook."""
     files = (f"{path}/config", f"{path}/config.worktree")
     if any(is_new(file, since) and not _is_ordinary(file) for file in files) or _left_in(path, since):
         return True
-    return _has_new_hook(path, since)
+    return any(is_new(f"{path}/{name}", since) for name in _OF_TOOLS) or _has_new_hook(path, since)
 
 
 def _has_new_hook(git: str, since: int) -> bool:
@@ -445,6 +447,11 @@ def _is_known_pointer(path: str, held: str, top: str = NOWHERE) -> bool:
     is_part = own.startswith(f"{top}/") and ("/.git/worktrees/" in own or "/.git/modules/" in own)
     is_part = is_part or own.startswith((f"{held}/worktrees/", f"{held}/modules/"))
     return is_part and not _runs_code(own, 0, held)
+
+
+def _is_home(path: str, held: str) -> bool:
+    """Whether a `.git` file leads to the submodule that is there, as its configuration says, which the kernel holds."""
+    return os.path.isfile(path) and _submodule(os.path.dirname(path)).startswith(f"{held}/modules/")
 
 
 def _is_changed_beyond(path: str, since: int, held: str) -> bool:

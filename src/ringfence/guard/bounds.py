@@ -54,13 +54,14 @@ _RUN_LATER = lazy(
     r"|\.(?:claude|codex|gemini|cursor|pi|opencode)/[^/]*(?:\.(?:jsonc?|toml|env|sh|py|[cm]?[jt]s|sb)|sandbox[^/]*)|\.mcp\.json"
     r"|\.github/(?:hooks|copilot|extensions|agents|skills|mcp\.json|lsp\.json|github-app\.yml)|\.envrc"
     r"|(?:\.config/|\.)?mise(?:\.local)?\.toml|\.mise|\.config/mise|mise/(?:config(?:\.local)?\.toml|conf\.d)|\.rvmrc"
+    r"|rust-toolchain(?:\.toml)?"
     r"|(?:\.|\.config/)miserc\.toml|\.tool-versions|\.R(?:profile|environ)|\.dir-locals(?:-2)?\.el|\.ycm_extra_conf\.py"
     r"|\.(?:vscode|idea|zed|fleet|helix|devcontainer(?:\.json)?|n?vim(?:\.lua|rc)?|g?vimrc|exrc)"
-    r"|\.(?:agents?|run|kilo|qoder|grok)"
+    r"|\.(?:agents?|run|kilo|qoder|grok|devin|codebuddy|iflow|tabnine|mux|vibe|warp|kimi-code|crushrc)"
     r"|\.(?:windsurf|kiro|qwen|factory|augment|openhands|amp|trae|amazonq|roo|kilocode|junie|continue)|\.clinerules/hooks"
-    r"|opencode\.jsonc?|kilo\.jsonc?|\.?crush\.json|\.aider\.conf\.yml"
+    r"|opencode\.jsonc?|kilo\.jsonc?|(?:\.crush/)?\.?crush\.json|\.aider\.conf\.yml"
     r"|\.git(?:modules|config)|\.lfsconfig|\.hg/(?:hgrc[^/]*|sharedpath)|\.sl/(?:config|sharedpath)|\.ripgreprc"
-    r"|\.jj/(?:repo/config|workspace-config)\.toml"
+    r"|\.jj/(?:(?:repo/config|workspace-config)\.toml|repo(?:/store/git_target)?\Z|repo/store/git)|\.lazygit\.yml"
     r"|\.bash(?:rc|_(?:profile|login|logout|aliases))|\.profile|\.z(?:shrc|profile|shenv|login|logout))(?:/|\Z)"
     r"|/\.(?:claude|codex|gemini|cursor|pi|opencode)\Z"
 )
@@ -72,5 +73,5 @@ def runs_later(path: str) -> str:
         return "which is git's own: it says what git will run"
     if path.endswith("/HEAD"):
         return "by which git takes a directory for a repository, and runs what that names"
-    may = "/." in path or "/mise" in path or path.endswith((".json", ".jsonc"))
+    may = "/." in path or "/mise" in path or "/rust-" in path or path.endswith((".json", ".jsonc"))
     return "which says what an agent, an editor or a shell will run" if may and _RUN_LATER.search(path) else ""

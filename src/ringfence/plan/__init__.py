@@ -55,10 +55,10 @@ from .rules import has_broker as has_broker
 from .rules import has_own_network as has_own_network
 from .rules import has_view as has_view
 from .rules import hidden_names as hidden_names
-from .rules import with_git_file as with_git_file
 from .rules import with_git_insides as with_git_insides
 from .rules import with_git_programs as with_git_programs
 from .rules import with_own_dev as with_own_dev
+from .rules import with_pointers as with_pointers
 from .rules import with_repository as with_repository
 from .rules import with_session as with_session
 from .rules import with_submodule as with_submodule

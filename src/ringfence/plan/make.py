@@ -55,7 +55,6 @@ from .rules import (
     DEVICES,
     PRIVATE,
     as_viewed,
-    git_path,
     has_broker,
     has_own_network,
     has_unix_sockets,
@@ -64,6 +63,7 @@ from .rules import (
     is_asking,
     is_nesting,
     narrowed,
+    pointers,
     relies,
     without_swayed,
 )
@@ -103,7 +103,7 @@ NO_WALLS = Walls((), (), (), (UNHELD,))
 def named_paths(policy: Policy) -> list[str]:
     """Every path the planner will ask the disk about first."""
     fixed = ["/", "/proc", view.DEV, "/dev/pts", "/dev/ptmx", *PRIVATE, *(f"{view.DEV}/{name}" for name in view.NODES)]
-    named = [policy.workspace, git_path(policy), *(rule.path for rule in policy.rules if not rule.glob)]
+    named = [policy.workspace, *pointers(policy), *(rule.path for rule in policy.rules if not rule.glob)]
     named += dict.fromkeys(rule.through for rule in policy.rules if rule.through)
     return [*named, *fixed, *(path for injection in policy.injections for path in (injection.source, injection.target))]
 

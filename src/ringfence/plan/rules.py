@@ -30,7 +30,7 @@ PRIVATE = ("/tmp", "/var/tmp", view.SHM)
 _WORKTREE = ("commondir", "config.worktree", "gitdir")
 _MODULE = (
     *("config", "config.worktree", "hooks", "commondir", "info/attributes", "objects/info/alternates"),
-    *("remotes", "branches", "gitweb", "pid"),
+    *("remotes", "branches", "gitweb", "pid", "lazygit.yml", "glab-cli"),
 )
 # What all worktrees of a repository share is none of these: objects, refs, rr-cache, logs, packed-refs (and its lock),
 # worktrees.
@@ -229,19 +229,24 @@ def narrowed(policy: Policy, disk: Disk, temporary: str, host: Host) -> Policy:
     return msgspec.structs.replace(policy, rules=(*filter(keep, policy.rules), *hidden, *given))
 
 
-def with_git_file(policy: Policy, disk: Disk) -> Policy:
-    """In a linked worktree or a submodule `.git` is a file that says where the repository is: then it is what must not
-    be written, and there is nothing below it. Where there is no repository the command may make one; that it did is
-    told after the run."""
-    path = git_path(policy)
-    if disk[path].kind not in (Kind.FILE, Kind.MISSING):
+def with_pointers(policy: Policy, disk: Disk) -> Policy:
+    """In a linked worktree or a submodule `.git` is a file that says where the repository is, and so is `.jj/repo` in
+    one of Jujutsu's workspaces: then it is what must not be written, and there is nothing below it. Where there is no
+    repository the command may make one of git's; that it did is told after the run."""
+    git, *_ = found = pointers(policy)
+    files = [path for path in found if disk[path].kind is Kind.FILE]
+    gone = tuple(f"{path}/" for path in (files if disk[git].kind is not Kind.MISSING else [git, *files]))
+    if not gone:
         return policy
-    inside = f"{path}/"
-    kept = tuple([rule for rule in policy.rules if rule.origin is not BUILT_IN or not rule.path.startswith(inside)])
-    if disk[path].kind is Kind.FILE:
-        why = "it says where the repository is"
-        kept = (*kept, Rule(Access.WRITE, Verdict.DENY, path, BUILT_IN, need=Need.WANTED, why=why))
-    return msgspec.structs.replace(policy, rules=kept)
+    kept = [rule for rule in policy.rules if rule.origin is not BUILT_IN or not rule.path.startswith(gone)]
+    why = "it says where the repository is"
+    kept += [Rule(Access.WRITE, Verdict.DENY, path, BUILT_IN, need=Need.WANTED, why=why) for path in files]
+    return msgspec.structs.replace(policy, rules=tuple(kept))
+
+
+def pointers(policy: Policy) -> tuple[str, ...]:
+    """What may be a file that says where a repository is, git's first."""
+    return git_path(policy), f"{policy.workspace}/.jj/repo"
 
 
 def git_path(policy: Policy) -> str:

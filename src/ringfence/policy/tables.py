@@ -93,6 +93,9 @@ PROTECTED = rows("""
     .git/branches            says where git fetches and pushes, if its configuration does not
     .git/gitweb              `git instaweb` runs it
     .git/pid                 `git instaweb` ends the process that it names
+    .git/lazygit.yml         lazygit runs what it names
+    .lazygit.yml             lazygit runs what it names, in repositories below it
+    .git/glab-cli            glab runs what it names
     HEAD                     without its .git git takes the directory itself for a repository
     .gitmodules              says where submodules come from
     .lfsconfig               says where large files are sent
@@ -104,6 +107,10 @@ PROTECTED = rows("""
     .sl/sharedpath           says where Sapling finds its configuration
     .jj/repo/config.toml     Jujutsu runs what it names
     .jj/workspace-config.toml Jujutsu runs what it names
+    .jj/repo/store/git_target says where Jujutsu finds git's repository
+    .jj/repo/store/git/config Jujutsu has git run what it names
+    .jj/repo/store/git/commondir says where git finds its configuration
+    .jj/repo/store/git/hooks git runs them
     .bashrc                  shells run it
     .bash_profile            shells run it
     .bash_login              shells run it
@@ -131,6 +138,8 @@ PROTECTED = rows("""
     .config/miserc.toml      says which files mise reads
     .tool-versions           mise runs what it names
     .rvmrc                   rvm runs it
+    rust-toolchain           prompts run what it names
+    rust-toolchain.toml      prompts run what it names
     .Rprofile                R runs it, and so do editors that open the directory
     .Renviron                says what R runs when it starts
     .ripgreprc               names a program that ripgrep runs
@@ -192,12 +201,22 @@ PROTECTED = rows("""
     .crush.json              agents start the servers it names
     .aider.conf.yml          agents run what it names
     .pi                      agents run its hooks
+    .devin                   agents run its hooks
+    .codebuddy               agents run its hooks
+    .iflow                   agents run its hooks
+    .tabnine                 agents run its hooks
+    .mux                     agents run its hooks
+    .vibe                    agents start the servers it names
+    .warp                    agents start the servers it names
+    .kimi-code               agents start the servers it names
+    .crush/crush.json        agents start the servers it names
+    .crushrc                 agents start the servers it names
     .ringfence               the project's policy
 """)
 """Names in a workspace that run code later, outside the sandbox. Not .git/worktrees (`git worktree add` is ordinary
 work), nor .pre-commit-config.yaml, package.json and Makefile: those are the project's own content, and reviewed. Nor
-what package managers and builders go by (.npmrc, .yarnrc.yml, .pnpmfile.cjs, .cargo, .mvn, .bazelrc, rust-toolchain):
-who calls them runs the project's code, and to edit them is ordinary work."""
+what package managers and builders go by (.npmrc, .yarnrc.yml, .pnpmfile.cjs, .cargo, .mvn, .bazelrc): who calls them
+runs the project's code, and to edit them is ordinary work."""
 
 OF_HISTORY = frozenset((".git", ".hg", ".sl", ".jj", "HEAD", ".gitmodules", ".lfsconfig"))
 """Of these the first names that belong to a repository: deeper in a workspace one is the command's own to make."""

@@ -40,6 +40,6 @@ def default_slug(utc: str, taken: frozenset[str]) -> str:
 
 def check_word(text: str, fault: Fault, what: str) -> str:
     """A revision or branch as somebody wrote it, if it can be nothing else to git."""
-    if not text or text.startswith("-") or not text.isprintable() or " " in text or len(text) > 250:
+    if not text or text[0] in "-^" or not text.isprintable() or " " in text or len(text) > 250:
         raise SessionError(fault, what, f"{text[:60]!r} names none", "a branch, a tag or a commit")
     return text
