@@ -346,6 +346,31 @@ os._exit(0 if not sys.stdout.flush() else 1)
     assert said == "x\n"
 
 
+def test_many_wait_at_a_full_backlog_as_they_do_outside(world: World) -> None:
+    """As the clients of a test do whose server is slow."""
+    said = world.python("""
+server = socket.socket()
+server.bind(("127.0.0.1", 0))
+server.listen(5)
+def take():
+    while True:
+        server.accept()[0].close()
+        select.select([], [], [], 0.005)
+threading.Thread(target=take, daemon=True).start()
+said = []
+def connect():
+    said.append(attempt(lambda: socket.socket().connect(server.getsockname())))
+clients = [threading.Thread(target=connect) for _ in range(250)]
+for one in clients:
+    one.start()
+for one in clients:
+    one.join()
+print(len(said), {one for one in said if one})
+""")
+
+    assert said == "250 set()\n"
+
+
 def test_unix_sockets_of_the_run_work_and_those_of_the_host_do_not(world: World) -> None:
     (world.base / "seen").mkdir()
     outside = world.base / "seen" / "outside.sock"
