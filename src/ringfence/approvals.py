@@ -7,7 +7,7 @@ it says, without a link. The planner drops it besides when a link has come on th
 import os
 import stat
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import msgspec
 
@@ -87,14 +87,18 @@ def homes_of(environ: Mapping[str, str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(os.path.realpath(home) for home in homes if home.startswith("/")))
 
 
-def places_of(environ: Mapping[str, str]) -> tuple[tuple[str, ...], tuple[str, ...], frozenset[str] | None]:
+def places_of(environ: Mapping[str, str]) -> tuple[tuple[str, ...], tuple[str, ...], Callable[[str, int], bool] | None]:
     """What no grant opens: a whole home, our own; and of a machine that is not the person's, its addresses."""
-    machine = None
-    if TENANT in environ:
-        from .network.own import own_addresses
+    return homes_of(environ), own_of(environ), _is_own if TENANT in environ else None
 
-        machine = own_addresses()
-    return homes_of(environ), own_of(environ), machine
+
+def _is_own(address: str, port: int) -> bool:
+    from .network.own import is_own
+
+    try:
+        return is_own(address, port)
+    except OSError:  # nobody can say
+        return True
 
 
 def own_of(environ: Mapping[str, str]) -> tuple[str, ...]:
@@ -106,7 +110,9 @@ def own_of(environ: Mapping[str, str]) -> tuple[str, ...]:
     return ("/etc/ringfence", *(os.path.realpath(place) for place in places if place))
 
 
-def fault_of(grant: Grant, homes: tuple[str, ...], own: tuple[str, ...], machine: frozenset[str] | None = None) -> str:
+def fault_of(
+    grant: Grant, homes: tuple[str, ...], own: tuple[str, ...], is_own: Callable[[str, int], bool] | None = None
+) -> str:
     """Why a grant does not count, or "": of its own, or because of what stands there now."""
     from .policy.grants import refusal, target_of
 
@@ -125,7 +131,7 @@ def fault_of(grant: Grant, homes: tuple[str, ...], own: tuple[str, ...], machine
             return f"{grant.target} leads to {real} now"
         if stat.S_ISSOCK(mode):
             return f"{grant.target} is a socket, which allowUnixSockets of a policy file opens, and no approval"
-    return refusal(grant, homes, own, machine)
+    return refusal(grant, homes, own, is_own)
 
 
 def make(

@@ -6,7 +6,6 @@ Until somebody connects it has imported next to nothing: most commands never do.
 """
 
 import os
-import time
 from collections.abc import Callable
 
 from .model import Decision, Network, Verdict
@@ -14,16 +13,14 @@ from .policy import decide_address, decide_host, decide_name
 from .policy.hosts import HostError, canonical_host
 
 _MOST_KEPT, _LONGEST = 4096, 255  # answers, and letters of a host: a request may have 64 KiB of them
-_MOMENT = 0.01  # seconds, in which all addresses of a name are judged
 
 
 class PolicyJudge:
     """The judge, for one run: what it said of a host it does not work out again."""
 
-    def __init__(self, network: Network, own: Callable[[], frozenset[str]], asks: bool = False) -> None:
+    def __init__(self, network: Network, is_own: Callable[[str, int], bool], asks: bool = False) -> None:
         self._network = network
-        self._own = own  # looked at for each name: the machine has others by now
-        self._seen, self._seen_for, self._seen_until = frozenset[str](), "", 0.0
+        self._is_own = is_own
         self._asks = asks
         self._kept: dict[tuple[str, int], Decision] = {}
         self._forms: dict[str, str] = {}
@@ -52,9 +49,7 @@ class PolicyJudge:
         return known
 
     def address(self, host: str, port: int, address: str) -> Decision:
-        if host != self._seen_for or time.monotonic() > self._seen_until:  # thousands take a while to be listed
-            self._seen, self._seen_for, self._seen_until = self._own(), host, time.monotonic() + _MOMENT
-        return decide_address(self._network, host, port, address, self._seen)
+        return decide_address(self._network, host, port, address, self._is_own)
 
     def name(self, host: str) -> Decision:
         said = decide_name(self._network, host)

@@ -284,11 +284,18 @@ def test_on_a_host_of_somebody_else_nothing_near_is_approved(workspace: Path, op
     assert approvals.standing(str(workspace), environ).grants == ()
 
 
-@pytest.mark.parametrize("listed", ["9.9.9.9", "9.9.9.0/24"])
+@pytest.mark.parametrize("is_known", [True, False])
 def test_an_address_of_a_host_of_somebody_else_is_not_approved(
-    workspace: Path, monkeypatch: pytest.MonkeyPatch, listed: str
+    workspace: Path, monkeypatch: pytest.MonkeyPatch, is_known: bool
 ) -> None:
-    monkeypatch.setattr(own, "own_addresses", lambda: frozenset({listed}))
+    """Nor one of which nobody can say whose it is."""
+
+    def is_own(address: str, port: int) -> bool:
+        if not is_known and address == "9.9.9.9":
+            raise OSError
+        return (address, port) == ("9.9.9.9", 80)
+
+    monkeypatch.setattr(own, "is_own", is_own)
     environ = {**os.environ, TENANT: "example.com"}
     approvals.make(Operation.CONNECT, "9.9.8.8:80", Answer.PROJECT, str(workspace), environ=environ)
     with pytest.raises(PolicyError, match="of the host or its network"):
@@ -371,7 +378,7 @@ def test_an_accounts_grant_reaches_neither_the_host_nor_its_network(
 ) -> None:
     grant = msgspec.structs.replace(add(home / "data", workspace), operation=operation, target=target)
 
-    assert bool(refusal(grant, machine=frozenset(("93.184.216.34",)))) is is_refused
+    assert bool(refusal(grant, is_own=lambda address, port: (address, port) == ("93.184.216.34", 443))) is is_refused
     assert bool(refusal(grant)) is (target == "nodot:443")
 
 

@@ -188,6 +188,26 @@ def test_a_file_that_is_not_ours_or_damaged_is_refused_and_kept(tmp_path: Path, 
     assert not (tmp_path / "elsewhere").exists()
 
 
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("end", ["wal", "shm", "journal"])
+@pytest.mark.parametrize("kind", ["pipe", "link"])
+def test_what_lies_beside_the_file_is_a_plain_file_of_ours_too(tmp_path: Path, end: str, kind: str) -> None:
+    """SQLite waits at a pipe for somebody to write, and no signal ended that."""
+    place = tmp_path / "a"
+    Store(str(place)).add([grant(1)])
+    beside = place / f"approvals.db-{end}"
+    if kind == "pipe":
+        os.mkfifo(beside)
+    else:
+        (tmp_path / "elsewhere").write_text("x" * 600)
+        beside.symlink_to(tmp_path / "elsewhere")
+
+    with pytest.raises(PolicyError, match="is not a plain file"):
+        Store(str(place)).grants()
+    with pytest.raises(PolicyError, match="is not a plain file"):
+        Store(str(place)).add([grant(2)])
+
+
 def test_a_place_that_others_can_change_is_refused(tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
     (tmp_path / "a").chmod(0o777)

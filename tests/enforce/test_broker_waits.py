@@ -116,7 +116,7 @@ def connected():
 os.mkfifo("pipe")
 server = socket.socket(socket.AF_UNIX)
 server.bind("sock"), server.listen(0)  # one fits in
-for what, count in ((lambda: os.open("pipe", os.O_WRONLY | os.O_CREAT), 64), (connected, 65)):
+for what, count in ((lambda: os.open("pipe", os.O_WRONLY | os.O_CREAT), 64), (connected, 257)):
     threads = [threading.Thread(target=attempt, args=(what,)) for _ in range(count + 6)]
     for thread in threads: thread.start()
     while len(late) < 6: time.sleep(0.01)

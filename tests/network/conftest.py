@@ -24,6 +24,11 @@ def allowing(*entries: str | int, denied: tuple[str, ...] = (), **facts: Any) ->
     return Network(hosts=tuple(hosts), **facts)
 
 
+def nobodys(_address: str, _port: int) -> bool:
+    """No address is this machine's own."""
+    return False
+
+
 def listener(kind: int = socket.SOCK_STREAM, address: str = "127.0.0.1", port: int = 0) -> socket.socket:
     sock = socket.socket(socket.AF_INET, kind)
     sock.bind((address, port))

@@ -12,7 +12,7 @@ from collections.abc import Callable
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.network.conftest import allowing, hello_for, socks_request
+from tests.network.conftest import allowing, hello_for, nobodys, socks_request
 
 from ringfence.gate import PolicyJudge
 from ringfence.model import Decision, ParentProxy, Verdict
@@ -74,7 +74,7 @@ def tried(rng: random.Random, serve: Callable[[Run, Link], object]) -> list[str]
     async def main() -> None:
         loop = asyncio.get_running_loop()
         loop.set_exception_handler(lambda _, context: errors.append(repr(context.get("exception") or context)))
-        run = Run(PolicyJudge(allowing(f"127.0.0.1:{port}"), frozenset), "/ws", ParentProxy())
+        run = Run(PolicyJudge(allowing(f"127.0.0.1:{port}"), nobodys), "/ws", ParentProxy())
         ours, theirs = socket.socketpair()
         serve(run, run.keep(theirs, 5.0))
         ours.setblocking(False)
@@ -112,7 +112,7 @@ def test_a_client_that_says_a_byte_now_and_then_is_hung_up_on(monkeypatch: pytes
 
     async def main() -> int:
         loop = asyncio.get_running_loop()
-        run = Run(PolicyJudge(allowing("a.test"), frozenset), "/ws", ParentProxy())
+        run = Run(PolicyJudge(allowing("a.test"), nobodys), "/ws", ParentProxy())
         door = socket.create_server(("127.0.0.1", 0))
         place = door.getsockname()
         run.listen(door, lambda link: http_proxy.Session(run, link))
@@ -137,7 +137,7 @@ def test_one_run_does_not_take_every_descriptor_of_the_gate(monkeypatch: pytest.
     monkeypatch.setattr(resource, "getrlimit", lambda _: (200, 200))
 
     async def main() -> tuple[int, bytes]:
-        runs = [Run(PolicyJudge(allowing("a.test"), frozenset), "/ws", ParentProxy()) for _ in range(2)]
+        runs = [Run(PolicyJudge(allowing("a.test"), nobodys), "/ws", ParentProxy()) for _ in range(2)]
         doors = [socket.create_server(("127.0.0.1", 0), backlog=200) for _ in runs]
         for run, door in zip(runs, doors, strict=True):
             run.listen(door, functools.partial(http_proxy.Session, run))
@@ -169,7 +169,7 @@ def test_a_run_that_asks_without_end_keeps_nobody_waiting(is_its_own: bool, monk
         return len(said).to_bytes(2, "big") + said
 
     async def main() -> int:
-        judge = PolicyJudge(allowing("a.test"), frozenset)
+        judge = PolicyJudge(allowing("a.test"), nobodys)
         greedy, other = (Run(judge, "/ws", ParentProxy()) for _ in range(2))
         answer = greedy.resolver.answer
 
@@ -210,7 +210,7 @@ def test_a_run_that_sends_chunks_of_one_letter_keeps_nobody_waiting(monkeypatch:
     async def main() -> int:
         server = socket.create_server(("127.0.0.1", 0), backlog=100)
         place = f"127.0.0.1:{server.getsockname()[1]}"
-        greedy, other = (Run(PolicyJudge(allowing(place), frozenset), "/ws", ParentProxy()) for _ in range(2))
+        greedy, other = (Run(PolicyJudge(allowing(place), nobodys), "/ws", ParentProxy()) for _ in range(2))
         monkeypatch.setattr(http_proxy.Session, "_send_upstream", counted)
         head = f"POST http://{place}/ HTTP/1.1\r\nHost: {place}\r\nTransfer-Encoding: chunked\r\n\r\n".encode()
         ends = []
@@ -289,7 +289,7 @@ def test_what_nobody_takes_is_bounded_for_all_connections_together(monkeypatch: 
 
 def test_a_host_of_64_kib_is_not_remembered_as_refused() -> None:
     async def main() -> int:
-        run = Run(PolicyJudge(allowing("a.test"), frozenset), "/ws", ParentProxy())
+        run = Run(PolicyJudge(allowing("a.test"), nobodys), "/ws", ParentProxy())
         for number in range(1000):
             run.denied(f"{number}{'x' * 60_000}", Decision(Verdict.DENY, "x" * 60_000))
         run.close()

@@ -11,7 +11,7 @@ import dns.rdatatype
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.network.conftest import Serve, Served, allowing, everything
+from tests.network.conftest import Serve, Served, allowing, everything, nobodys
 
 from ringfence.gate import PolicyJudge
 from ringfence.model import Verdict
@@ -109,7 +109,7 @@ def test_one_connection_asks_again_and_again_and_who_does_not_listen_is_hung_up_
 
 def test_of_a_message_the_question_alone_is_read_and_no_second_one() -> None:
     """Four thousand records in 64 KiB, each of which points to one long name, took twenty seconds, for every run."""
-    resolver = Resolver(PolicyJudge(allowing("a.test"), frozenset), Names("/w"), lambda _name, _decision: None)
+    resolver = Resolver(PolicyJudge(allowing("a.test"), nobodys), Names("/w"), lambda _name, _decision: None)
     head, question = b"\x12\x34\1\0", b"\1a\4test\0\0\1\0\1"
     records = b"no records" * 6000
     answers = [
@@ -129,7 +129,7 @@ def test_of_a_message_the_question_alone_is_read_and_no_second_one() -> None:
 
 
 def resolving(*entries: str, names: Names | None = None) -> Resolver:
-    judge = PolicyJudge(allowing(*entries), frozenset)
+    judge = PolicyJudge(allowing(*entries), nobodys)
     return Resolver(judge, names or Names("/w"), lambda _name, _decision: None)
 
 
@@ -178,7 +178,7 @@ def test_what_is_remembered_is_bounded_and_another_judges_no_longer(monkeypatch:
         ask_for(f"{number}.test")
         assert len(resolver._kept) <= 4
     codes = [ask_for("a.test")]
-    resolver.rejudge(PolicyJudge(allowing("a.test"), frozenset))
+    resolver.rejudge(PolicyJudge(allowing("a.test"), nobodys))
     codes.append(ask_for("a.test"))
 
     assert codes == [dns.rcode.NXDOMAIN, dns.rcode.NOERROR]
@@ -208,7 +208,7 @@ def test_there_is_an_end_to_names() -> None:
 
 
 def test_large_questions_are_answered_and_not_remembered() -> None:
-    resolver = Resolver(PolicyJudge(allowing("a.test"), frozenset), Names("/w"), lambda _name, _decision: None)
+    resolver = Resolver(PolicyJudge(allowing("a.test"), nobodys), Names("/w"), lambda _name, _decision: None)
     for pad in (0, 4096, 32768):
         query = dns.message.make_query("a.test", "A", use_edns=True, pad=pad).to_wire(max_size=65535)
         assert len(dns.message.from_wire(resolver.answer(query)).answer) == 1
@@ -216,7 +216,7 @@ def test_large_questions_are_answered_and_not_remembered() -> None:
 
 
 def test_a_host_that_is_none_is_judged_and_not_remembered() -> None:
-    judge = PolicyJudge(allowing("a.test"), frozenset)
+    judge = PolicyJudge(allowing("a.test"), nobodys)
     for count in range(100):
         host = f"{count}{'x' * 60_000}"
         assert judge.host(judge.canonical(host), 80).verdict is Verdict.DENY

@@ -277,10 +277,9 @@ def test_this_machine_is_reached_by_who_names_it_alone(host: str) -> None:
 
 
 def test_the_machines_own_address_must_be_named() -> None:
-    own = frozenset({"93.184.215.14", "93.184.216.0/24", "2600:1234::/64"})
+    def own(address: str, port: int) -> bool:
+        return address == "93.184.215.14" and port < 1000
 
-    for address in ("93.184.216.77", "2600:1234::77"):  # of a network that is led here whole
-        assert decide_address(network("a.com"), "a.com", 80, address, own).verdict is DENY
     assert decide_address(network("a.com"), "a.com", 80, "93.184.217.77", own).verdict is ALLOW
     assert decide_address(network("a.com"), "a.com", 80, "93.184.215.14", own).verdict is DENY
     assert decide_address(network("a.com", "93.184.215.14:80"), "a.com", 80, "93.184.215.14", own).verdict is ALLOW

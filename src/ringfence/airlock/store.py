@@ -140,8 +140,8 @@ class Store:
             raise PolicyError(directory, "others can change it", f"chmod 700 {directory}")
 
     def _check_files(self) -> None:
-        """Refuse what is not a plain file of ours; under the lock, for the two beside it come and go."""
-        for path in (self.path, f"{self.path}-wal", f"{self.path}-shm"):
+        """Refuse what is not a plain file of ours; under the lock, for those beside it come and go."""
+        for path in (self.path, *(f"{self.path}-{end}" for end in ("wal", "shm", "journal"))):
             if not os.path.lexists(path):
                 continue
             if not _is_ours(os.lstat(path)):

@@ -11,6 +11,7 @@
 #include <linux/fcntl.h>
 #include <linux/filter.h>
 #include <linux/if.h>
+#include <linux/ipv6.h>
 #include <linux/landlock.h>
 #include <linux/mman.h>
 #include <linux/mount.h>

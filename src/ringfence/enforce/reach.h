@@ -10,7 +10,7 @@
 enum { EISCONN_ = 106, EALREADY_ = 114, EINPROGRESS_ = 115, ENETDOWN_ = 100, ECONNREFUSED_ = 111, EPROTOTYPE_ = 91 };
 enum { AF_UNIX_ = 1, AF_INET_ = 2, AF_INET6_ = 10, STREAM_ = 1, DATAGRAM_ = 2, ESTABLISHED = 1, SYN_SENT = 2, POLLOUT_ = 4 };
 enum { SOL_SOCKET_ = 1, SO_TYPE_ = 3, SO_ERROR_ = 4, SO_SNDTIMEO_ = 21, SO_DOMAIN_ = 39, SO_NETNS_COOKIE_ = 71 };
-enum { MOUNT_ROOT = 0x2000, MOST_SOCKETS = 512, MOST_CONNECTING = 64 };
+enum { MOUNT_ROOT = 0x2000, MOST_SOCKETS = 512, MOST_CONNECTING = 256 };
 enum { MOST_PENDING = 1024, NAME_BYTES = 128, NONBLOCK = 1, CLOEXEC = 2, READ_ONLY_MOUNT = 1 };
 
 /* What the gate is asked, and what it answers; a socket comes with an answer without error. */
@@ -134,8 +134,13 @@ static long connect_later(const struct asked *asked, long fd, long object)
 		return -EAGAIN_;
 	wait->fd = CALL(fcntl, fd, F_DUPFD_CLOEXEC, HELD_FROM, 0, 0);
 	wait->object = object < 0 ? -1 : CALL(fcntl, object, F_DUPFD_CLOEXEC, HELD_FROM, 0, 0);
-	if (wait->fd < 0 || (object >= 0 && wait->object < 0))
+	if (wait->fd < 0 || (object >= 0 && wait->object < 0)) {
+		if (wait->fd >= 0)
+			close_fd(wait->fd);
+		if (wait->object >= 0)
+			close_fd(wait->object);
 		return -EAGAIN_;
+	}
 	wait->thread = asked->thread;
 	wait->id = asked->notice->id;
 	dial.waiting++;
@@ -294,7 +299,7 @@ static void look_after_connections(void)
 			continue;
 		if (still_waits(&asked)) {
 			answer = finish_connection(wait);
-			if (answer == -EINPROGRESS_ && broker.turn % 8 == 0 && is_signalled(&asked))
+			if (answer == -EINPROGRESS_ && (broker.turn + (uint32_t)i) % 8 == 0 && is_signalled(&asked))
 				answer = -RESTART;
 			if (answer == -EINPROGRESS_)
 				continue;

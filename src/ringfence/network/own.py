@@ -1,38 +1,32 @@
-"""The addresses of this machine, as the kernel lists them."""
+"""Whether an address is this machine's: the kernel says where it would lead a connection to it."""
 
-import contextlib
+import errno
 import ipaddress
+import socket
+import struct
 
-_RTF_LOCAL = 0x80000000  # a route's flag: what it leads to is this machine's
-
-
-def own_addresses() -> frozenset[str]:
-    """Every address of every interface, and every network that is led to this machine whole (`ip route add local`),
-    canonical. What cannot be read is an error: nothing is guessed. Everything there is (`local default`) is none: so a
-    table has it by which a transparent proxy gets the packets that are marked for it."""
-    with open("/proc/net/fib_trie") as lines:
-        found = _local(lines.read())
-    with contextlib.suppress(FileNotFoundError):  # a kernel without IPv6
-        with open("/proc/net/if_inet6") as lines:
-            found |= {_six(line.split()[0], 128) for line in lines}
-        with open("/proc/net/ipv6_route") as lines:
-            for words in map(str.split, lines):
-                if int(words[8], 16) & _RTF_LOCAL:
-                    found.add(_six(words[0], int(words[1], 16)))
-    return frozenset(found - {"0.0.0.0/0", "::/0"})
+_NETLINK = getattr(socket, "AF_NETLINK", 16)
+_ASKS, _FAILS = 26, 2  # RTM_GETROUTE, NLMSG_ERROR
+_TO, _PROTOCOL, _PORT = 1, 27, 29  # attributes of a route
+_ELSEWHERE = frozenset((1, 6, 7, 8, 9))  # unicast, and what is dropped or refused; the other kinds may lead here
+_NOWHERE = frozenset((errno.ENETUNREACH, errno.EHOSTUNREACH, errno.EACCES, errno.EOPNOTSUPP))
+_HEAD = struct.Struct("=IHHII")
 
 
-def _local(table: str) -> set[str]:
-    """The addresses and networks in the routing table that mean this machine."""
-    found, last = set(), ""
-    for line in table.splitlines():
-        words = line.split()
-        if words[:1] == ["|--"]:
-            last = words[1]
-        elif "LOCAL" in words:
-            found.add(f"{last}{words[0]}".removesuffix("/32"))
-    return found
+def is_own(address: str, port: int = 0) -> bool:
+    """Whether a canonical address leads to this machine, by the rules and tables that hold for whoever asks. What
+    leads nowhere is nobody's; what is not understood is ours; and where nobody can be asked, that is an error."""
+    to = ipaddress.ip_address(address).packed
+    family = socket.AF_INET if len(to) == 4 else socket.AF_INET6
+    asked = struct.pack("=8BI", family, len(to) * 8, *bytes(7)) + _attribute(_TO, to)
+    asked += _attribute(_PROTOCOL, bytes((socket.IPPROTO_TCP,))) + _attribute(_PORT, port.to_bytes(2, "big"))
+    with socket.socket(_NETLINK, socket.SOCK_RAW) as kernel:
+        kernel.sendto(_HEAD.pack(_HEAD.size + len(asked), _ASKS, 1, 0, 0) + asked, (0, 0))
+        answer = kernel.recv(4096)
+    if _HEAD.unpack_from(answer)[1] == _FAILS:
+        return -struct.unpack_from("=i", answer, _HEAD.size)[0] not in _NOWHERE
+    return answer[_HEAD.size + 7] not in _ELSEWHERE
 
 
-def _six(digits: str, length: int) -> str:
-    return f"{ipaddress.IPv6Address(int(digits, 16))}/{length}".removesuffix("/128")
+def _attribute(kind: int, value: bytes) -> bytes:
+    return struct.pack("=HH", 4 + len(value), kind) + value + bytes(-len(value) % 4)

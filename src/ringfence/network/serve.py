@@ -21,12 +21,12 @@ from .control import Refusal, Serve, Stop, Work, receive
 from .dial import RESOLVING
 from .judge import Denied, Judge, Unreachable, Who
 from .link import Link
-from .own import own_addresses
+from .own import is_own
 from .questions import Questions
 from .run import IDLE_SECONDS, Run
 
-# Of a network, with what lists this machine's addresses, and whether somebody can be asked.
-MakeJudge = Callable[[Network, Callable[[], frozenset[str]], bool], Judge]
+# Of a network, with who knows this machine's addresses, and whether somebody can be asked.
+MakeJudge = Callable[[Network, Callable[[str, int], bool], bool], Judge]
 
 
 class Gate:
@@ -57,7 +57,7 @@ class Gate:
 
     def take(self, serve: Serve, fds: list[int]) -> None:
         """Open a run's doors."""
-        judge = self._make_judge(serve.network, own_addresses, "questions" in serve.doors)
+        judge = self._make_judge(serve.network, is_own, "questions" in serve.doors)
         report = functools.partial(self._report, serve.number)
         network = serve.network
         run = Run(
@@ -67,7 +67,7 @@ class Gate:
 
         def wider(hosts: tuple[HostRule, ...]) -> Judge:
             more = msgspec.structs.replace(network, hosts=(*network.hosts, *hosts))
-            return self._make_judge(more, own_addresses, True)
+            return self._make_judge(more, is_own, True)
 
         asks: list[Asks] = []
         for door, fd in zip(serve.doors, fds, strict=True):

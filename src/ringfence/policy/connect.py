@@ -5,7 +5,7 @@ below example.com, and never `evilexample.com`. The address that a name leads to
 whoever owns the name chooses the address: loopback, private, link-local and the machine's own addresses must be named
 themselves. What was judged is what is to be dialled: never resolve a second time.
 
-Pure: resolving is the caller's, and the machine's own addresses are handed in.
+Pure: resolving is the caller's, and so is knowing the machine's own addresses.
 """
 
 import msgspec
@@ -13,10 +13,10 @@ import msgspec
 from ..model import Decision, HostRule, Network, Policy, Verdict
 from .hosts import (
     HostError,
+    IsOwn,
     canonical_address,
     canonical_host,
     is_address,
-    is_own,
     is_within,
     joined,
     port_number,
@@ -29,7 +29,6 @@ from .words import named, quoted, shown
 LOCAL = "localhost"
 _LOOPBACK = ("127.0.0.1", "::1")
 _UNLISTED = 65535  # stands for any port that no rule names
-NOBODY: frozenset[str] = frozenset()
 HTTPS = 443
 
 
@@ -96,8 +95,12 @@ def decide_name(network: Network, host: str) -> Decision:
     return answer
 
 
-def decide_address(network: Network, host: str, port: int, address: str, own: frozenset[str] = NOBODY) -> Decision:
-    """May an allowed host lead to this address? `own` are the machine's addresses and networks."""
+def _is_nobodys(_address: str, _port: int) -> bool:
+    return False
+
+
+def decide_address(network: Network, host: str, port: int, address: str, is_own: IsOwn = _is_nobodys) -> Decision:
+    """May an allowed host lead to this address? `is_own` knows the machine's own."""
     try:
         found = canonical_address(address)
     except HostError as error:
@@ -109,7 +112,7 @@ def decide_address(network: Network, host: str, port: int, address: str, own: fr
     for rule in network.hosts:
         if rule.verdict is not Verdict.ALLOW and matches(rule, found, port):
             return Decision(rule.verdict, f"{where}: {rule.origin} denies {_entry(rule)}", host=rule)
-    kind = special(found) or ("one of this machine's own addresses" if is_own(found, own) else "")
+    kind = special(found) or ("one of this machine's own addresses" if is_own(found, port) else "")
     if network.open or not kind:
         return Decision(Verdict.ALLOW, f"{where}, a public address" if not kind else f"{where}: the network is open")
     for rule in network.hosts:

@@ -9,7 +9,7 @@ from ..model.grant import Answer, Grant, Operation
 from .connect import LOCAL
 from .decide import is_canonical
 from .defaults import SHARED, is_inside
-from .hosts import HostError, canonical_host, is_address, is_own, joined, port_number, special, split_port
+from .hosts import HostError, IsOwn, canonical_host, is_address, joined, port_number, special, split_port
 from .layer import Layer, Setting, Tier
 from .names import entry_fault
 from .stores import SECRETS, SYSTEM_SECRETS
@@ -46,18 +46,17 @@ def target_of(operation: Operation, text: str) -> str:
     return text
 
 
-def refusal(
-    grant: Grant, homes: tuple[str, ...] = (), own: tuple[str, ...] = (), machine: frozenset[str] | None = None
-) -> str:
-    """Why a grant may not be given, or "", whatever the policy; `own` are our files, `machine` the addresses of a host
-    that is not the person's: what listens there, and in its network, trusts whoever is near."""
+def refusal(grant: Grant, homes: tuple[str, ...] = (), own: tuple[str, ...] = (), is_own: IsOwn | None = None) -> str:
+    """Why a grant may not be given, or "", whatever the policy; `own` are our files, `is_own` knows the addresses
+    of a host that is not the person's: what listens there, and in its network, trusts whoever is near."""
     if grant.operation in (Operation.CONNECT, Operation.BIND):
         fault = entry_fault(grant.target, any_host=False) if grant.operation is Operation.CONNECT else ""
-        if fault or machine is None:  # what no policy can hold would refuse every run
+        if fault or is_own is None:  # what no policy can hold would refuse every run
             return f"{shown(grant.target)}: {fault}" if fault else ""
-        host = split_port(grant.target)[0].strip("[]")
+        host, port = split_port(grant.target)
+        host = host.strip("[]")
         is_near = grant.operation is Operation.BIND or host == LOCAL
-        if is_near or (is_address(host) and (special(host) or is_own(host, machine))):
+        if is_near or (is_address(host) and (special(host) or is_own(host, port_number(port)))):
             return f"{shown(grant.target)} is of the host or its network, which a policy file can open, and no approval"
         return ""
     path, writes = grant.target, grant.operation.kind == "write"

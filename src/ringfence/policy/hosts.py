@@ -6,6 +6,7 @@ an address although it is not written like one (`2130706433`, `0x7f.1`, `0177.0.
 two readers could read differently: userinfo, escapes, white space, control characters.
 """
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -13,6 +14,8 @@ if TYPE_CHECKING:
 
     Address = ipaddress.IPv4Address | ipaddress.IPv6Address
     Networks = list[tuple[ipaddress.IPv4Network | ipaddress.IPv6Network, str]]
+
+IsOwn = Callable[[str, int], bool]  # knows whether an address is this machine's, for who connects to a port
 
 _NAME = frozenset("abcdefghijklmnopqrstuvwxyz0123456789-_.")
 _DIGITS = frozenset("0123456789")
@@ -141,11 +144,6 @@ def is_within(address: str, network: str) -> bool:
     if where.prefixlen >= 96 and where.version == 6 and where.network_address.ipv4_mapped:
         where = ipaddress.ip_network((int(where.network_address.ipv4_mapped), where.prefixlen - 96))
     return ipaddress.ip_address(address) in where
-
-
-def is_own(address: str, own: frozenset[str]) -> bool:
-    """Whether a canonical address is one of these, or lies in a network among them."""
-    return address in own or any("/" in one and is_within(address, one) for one in own)
 
 
 def _unmapped(address: "Address") -> "Address":
