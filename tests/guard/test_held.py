@@ -516,6 +516,31 @@ def test_what_a_shell_runs_later_is_not_made_by_another_way_to_say_its_name(
     assert (root / ".envrc").exists()
 
 
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("git apply x.patch", "ask"),
+        ("git apply < x.patch", "ask"),
+        ("cat x.patch | git apply", "ask"),
+        (f"git apply x.patch {PATCH}".replace(".envrc", "env"), "ask"),
+        (f"patch -p1 -i x.patch {PATCH}".replace(".envrc", "env"), "ask"),
+        ("git apply --exclude --check x.patch", "ask"),
+        ("git apply --check --no-check x.patch", "ask"),
+        ("git apply --stat --apply x.patch", "ask"),
+        ("git am x.patch", "ask"),
+        ("git apply --check x.patch", "allow"),
+        ("git apply --stat -p1 x.patch", "allow"),
+        ("git am --abort", "allow"),
+        (f"git apply {PATCH}".replace(".envrc", "env"), "allow"),
+    ],
+)
+def test_without_the_sandbox_a_patch_that_is_not_in_the_line_is_asked_about(
+    line: str, expected: str, root: Path
+) -> None:
+    assert verdict(line, bounds(root, held=False)) == expected
+    assert verdict(line, bounds(root)) == "allow"
+
+
 def test_npx_runs_what_the_project_has_installed(tmp_path: Path) -> None:
     root = tmp_path / "w"
     (root / "sub/node_modules/.bin").mkdir(parents=True)
