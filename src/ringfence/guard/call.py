@@ -89,6 +89,8 @@ def function(walk: Walk, name: str, arguments: list[Field], shell: Shell) -> Sta
 
 def program(walk: Walk, fields: list[Field], shell: Shell, stdin: Word | None) -> None:
     """What a program does, as far as its row knows."""
+    if walk.path_read and not walk.bounds.held and "/" not in fields[0].text:
+        walk.doubt(f"zsh looks for {fields[0].text!r} in what path holds, which is not known")
     name = called(walk, fields, shell)
     if not name:
         return
@@ -493,8 +495,5 @@ BUILTINS: dict[str, Handler] = {
     "jobs": jobs,
     "kill": kill,
     **dict.fromkeys(("alias", "unalias", "enable", "bind", "complete", "compgen", "compopt", "fc", "history"), odd),
-    **dict.fromkeys(
-        ": true false pwd type times fg bg disown umask dirs caller suspend logout times help".split(),
-        nothing,
-    ),
+    **dict.fromkeys(": true false pwd type times fg bg disown umask dirs caller suspend logout help".split(), nothing),
 }

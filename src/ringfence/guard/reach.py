@@ -210,7 +210,8 @@ class Walk(Values):
                 fields += self.expander(shell).fields(word)
                 if len(fields) > MOST_WORDS:
                     raise TooLong
-        concern(self, node.name, None, shell)
+        if node.name != "path" or node.chosen:
+            concern(self, node.name, None, shell)
         for field in fields:
             if node.name == "path" or field.known:  # which is PATH to zsh
                 concern(self, node.name, field.text if field.known else None, shell)
@@ -305,6 +306,8 @@ class Walk(Values):
             listed = assignment.name in self.lists or any(re.match(r"-\w*[aA]", option.text) for option in options)
             if (listed and value is None) or (value or "").lstrip().startswith("("):
                 self.doubt(f"it declares {assignment.name}, perhaps as a list that is expanded though it is quoted")
+            if options[0].text in ("command", "builtin") and not _ONE_WORD.match(assignment.value.raw):
+                self.doubt(f"it declares {assignment.name} by {assignment.value.raw!r}, which may be several words")
             past = options[0].text == "command" and not self.bounds.held  # which zsh takes for a program
             if past or "{" in assignment.value.raw:
                 shell.assign(assignment.name, None)
@@ -396,6 +399,9 @@ class Walk(Values):
             real = self.bounds.resolve(posixpath.join(self.stand(place), field.text))
             if real != "/dev/null" and self.bounds.decide(Access.WRITE, real).verdict is not Verdict.ALLOW:
                 self.opened_outside = field.shown
+
+
+_ONE_WORD = lazy(r"[\w./:+,@%-]*\Z|\"[^\"]*\"\Z|'[^']*'\Z")
 
 
 def hands_on(node: Node) -> bool:
