@@ -3,6 +3,7 @@
 import os
 import re
 import subprocess
+import time
 from pathlib import Path
 
 import msgspec
@@ -539,6 +540,15 @@ def test_without_the_sandbox_a_patch_that_is_not_in_the_line_is_asked_about(
 ) -> None:
     assert verdict(line, bounds(root, held=False)) == expected
     assert verdict(line, bounds(root)) == "allow"
+
+
+def test_a_long_name_to_find_is_judged_at_once(root: Path) -> None:
+    """It took forty seconds, of which a hook has eight."""
+    start = time.process_time()
+
+    assert verdict(f"find . -name '{'[[ a ' * 13_000}'", bounds(root, held=False)) == "allow"
+    assert verdict(f"find . -name '{'[[ a ' * 13_000}' -delete", bounds(root, held=False)) == "ask"
+    assert time.process_time() - start < 1
 
 
 def test_npx_runs_what_the_project_has_installed(tmp_path: Path) -> None:
