@@ -17,6 +17,7 @@ from ringfence.judging import bounds_of
         ("echo ${$(touch ../made)]}", "echo ${$%1}"),
         ("set -- a b c d e f g h i ../made; touch $10", "set -- a b c d e f g h i; touch $1 ${9}"),
         ('f() { touch "$~1"; }; f ../made', 'f() { touch "$1"; echo "$= ~"; }; f a'),
+        ("ls() { touch ../made; }; exec ls", "ls() { touch made; }; exec cat"),
         ("read path <<< d; ls", "read path <<< d; echo $path"),
         ("IFS=: read -r path rest <<< d:e; ls", "IFS=: read -r one rest <<< d:e; ls"),
         ("printf -v path %s d; ls", "printf -v name %s d; ls"),

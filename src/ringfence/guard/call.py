@@ -92,9 +92,7 @@ def program(walk: Walk, fields: list[Field], shell: Shell, stdin: Word | None) -
     if walk.path_read and not walk.bounds.held and "/" not in fields[0].text:
         walk.doubt(f"zsh looks for {fields[0].text!r} in what path holds, which is not known")
     name = called(walk, fields, shell)
-    if not name:
-        return
-    if len(fields) == 2 and fields[1].known and fields[1].text in _VERSION:
+    if not name or (len(fields) == 2 and fields[1].known and fields[1].text in _VERSION):
         return
     found = row(name)
     if not walk.bounds.reads_free and name != "ln":  # whose targets are judged from where the link will stand
@@ -225,6 +223,8 @@ def execute(walk: Walk, fields: list[Field], shell: Shell, stdin: Word | None) -
             fields.pop(0)
         elif not re.fullmatch(r"-[cl]+|--", option):
             walk.doubt(f"exec has the odd option {option}")
+    if fields and fields[0].text in shell.functions and not walk.bounds.held:
+        walk.doubt(f"exec runs the function {fields[0].text}, where zsh reads it")
     return builtin_or_program(walk, fields, shell.copy(), stdin) if fields and named(walk, fields) else None
 
 
@@ -445,7 +445,7 @@ def says(walk: Walk, fields: list[Field], shell: Shell, stdin: Word | None) -> N
 
 
 def nothing(walk: Walk, fields: list[Field], shell: Shell, stdin: Word | None) -> None:
-    """A builtin that touches no file and changes nothing that matters here."""
+    """It touches no file, and changes nothing that matters here."""
 
 
 def hashed(walk: Walk, fields: list[Field], shell: Shell, stdin: Word | None) -> None:

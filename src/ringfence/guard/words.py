@@ -315,6 +315,8 @@ class Words:
                 continue
             pattern = bool(words) and words[-1].raw in ("=~", "==", "=", "!=")
             word = self.pattern_word() if pattern else self.word()
+            if "\\\n" in word.raw:
+                raise Unreadable("a test is continued or holds a comment")  # `-\` and `eq` on the next line
             if word.raw == "]]":
                 return tuple(words)
             words.append(word)
