@@ -244,7 +244,8 @@ class Walk(Values):
             if name in shell.variables and not self.bounds.held:
                 shell.assign(name, None)
         for index, word in enumerate(node.words):
-            sides = (index - 1, index + 1) if word.raw in _COMPARES else (index + 1,) if word.raw == "-v" else ()
+            one = word.raw == "-v" or (word.raw == "-t" and not self.bounds.held)  # which zsh counts
+            sides = (index - 1, index + 1) if word.raw in _COMPARES else (index + 1,) if one else ()
             for side in sides:
                 if 0 <= side < len(texts) and not is_number(node.words[side], shell):
                     text = texts[side]

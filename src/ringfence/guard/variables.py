@@ -101,7 +101,7 @@ _ZSH_COUNTED = frozenset(
     "COLUMNS LINES SHLVL UID EUID GID EGID ERRNO FUNCNEST HISTSIZE SAVEHIST KEYTIMEOUT LISTMAX MAILCHECK "
     "TRY_BLOCK_ERROR TRY_BLOCK_INTERRUPT ZLE_RPROMPT_INDENT".split()
 )
-_COUNTS = frozenset("printf exit return break continue shift".split())
+_COUNTS = frozenset("printf exit logout return break continue shift".split())
 _NUMBERS = lazy(r"%[^%a-zA-Z]*[*diouxXeEfFgGaA]")
 _RESULT = lazy(r"\"?(?:\$\(\((?:[^()]|\([^()]*\))*\)\)|\$\{#\w+(?:\[[@*]\])?\})\"?\Z")
 _COMPUTES = lazy(r"(?s)(?>.*?\w\[).*(?:\$[({]|`)")  # an element of a list, by a command

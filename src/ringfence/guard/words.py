@@ -18,6 +18,7 @@ _SIMPLE = lazy(r"[A-Za-z_][A-Za-z0-9_]*|[0-9@*#?$!-]")
 _ZSH_GOES_ON = lazy(r"\[|:[aAcehlpPqQrstuxgfFwW&]|(?<=\$[0-9])[0-9]")
 # What it computes there may be quoted, and runs all the same; what is longer is as good as quoted.
 _ZSH_COUNTS = lazy(r"\[(?:[^\]\s'\"\\]{0,200}['\"\\]|[^\]\s'\"\\]{201})")
+_ZSH_NAME = lazy(r"\$#?(?:[A-Za-z_]\w*|[0-9@*#?$!-])")  # to it `$#x` is the length of one
 _ZSH_FLAGS = lazy(r"\$[=^~+]+[\w{@*#?!$-]")  # `"$=x"`, which to bash is no variable
 _BRACED = lazy(r"(#(?=[A-Za-z_]\w*\[)|!?)([A-Za-z_][A-Za-z0-9_]*|[0-9]+|[@*#?$!-])(\[[A-Za-z0-9_@*]*\])?")
 _NO_NESTED = lazy(r"\$(?![-}:#%/^,@+=?])")  # `${$(command)}`, which zsh runs
@@ -180,8 +181,10 @@ class Words:
             if text.startswith("\\\n", found.end()):
                 raise Unreadable("a name is continued on the next line")
             self.at = found.end()
-            counts = bool(_ZSH_COUNTS.match(text, self.at))
-            pieces.append(Variable(found.group(), quoted, open=bool(_ZSH_GOES_ON.match(text, self.at)), counts=counts))
+            named = _ZSH_NAME.match(text, at)
+            counts = named is not None and _ZSH_COUNTS.match(text, named.end()) is not None
+            goes_on = counts or _ZSH_GOES_ON.match(text, self.at) is not None
+            pieces.append(Variable(found.group(), quoted, open=goes_on, counts=counts))
         elif text.startswith("\\\n", at + 1):
             raise Unreadable("a name is continued on the next line")
         elif quoted and not _ZSH_FLAGS.match(text, at):
