@@ -53,14 +53,14 @@ LOADS = lazy(
     r"|error-handling-script|gcc-toolchain|gcc-install-dir)",
     re.DOTALL,
 )
-_HARMLESS = lazy(
+_HARMLESS = lazy(  # what is not known is a null
     r"(?:(?:PAGER|GIT_PAGER|MANPAGER)=(?:cat|less|more)?|GIT_(?:AUTHOR|COMMITTER)_(?:NAME|EMAIL|DATE)=.*"
     r"|(?:GIT_EDITOR|GIT_SEQUENCE_EDITOR|EDITOR|VISUAL)=(?:true|:|/bin/true)|GIT_(?:TERMINAL_PROMPT|OPTIONAL_LOCKS)=[01]"
     r"|PYTHONWARNINGS=[\w:,]*|GIT_MERGE_AUTOEDIT=no|CC=(?:gcc|clang|cc)(?:-\d+)?|CXX=(?:g\+\+|clang\+\+|c\+\+)(?:-\d+)?"
     r"|NODE_OPTIONS=--(?:max-old-space-size=\d+|experimental-vm-modules|no-warnings)"
     r"|LESS=-?[A-Za-z]*|CARGO_TERM_\w+=\w+|PIP_(?:NO_INPUT|DISABLE_PIP_VERSION_CHECK|NO_CACHE_DIR|QUIET)=\w*"
-    r"|RUSTFLAGS=(?!.*linker)[^/]*|MAVEN_OPTS=-Xmx\w+|\w+_OPTS=|GOFLAGS=-mod=\w+|GOWORK=off|GOPROXY=(?:off|direct)"
-    r"|KRB5_TRACE=/dev/std\w+|PS\d=[^$`]*|(?:GH_(?:TOKEN|REPO|HOST|PROMPT_DISABLED))=.*|SYSTEMD_COLORS=.*"
+    r"|RUSTFLAGS=(?!.*linker)[^/\0]*|MAVEN_OPTS=-Xmx\w+|\w+_OPTS=|GOFLAGS=-mod=\w+|GOWORK=off|GOPROXY=(?:off|direct)"
+    r"|KRB5_TRACE=/dev/std\w+|PS\d=[^$`\0]*|(?:GH_(?:TOKEN|REPO|HOST|PROMPT_DISABLED))=.*|SYSTEMD_COLORS=.*"
     r"|(?:PYENV|RBENV|NODENV)_VERSION=[\w.-]*|(?:GH|SYSTEMD)_PAGER=(?:cat)?)\Z",
     re.DOTALL,
 )
