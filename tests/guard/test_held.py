@@ -3,6 +3,7 @@
 import os
 import re
 import subprocess
+import time
 from pathlib import Path
 
 import msgspec
@@ -514,6 +515,40 @@ def test_what_a_shell_runs_later_is_not_made_by_another_way_to_say_its_name(
     assert [verdict(line, made), verdict(plain, made)] == ["ask", "allow"]
     subprocess.run(["bash", "-c", line], cwd=root, check=True)
     assert (root / ".envrc").exists()
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("git apply x.patch", "ask"),
+        ("git apply < x.patch", "ask"),
+        ("cat x.patch | git apply", "ask"),
+        (f"git apply x.patch {PATCH}".replace(".envrc", "env"), "ask"),
+        (f"patch -p1 -i x.patch {PATCH}".replace(".envrc", "env"), "ask"),
+        ("git apply --exclude --check x.patch", "ask"),
+        ("git apply --check --no-check x.patch", "ask"),
+        ("git apply --stat --apply x.patch", "ask"),
+        ("git am x.patch", "ask"),
+        ("git apply --check x.patch", "allow"),
+        ("git apply --stat -p1 x.patch", "allow"),
+        ("git am --abort", "allow"),
+        (f"git apply {PATCH}".replace(".envrc", "env"), "allow"),
+    ],
+)
+def test_without_the_sandbox_a_patch_that_is_not_in_the_line_is_asked_about(
+    line: str, expected: str, root: Path
+) -> None:
+    assert verdict(line, bounds(root, held=False)) == expected
+    assert verdict(line, bounds(root)) == "allow"
+
+
+def test_a_long_name_to_find_is_judged_at_once(root: Path) -> None:
+    """It took forty seconds, of which a hook has eight."""
+    start = time.process_time()
+
+    assert verdict(f"find . -name '{'[[ a ' * 13_000}'", bounds(root, held=False)) == "allow"
+    assert verdict(f"find . -name '{'[[ a ' * 13_000}' -delete", bounds(root, held=False)) == "ask"
+    assert time.process_time() - start < 1
 
 
 def test_npx_runs_what_the_project_has_installed(tmp_path: Path) -> None:

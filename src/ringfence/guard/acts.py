@@ -239,11 +239,9 @@ def patch(walk: Walk, call: Call) -> None:
     walk.loose += [walk.stand(place) for place in call.shell.places]  # it makes links, too
     from .fetching import patched  # it needs this module in turn
 
-    patched(walk, call, [*call.values("-i", "--input"), *call.operands[1:]], call.stdin)
     is_trial = call.has("--dry-run")
-    if call.stdin is None and not call.operands and not is_trial:  # else it names what it changes, or the line shows it
-        for place in call.shell.places:
-            plants(walk, call, walk.stand(place))
+    names = bool(call.operands)  # what it changes
+    patched(walk, call, [*call.values("-i", "--input"), *call.operands[1:]], call.stdin, is_trial or names)
     if is_trial or call.has("-o", "--output"):
         walk.writes(temporary(call), call.shell)
 

@@ -132,8 +132,8 @@ def take_option(walk: Walk, call: Call, field: Field, rest: list[Field]) -> bool
         role, full = (known, option) if isinstance(known, str) else known
         taken = Field(value, raw=field.raw) if equals else None
         if role not in ("", "?") and not equals:
-            if not rest:  # the program will say so, or it takes none
-                if role == "q":
+            if not rest:  # the program will say so, or it takes none; wget takes its first operand
+                if role in ("q", "w"):
                     walk.doubt(f"what the option {option} of {call.name} does is not known")
                 return True
             taken = take_value(walk, call, option, rest)
@@ -148,7 +148,7 @@ def take_option(walk: Walk, call: Call, field: Field, rest: list[Field]) -> bool
             elif attached or rest:
                 taken = Field(attached, raw=field.raw) if attached else take_value(walk, call, f"-{letter}", rest)
                 call.options.append((f"-{letter}", taken))
-            elif role == "q":
+            elif role in ("q", "w"):
                 walk.doubt(f"what the option -{letter} of {call.name} does is not known")
             return True
         if letter not in found.flags and not found.tolerant:

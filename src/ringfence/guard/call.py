@@ -1,5 +1,6 @@
 """One command with its arguments: which function, builtin or program it is, and what bash itself does about it."""
 
+import itertools
 import re
 from collections.abc import Callable
 
@@ -24,14 +25,12 @@ from .variables import concern, counted, emptied, handed_on, listed
 States = tuple[Shell, Shell]
 _NAME = lazy(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 MOST_CALLS = 8
-_VERSION = frozenset(("--version", "--help"))
 
 
 def call(walk: Walk, fields: list[Field], shell: Shell, stdin: Word | None) -> States:
     """What bash does with a command, in the order in which it looks for it."""
     name = fields[0]
-    if not name.known:
-        walk.doubt(f"which program {name.shown!r} is cannot be known")
+    if not named(walk, fields):
         return shell, shell
     if name.text in shell.functions:
         ok, bad = function(walk, name.text, fields[1:], shell.copy())
@@ -89,10 +88,10 @@ def function(walk: Walk, name: str, arguments: list[Field], shell: Shell) -> Sta
 
 def program(walk: Walk, fields: list[Field], shell: Shell, stdin: Word | None) -> None:
     """What a program does, as far as its row knows."""
+    if walk.path_read and not walk.bounds.held and "/" not in fields[0].text:
+        walk.doubt(f"zsh looks for {fields[0].text!r} in what path holds, which is not known")
     name = called(walk, fields, shell)
-    if not name:
-        return
-    if len(fields) == 2 and fields[1].known and fields[1].text in _VERSION:
+    if not name or (len(fields) == 2 and fields[1].known and fields[1].text in ("--version", "--help")):
         return
     found = row(name)
     if not walk.bounds.reads_free and name != "ln":  # whose targets are judged from where the link will stand
@@ -223,6 +222,8 @@ def execute(walk: Walk, fields: list[Field], shell: Shell, stdin: Word | None) -
             fields.pop(0)
         elif not re.fullmatch(r"-[cl]+|--", option):
             walk.doubt(f"exec has the odd option {option}")
+    if fields and fields[0].text in shell.functions and not walk.bounds.held:
+        walk.doubt(f"exec runs the function {fields[0].text}, where zsh reads it")
     return builtin_or_program(walk, fields, shell.copy(), stdin) if fields and named(walk, fields) else None
 
 
@@ -413,9 +414,11 @@ def let(walk: Walk, fields: list[Field], shell: Shell, stdin: Word | None) -> No
 
 
 def tests(walk: Walk, fields: list[Field], shell: Shell, stdin: Word | None) -> None:
-    for index, field in enumerate(fields[:-1]):
-        if field.text in ("-v", "-R") and (not fields[index + 1].known or "[" in fields[index + 1].text):
-            walk.doubt(f"{fields[index + 1].shown!r} may compute an element")
+    for field, after in itertools.pairwise(fields):
+        if field.text in ("-v", "-R") and (not after.known or "[" in after.text):
+            walk.doubt(f"{after.shown!r} may compute an element")
+        if field.text == "-t" and not walk.bounds.held:  # which zsh counts
+            walk.evaluated(after.text if after.known else None, after.shown, shell)
     for field in fields:
         name = re.fullmatch(r"\$\{?(\w+|[#?$!])\}?", field.shown)
         number = field.digits or (name is not None and (name[1] in "#?$!" or shell.is_number(name[1])))
@@ -443,7 +446,7 @@ def says(walk: Walk, fields: list[Field], shell: Shell, stdin: Word | None) -> N
 
 
 def nothing(walk: Walk, fields: list[Field], shell: Shell, stdin: Word | None) -> None:
-    """A builtin that touches no file and changes nothing that matters here."""
+    """It touches no file, and changes nothing that matters here."""
 
 
 def hashed(walk: Walk, fields: list[Field], shell: Shell, stdin: Word | None) -> None:
@@ -493,8 +496,5 @@ BUILTINS: dict[str, Handler] = {
     "jobs": jobs,
     "kill": kill,
     **dict.fromkeys(("alias", "unalias", "enable", "bind", "complete", "compgen", "compopt", "fc", "history"), odd),
-    **dict.fromkeys(
-        ": true false pwd type times fg bg disown umask dirs caller suspend logout times help".split(),
-        nothing,
-    ),
+    **dict.fromkeys(": true false pwd type times fg bg disown umask dirs caller suspend logout help".split(), nothing),
 }

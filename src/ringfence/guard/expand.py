@@ -113,10 +113,9 @@ class Expander:
                 elif _TILDE_AFTER_NAME.match(piece.text) if index == 0 else ":~" in piece.text:
                     value = None
                 wild = wild or bool(_GLOB.search(piece.text))
-            splits = isinstance(piece, Variable | Substitution | Arithmetic) and not getattr(piece, "quoted", False)
-            digits = (is_count(piece, self.shell) or _is_commit(piece, self.shell)) and not self.shell.odd_words
-            splits = splits and not digits
-            several = (isinstance(piece, Variable) and piece.name in ("@", "*")) or _is_list(piece)
+            digits = self.is_digits(piece)
+            splits = _expands(piece) and not digits
+            several = _is_list(piece)
             if value is None or (splits and self.shell.odd_words):
                 for rest in pieces[index + 1 :]:
                     self.value(rest)  # what it runs is run all the same
@@ -124,7 +123,8 @@ class Expander:
                 digits = digits and all(
                     isinstance(rest, Literal) and "/" not in rest.text for rest in pieces[index + 1 :]
                 )
-                found = Field(lead, False, raw, splits or several, digits=digits)
+                many = splits or several or any(map(self.may_split, pieces[index + 1 :]))
+                found = Field(lead, False, raw, many, digits=digits)
                 return [*self.finished(texts[:-1], patterns, wild, raw), found]
             if splits:
                 wild = wild or bool(_GLOB.search(value))
@@ -143,6 +143,15 @@ class Expander:
             kept = [index for index, text in enumerate(texts) if text]
             texts, patterns = [texts[index] for index in kept], [patterns[index] for index in kept]
         return self.finished(texts, patterns, wild, raw)
+
+    def is_digits(self, piece: Piece) -> bool:
+        return (is_count(piece, self.shell) or _is_commit(piece, self.shell)) and not self.shell.odd_words
+
+    def may_split(self, piece: Piece) -> bool:
+        """Whether what a piece stands for may be several words, or names."""
+        if isinstance(piece, Literal):
+            return not piece.quoted and _GLOB.search(piece.text) is not None
+        return _is_list(piece) or (_expands(piece) and not self.is_digits(piece))
 
     def finished(self, texts: list[str], patterns: list[str], wild: bool, raw: str) -> list[Field]:
         """Arguments after matching against files; a pattern that matches nothing stands for itself."""
@@ -166,8 +175,12 @@ def _limit(length: int) -> None:
         raise Unreadable("a word becomes longer than is followed")
 
 
+def _expands(piece: Piece) -> bool:
+    return isinstance(piece, Variable | Substitution | Arithmetic) and not getattr(piece, "quoted", False)
+
+
 def _is_list(piece: Piece) -> bool:
-    return isinstance(piece, Variable) and ("[@]" in piece.rest or "[*]" in piece.rest)
+    return isinstance(piece, Variable) and (piece.name in ("@", "*") or "[@]" in piece.rest or "[*]" in piece.rest)
 
 
 def is_count(piece: Piece, shell: Shell) -> bool:

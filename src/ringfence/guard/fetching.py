@@ -7,7 +7,7 @@ import posixpath
 import re
 from collections.abc import Callable
 
-from .acts import unpacked
+from .acts import plants, unpacked
 from .arguments import RULES, Call
 from .bounds import runs_later
 from .patterns import lazy
@@ -106,8 +106,8 @@ def taken_apart(walk: Walk, call: Call, archives: list[Field]) -> None:
         walk.strewn = f"what {call.name} unpacks"
 
 
-def patched(walk: Walk, call: Call, files: list[Field], stdin: Word | None) -> None:
-    """A patch that is part of this line, in full or as a file."""
+def patched(walk: Walk, call: Call, files: list[Field], stdin: Word | None, trial: bool) -> None:
+    """A patch that is part of this line, in full or as a file; on `trial` it writes no file whose name it says."""
     text = walk.expander(call.shell).text(stdin) if stdin is not None else ""
     rules = [name for name in _PATCHED.findall(text or "") if RULES.search("/" + name.strip())]
     made = [one.path for one in walk.findings.values() if one.access == "write" and _PATCH.match(one.path)]
@@ -119,6 +119,9 @@ def patched(walk: Walk, call: Call, files: list[Field], stdin: Word | None) -> N
         )
         if later:
             walk.doubt(f"{call.name} may write {later[0]!r}, by which git, an agent or a shell runs something")
+    shown = text and all(field.known and field.text == "-" for field in files)
+    for place in () if shown or trial or walk.bounds.held else call.shell.places:
+        plants(walk, call, walk.stand(place))
     if text is None or rules or made or unseen:
         walk.strewn = (rules or made or ["a patch that is not known"])[0]
 

@@ -61,6 +61,9 @@ _LETTERS = {
     "archive": ("o", ""),
     "format-patch": ("o", "USGMCBOv"),
 }
+_REVISIONS = frozenset(
+    "shortlog blame annotate log show whatchanged reflog stash format-patch cherry-pick revert".split()
+)
 _SETS_UP = frozenset(("config", "config.worktree", "HEAD", "commondir", "gitdir"))
 
 
@@ -123,9 +126,16 @@ def named(walk: Walk, call: Call, words: list[Field]) -> None:
     if call.name in ("apply", "am"):
         from .fetching import patched  # few lines need it
 
-        patched(walk, call, operands(call, []), call.stdin)
+        options = [_LEAVES.match(word.text) for word in words if not word.known or word.text[:1] == "-" != word.text]
+        trial = all(options) and any(found and not found[1] for found in options)
+        patched(walk, call, operands(call, []), call.stdin, trial)
 
 
+# With these alone no file of the worktree is written, or none that was not seen before.
+_LEAVES = re.compile(
+    r"--(?:check|stat|numstat|summary|cached|abort|quit|skip|continue|resolved|show-current-patch)\Z|(-[vqR]|-p\d+"
+    r"|--(?:verbose|quiet|reverse|recount|whitespace=\w+))\Z"
+)
 _REF = re.compile(r"(?:HEAD|refs/(?!(?:.*/)?\.\.(?:/|\Z)).*)\Z", re.DOTALL)
 
 
@@ -176,6 +186,10 @@ def common(walk: Walk, call: Call, words: list[Field]) -> None:
 def letters(walk: Walk, call: Call, text: str) -> None:
     """One word of short options."""
     runs, values = _LETTERS.get(call.name, ("", ""))
+    tail = text[text.find("-", 1) - 1 :].partition("=")[0] if "-" in text[1:] else ""
+    long = "-" + tail[1:]  # `-n-output=x`, which these take for `-n --output=x`
+    if tail and call.name in _REVISIONS and any(name.startswith(long) for name in (*_RUNS, *_OUTPUT)):
+        walk.doubt(f"git {call.name} {text} runs something, or leads elsewhere")
     for at, letter in enumerate(text[1:], 1):
         if letter in runs and (letter != "o" or at > 1):  # `-o` alone is looked at by `archive`
             walk.doubt(f"git {call.name} {text} runs or writes something that is not known")

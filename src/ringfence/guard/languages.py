@@ -10,6 +10,7 @@ from .patterns import lazy
 from .reach import Walk
 from .state import Field, Shell
 
+LONGEST_NAME = 1000  # characters of a pattern; what is made of a longer one to match it takes too long
 # One command of sed that touches no file: addresses, then a letter, or a substitution with plain flags.
 # Between brackets the mark D ends a pattern for some readers and not for others, where no backslash stands before it.
 _BRACKETS = r"\[\^?\]?(?:[^\]\[D\\\n]|\[(?![:.=])|\[:\w+:\]|\\[^\]\n]|\\(?=\]))*\]"
@@ -198,7 +199,9 @@ class Typed:
         elif word == "-type" and not negated:
             self.levels[-1] = value
         elif word in ("-name", "-iname") and not negated:
-            self.named[-1] = self.named[-1] or not any(fnmatchcase(name, value.lower()) for name in self.kept)
+            short = len(value) < LONGEST_NAME
+            fits = not short or any(fnmatchcase(name, value.lower()) for name in self.kept)
+            self.named[-1] = self.named[-1] or not fits
         elif word in ("-path", "-wholename") and negated and value.strip("*./") == "git":
             self.named[-1] = True
 

@@ -69,7 +69,7 @@ def settings(walk: Walk, fields: list[Field], shell: Shell, stdin: Word | None) 
                 walk.doubt("it changes how the shell reads the line")
         if not re.fullmatch(r"[-+][euxvECmb]*", option):
             walk.doubt(f"'set {option}' changes how the shell reads the line")
-    if words and words[0].known and words[0].text == "--":
+    if words and words[0].known and words[0].text in ("--", "-", "+"):
         words = words[1:]
     elif words and not words[0].known and words[0].may_be_option:
         walk.doubt(f"'set {words[0].shown}' may change how the shell reads the line")

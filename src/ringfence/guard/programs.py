@@ -105,6 +105,7 @@ ROWS: dict[str, str] = {
     "--skip-chars=n --check-chars=n --group? --zero-terminated @rw",
     "shuf": "-erz -i:n -n:n -o:w --output=w --echo --input-range=n --head-count=n --random-source=r --repeat @r",
     "xxd": "!xxd",
+    "iconv": "-cls -f:n -t:n -o:w --from-code=n --to-code=n --output=w --list --silent --verbose @r",
     "lsof": "-D:q + @r",
     "ss": "-K:q --kill=q -D:w --diag=w -F:r --filter=r -N:n --net=n -f:n --family=n -A:n --query=n + @n",
     "date": "-s:q --set=q -f:r --file=r -r:r --reference=r -d:n --date=n -I? + !clock",
@@ -273,6 +274,7 @@ xelatex lualatex bibtex biber xmllint xsltproc yq sponge parallel ts jo mlr xsv 
 http-server vue-tsc tsup astro storybook react-scripts expo nuxt knex asciidoctor dprint oxlint actionlint taplo
 stylua luacheck ktlint detekt swiftlint swiftformat scalafmt ormolu hlint stack ghc zig nim crystal elixir elixirc
 gleam ocaml swig cython nasm msgfmt ptw semgrep codespell markdownlint markdownlint-cli2 commitlint rimraf cloc scc
+man entr pg_isready
 """.split()
 )
 

@@ -210,7 +210,8 @@ class Walk(Values):
                 fields += self.expander(shell).fields(word)
                 if len(fields) > MOST_WORDS:
                     raise TooLong
-        concern(self, node.name, None, shell)
+        if node.name != "path" or node.chosen:
+            concern(self, node.name, None, shell)
         for field in fields:
             if node.name == "path" or field.known:  # which is PATH to zsh
                 concern(self, node.name, field.text if field.known else None, shell)
@@ -243,7 +244,8 @@ class Walk(Values):
             if name in shell.variables and not self.bounds.held:
                 shell.assign(name, None)
         for index, word in enumerate(node.words):
-            sides = (index - 1, index + 1) if word.raw in _COMPARES else (index + 1,) if word.raw == "-v" else ()
+            one = word.raw == "-v" or (word.raw == "-t" and not self.bounds.held)  # which zsh counts
+            sides = (index - 1, index + 1) if word.raw in _COMPARES else (index + 1,) if one else ()
             for side in sides:
                 if 0 <= side < len(texts) and not is_number(node.words[side], shell):
                     text = texts[side]
@@ -305,6 +307,8 @@ class Walk(Values):
             listed = assignment.name in self.lists or any(re.match(r"-\w*[aA]", option.text) for option in options)
             if (listed and value is None) or (value or "").lstrip().startswith("("):
                 self.doubt(f"it declares {assignment.name}, perhaps as a list that is expanded though it is quoted")
+            if options[0].text in ("command", "builtin") and not _ONE_WORD.match(assignment.value.raw):
+                self.doubt(f"it declares {assignment.name} by {assignment.value.raw!r}, which may be several words")
             past = options[0].text == "command" and not self.bounds.held  # which zsh takes for a program
             if past or "{" in assignment.value.raw:
                 shell.assign(assignment.name, None)
@@ -396,6 +400,9 @@ class Walk(Values):
             real = self.bounds.resolve(posixpath.join(self.stand(place), field.text))
             if real != "/dev/null" and self.bounds.decide(Access.WRITE, real).verdict is not Verdict.ALLOW:
                 self.opened_outside = field.shown
+
+
+_ONE_WORD = lazy(r"[\w./:+,@%-]*\Z|\"[^\"]*\"\Z|'[^']*'\Z")
 
 
 def hands_on(node: Node) -> bool:

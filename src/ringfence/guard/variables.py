@@ -53,14 +53,14 @@ LOADS = lazy(
     r"|error-handling-script|gcc-toolchain|gcc-install-dir)",
     re.DOTALL,
 )
-_HARMLESS = lazy(
+_HARMLESS = lazy(  # what is not known is a null
     r"(?:(?:PAGER|GIT_PAGER|MANPAGER)=(?:cat|less|more)?|GIT_(?:AUTHOR|COMMITTER)_(?:NAME|EMAIL|DATE)=.*"
     r"|(?:GIT_EDITOR|GIT_SEQUENCE_EDITOR|EDITOR|VISUAL)=(?:true|:|/bin/true)|GIT_(?:TERMINAL_PROMPT|OPTIONAL_LOCKS)=[01]"
     r"|PYTHONWARNINGS=[\w:,]*|GIT_MERGE_AUTOEDIT=no|CC=(?:gcc|clang|cc)(?:-\d+)?|CXX=(?:g\+\+|clang\+\+|c\+\+)(?:-\d+)?"
     r"|NODE_OPTIONS=--(?:max-old-space-size=\d+|experimental-vm-modules|no-warnings)"
     r"|LESS=-?[A-Za-z]*|CARGO_TERM_\w+=\w+|PIP_(?:NO_INPUT|DISABLE_PIP_VERSION_CHECK|NO_CACHE_DIR|QUIET)=\w*"
-    r"|RUSTFLAGS=(?!.*linker)[^/]*|MAVEN_OPTS=-Xmx\w+|\w+_OPTS=|GOFLAGS=-mod=\w+|GOWORK=off|GOPROXY=(?:off|direct)"
-    r"|KRB5_TRACE=/dev/std\w+|PS\d=[^$`]*|(?:GH_(?:TOKEN|REPO|HOST|PROMPT_DISABLED))=.*|SYSTEMD_COLORS=.*"
+    r"|RUSTFLAGS=(?!.*linker)[^/\0]*|MAVEN_OPTS=-Xmx\w+|\w+_OPTS=|GOFLAGS=-mod=\w+|GOWORK=off|GOPROXY=(?:off|direct)"
+    r"|KRB5_TRACE=/dev/std\w+|PS\d=[^$`\0]*|(?:GH_(?:TOKEN|REPO|HOST|PROMPT_DISABLED))=.*|SYSTEMD_COLORS=.*"
     r"|(?:PYENV|RBENV|NODENV)_VERSION=[\w.-]*|(?:GH|SYSTEMD)_PAGER=(?:cat)?)\Z",
     re.DOTALL,
 )
@@ -101,7 +101,7 @@ _ZSH_COUNTED = frozenset(
     "COLUMNS LINES SHLVL UID EUID GID EGID ERRNO FUNCNEST HISTSIZE SAVEHIST KEYTIMEOUT LISTMAX MAILCHECK "
     "TRY_BLOCK_ERROR TRY_BLOCK_INTERRUPT ZLE_RPROMPT_INDENT".split()
 )
-_COUNTS = frozenset("printf exit return break continue shift".split())
+_COUNTS = frozenset("printf exit logout return break continue shift".split())
 _NUMBERS = lazy(r"%[^%a-zA-Z]*[*diouxXeEfFgGaA]")
 _RESULT = lazy(r"\"?(?:\$\(\((?:[^()]|\([^()]*\))*\)\)|\$\{#\w+(?:\[[@*]\])?\})\"?\Z")
 _COMPUTES = lazy(r"(?s)(?>.*?\w\[).*(?:\$[({]|`)")  # an element of a list, by a command
@@ -113,18 +113,34 @@ def counted(walk: Touches, name: str, fields: list[Field], shell: Shell) -> None
     if name not in _COUNTS or walk.bounds.held or (name == "printf" and told[:1] != "-" and not _NUMBERS.search(told)):
         return
     for field in fields:
-        found = re.fullmatch(r'"?\$\{?(\w+|[#?$!])\}?"?', field.shown)
+        found = re.fullmatch(r'"?\$\{?(\w+|[#?$!])(?::?-[0-9]+|(?<=\{PIPESTATUS)\[[0-9]+\])?\}?"?', field.shown)
         number = field.digits or _RESULT.match(field.shown) is not None
-        number = number or (found is not None and (found[1] in "#?$!" or shell.is_number(found[1])))
+        untold = name == "printf" and field is fields[0]  # which says what becomes of the others
+        if found is not None and not untold:
+            number = number or found[1] in "#?$!" or not _may_be_text(found[1], shell)
         text = shell.variables.get(field.text, "") if field.known else None  # a name is counted as what it holds
         if (text is None and not number) or _COMPUTES.match(field.text):
             walk.doubt(f"zsh counts {field.shown!r}, which {name} is told, and may run commands")
+
+
+# What zsh fills itself, by a match, a command or this line's own text.
+_ZSH_FILLED = lazy(
+    r"(?i)(?:match|[mM](?:BEGIN|END)|argv|reply|prompt\d?|r?ps\d?|words|buffer|zsh_\w+|\w*(?:functions|aliases|history|path)"
+    r"|\w*(?:job|func|dirs|dirstack)\w*|options|commands|modules|parameters|mapfile|psvar|terminfo|termcap|keymaps|widgets"
+    r"|usergroups|builtins|reswords|patchars|histchars|userdirs|nameddirs|\d+)\Z"
+)
+
+
+def _may_be_text(name: str, shell: Shell) -> bool:
+    """Whether a name may hold more than a number, also in zsh; what the line has not touched comes from outside."""
+    return _is_text(name, shell) or (_ZSH_FILLED.match(name) is not None and not shell.is_number(name))
 
 
 def concern(walk: Touches, name: str, value: str | None, shell: Shell) -> None:
     """Say what an assignment of this variable may lead to."""
     if value and not walk.bounds.held and _COMPUTES.match(value):
         walk.doubt(f"what {name} holds runs a command, where zsh counts it")
+    walk.path_read = walk.path_read or (name == "path" and value is None)
     if name == "path" and value and not walk.bounds.held:  # which is PATH to zsh
         known = [walk.bounds.resolve(path) for path in walk.absolute(value, shell, "")] if shell.places else []
         if any(map(walk.bounds.is_directory, known)) or walk.has_written(value, shell):
@@ -359,7 +375,7 @@ class Values(Touches):
         """Names that an expression may assign."""
         assigns = re.search(r"=(?!=)|\+\+|--", text)
         for name in dict.fromkeys(_NAMES.findall(text)):
-            if assigns and _STEERS.match(name):
+            if assigns and (name == "path" or _STEERS.match(name)):
                 concern(self, name, None, shell)
             if name in shell.variables or name == "IFS":
                 shell.assign(name, None, shell.is_number(name))
@@ -368,7 +384,7 @@ class Values(Touches):
         """A text that bash evaluates as arithmetic, where `a[$(command)]` runs a command and names are such texts."""
         if value is None and not re.fullmatch(r"\$\{?[#?]\}?|\$\{#\w+(\[[@*]\])?\}|\$\(\(.*\)\)", shown):
             names = [name for name in _NAMES.findall(shown) if _is_text(name, shell)]
-            hidden = names or "`" in shown or "$(" in shown or re.fullmatch(r'"?\$\{?(?:\d+|[@*])\}?"?', shown)
+            hidden = names or "`" in shown or "$(" in shown or re.search(r"\$\{?[0-9@*]", shown)
             if hidden and not self.runs_seen:  # where a script may run as much
                 self.doubt(f"{shown!r} is evaluated as arithmetic, and its value is not known")
         elif value is not None and re.search(r"[`]|\$\(|\[[^\]]*[^\]\w@*$]", value):

@@ -14,11 +14,14 @@ _IN_QUOTES = lazy(r"[^\\\"$`]+")
 _IN_BRACES = lazy(r"[^\s\\'\"$`;&|()<>?*+@!}]+")
 _IN_DOCUMENT = lazy(r"[^\\$`]+")
 _SIMPLE = lazy(r"[A-Za-z_][A-Za-z0-9_]*|[0-9@*#?$!-]")
-_ZSH_GOES_ON = lazy(r"\[|:[aAcehlpPqQrstuxgfFwW&]")  # `$x[2,-1]` and `$x:h` are other texts to zsh
+# `$x[2,-1]` and `$x:h` are other texts to zsh, and `$10` is.
+_ZSH_GOES_ON = lazy(r"\[|:[aAcehlpPqQrstuxgfFwW&]|(?<=\$[0-9])[0-9]")
 # What it computes there may be quoted, and runs all the same; what is longer is as good as quoted.
 _ZSH_COUNTS = lazy(r"\[(?:[^\]\s'\"\\]{0,200}['\"\\]|[^\]\s'\"\\]{201})")
-_ZSH_FLAGS = lazy(r"\$[=^~+]+[A-Za-z_{]")  # `"$=x"`, which to bash is no variable
+_ZSH_NAME = lazy(r"\$#?(?:[A-Za-z_]\w*|[0-9@*#?$!-])")  # to it `$#x` is the length of one
+_ZSH_FLAGS = lazy(r"\$[=^~+]+[\w{@*#?!$-]")  # `"$=x"`, which to bash is no variable
 _BRACED = lazy(r"(#(?=[A-Za-z_]\w*\[)|!?)([A-Za-z_][A-Za-z0-9_]*|[0-9]+|[@*#?$!-])(\[[A-Za-z0-9_@*]*\])?")
+_NO_NESTED = lazy(r"\$(?![-}:#%/^,@+=?])")  # `${$(command)}`, which zsh runs
 _ANSI = {"a": "\a", "b": "\b", "e": "\x1b", "E": "\x1b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
 _ANSI |= {char: char for char in "\\'\"?"}
 _ANSI_CODE = lazy(r"x([0-9a-fA-F]{1,2})|u([0-9a-fA-F]{1,4})|U([0-9a-fA-F]{1,8})|([0-7]{1,3})")
@@ -178,8 +181,10 @@ class Words:
             if text.startswith("\\\n", found.end()):
                 raise Unreadable("a name is continued on the next line")
             self.at = found.end()
-            counts = bool(_ZSH_COUNTS.match(text, self.at))
-            pieces.append(Variable(found.group(), quoted, open=bool(_ZSH_GOES_ON.match(text, self.at)), counts=counts))
+            named = _ZSH_NAME.match(text, at)
+            counts = named is not None and _ZSH_COUNTS.match(text, named.end()) is not None
+            goes_on = counts or _ZSH_GOES_ON.match(text, self.at) is not None
+            pieces.append(Variable(found.group(), quoted, open=goes_on, counts=counts))
         elif text.startswith("\\\n", at + 1):
             raise Unreadable("a name is continued on the next line")
         elif quoted and not _ZSH_FLAGS.match(text, at):
@@ -191,7 +196,7 @@ class Words:
     def braced(self, quoted: bool) -> Variable:
         """`${...}`, of which the opening has been read."""
         found = _BRACED.match(self.text, self.at)
-        if found is None or self.text.startswith("\\\n", found.end()):
+        if found is None or self.text.startswith("\\\n", found.end()) or _NO_NESTED.match(self.text, self.at):
             raise Unreadable("'${' is followed by something odd")
         before, name, subscript = found.groups()
         self.at = found.end()
@@ -313,6 +318,8 @@ class Words:
                 continue
             pattern = bool(words) and words[-1].raw in ("=~", "==", "=", "!=")
             word = self.pattern_word() if pattern else self.word()
+            if "\\\n" in word.raw:
+                raise Unreadable("a test is continued or holds a comment")  # `-\` and `eq` on the next line
             if word.raw == "]]":
                 return tuple(words)
             words.append(word)
