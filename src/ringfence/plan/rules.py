@@ -37,7 +37,8 @@ _MODULE = (
 _APART = ("[!loprw]*", "l[!o]*", "o[!b]*", "p[!a]*", "r[!er]*", "re[!f]*", "rr[!-]*", "w[!o]*")
 REPOSITORY = "the repository of this worktree"
 SYSTEM = ("/etc/", "/var/lib/", "/sys/")
-_STREAMS = frozenset((f"{view.DEV}/stdin", f"{view.DEV}/stdout", f"{view.DEV}/stderr", f"{view.DEV}/fd"))
+_STREAMS = frozenset((f"{view.DEV}/stdin", f"{view.DEV}/stdout", f"{view.DEV}/stderr"))
+_DESCRIPTORS = (f"{view.DEV}/fd/", "/proc/self/fd/", "/proc/thread-self/fd/")
 DEVICES = frozenset((*view.OWN_DEVICES, view.SHM))
 
 
@@ -149,7 +150,11 @@ def without_swayed(policy: Policy, disk: Disk) -> Policy:
 def without_streams(policy: Policy) -> Policy:
     """The policy without leave for the names of 0 to 2, which every run has of its own: here they lead to ours."""
     allowed = (rule for rule in policy.rules if rule.verdict is Verdict.ALLOW)
-    named = {rule for rule in allowed if rule.path in _STREAMS or rule.path.startswith(f"{view.DEV}/fd/")}
+
+    def names(rule: Rule) -> bool:
+        return rule.path in _STREAMS or f"{rule.through or rule.path}/".startswith(_DESCRIPTORS)
+
+    named = set(filter(names, allowed))
     if not named:
         return policy
     return msgspec.structs.replace(policy, rules=tuple(rule for rule in policy.rules if rule not in named))
