@@ -246,7 +246,7 @@ def without_view(policy: Policy, host: Host, disk: Disk, command: Command, found
     if more is None:
         gaps.append(Gap("what may not be written kept as it is", TOO_MANY, Need.REQUIRED, BUILT_IN, FEWER))
     elif protected and not judged:
-        gap(f"the {len(protected)} protected names in the workspace unwritable")
+        gap(f"the {len(protected)} protected names unwritable, in the workspace and in what is granted")
     for injection in policy.injections:
         gaps.append(
             Gap(f"{injection.source} shown at {injection.target}", why, Need.REQUIRED, injection.origin, way_out)

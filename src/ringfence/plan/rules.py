@@ -214,9 +214,9 @@ def with_own_dev(policy: Policy, is_viewed: bool) -> Policy:
 
 def narrowed(policy: Policy, disk: Disk, temporary: str, host: Host) -> Policy:
     """The policy as Landlock alone can carry it: /tmp and /dev closed but for what is given one by one, and the
-    built-in protections inside the workspace left to the gaps, because holding them would close the directory that
-    holds them to every new name. The system's own secrets are left to their modes, for a user who is not root. Inside
-    another run /tmp is that one's, and shared with it."""
+    built-in protections inside what is granted left to the gaps, because holding them would close the directory that
+    holds them to every new name; who grants nothing but such a name is not given it. The system's own secrets are left
+    to their modes, for a user who is not root. Inside another run /tmp is that one's, and shared with it."""
     closed = (view.DEV,) if host.is_inside else (*PRIVATE, view.DEV)
 
     def keep(rule: Rule) -> bool:
@@ -224,14 +224,19 @@ def narrowed(policy: Policy, disk: Disk, temporary: str, host: Host) -> Policy:
             return False
         if rule.origin == BUILT_IN and (rule.path in closed or rule.path in DEVICES):
             return False
-        if is_protecting(rule):
-            return False
         return rule.glob or not is_closed_anyway(rule, disk)
 
+    kept = list(filter(keep, policy.rules))
+    granted = {disk[rule.path].path for rule in kept if is_allow_write(rule)}
+
+    def is_granted_alone(path: str) -> bool:
+        return any(one == path or is_below(one, path) for one in granted) and not is_any_below((path,), granted)
+
+    kept = [rule for rule in kept if not is_protecting(rule) or is_granted_alone(disk[rule.path].path)]
     hidden = [Rule(Access.READ, Verdict.DENY, path, BUILT_IN) for path in closed if path != view.SHM]
     shared = (view.SHM, temporary) if temporary else (view.SHM,)
     given = [Rule(access, Verdict.ALLOW, path, BUILT_IN) for path in shared for access in Access]
-    return msgspec.structs.replace(policy, rules=(*filter(keep, policy.rules), *hidden, *given))
+    return msgspec.structs.replace(policy, rules=(*kept, *hidden, *given))
 
 
 def with_git_file(policy: Policy, disk: Disk) -> Policy:
