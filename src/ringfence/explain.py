@@ -48,11 +48,7 @@ def told(made: Prepared, watched: Sequence[str], seen: Sequence[Observed]) -> li
 
 def _told(made: Prepared, path: str, access: Access) -> Denial:
     decision = policy.decide(made.judged(), access, path)
-    if decision.verdict is Verdict.ALLOW:  # of one process, and held for each
-        used = set(plan.by_use(made.laid, made.host, made.disk).rules).difference(made.laid.rules)
-        decision = policy.decide(msgspec.structs.replace(made.judged(), rules=tuple(used)), access, path)
-        if decision.rule in used:
-            return denial_of(decision, access.value, path, observed=True)
+    if decision.verdict is Verdict.ALLOW:
         return Denial(access.value, path, f"{path} stays where it is: what it leads to is denied", observed=True)
     return denial_of(decision, access.value, path, observed=True)
 

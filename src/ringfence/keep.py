@@ -234,7 +234,8 @@ class Prepared:
         return outline if steps is None else msgspec.structs.replace(outline, steps=steps, argv=tuple(argv))
 
     def judged(self) -> Policy:
-        """The policy as it is carried out, with the disk's own names for its paths, as the judge wants it."""
+        """The policy as it is carried out, with the disk's own names for its paths, as the judge wants it: what is
+        denied of one process is denied of each."""
         if self._judged is None:
 
             def resolve(path: str) -> str:
@@ -242,6 +243,9 @@ class Prepared:
 
             carried = plan.without_swayed(self.policy, self.disk)
             if self.policy.enforcement is not Enforcement.OFF and self.host.system == "linux":
+                known = set(self.laid.rules)
+                used = (rule for rule in plan.by_use(self.laid, self.host, self.disk).rules if rule not in known)
+                carried = msgspec.structs.replace(carried, rules=(*carried.rules, *used))
                 carried = plan.with_own_dev(carried, plan.has_view(self.host))
             self._judged = policy.canonical_policy(plan.as_layered(carried, self.walls.layered), resolve, True)
         return self._judged

@@ -167,3 +167,13 @@ def test_leave_for_a_stream_by_its_name_is_what_every_run_has(field: Field, name
     assert seen.answers == field.program(field.ground(), program).answers
     told = [gap.what for gap in seen.gaps if f"/dev/{name}" in gap.what]
     assert told == [f"the pattern /dev/{name} for names that appear later"] * ("*" in name)
+
+
+@pytest.mark.parametrize("name", ["self/fd/1", "thread-self/fd/1", "self/fd", "self/fd/*"])
+def test_leave_for_a_descriptor_of_proc_is_what_every_run_has(field: Field, name: str) -> None:
+    """As by /dev/fd, which is a link to it."""
+    program = 'attempt("it", lambda: write("/proc/self/fd/1", flags=0))'
+    seen = field.program(field.ground(), program, allow_write=(f"/proc/{name}",))
+
+    assert seen.answers == field.program(field.ground(), program).answers
+    assert not [gap.what for gap in seen.gaps if "/fd" in gap.what]

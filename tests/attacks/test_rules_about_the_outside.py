@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from tests.attacks.conftest import Field, Ground
+from tests.attacks.conftest import ROOT, Field, Ground, Walls
 
 # F38: a pattern that begins at the root counts wherever something is open, and not only below where the command stands.
 PATTERN = """
@@ -72,6 +72,27 @@ attempt("its mode", lambda: os.chmod(EXTRA[0], 0o777))
 
     assert "done" not in seen.answers.values(), seen.said
     assert (len(seen.answers), file.read_text()) == (3, "as it was\n")
+
+
+UNASKED = pytest.param(Walls("unasked", "owner" if ROOT else "self"), marks=pytest.mark.needs_landlock(6), id="unasked")
+
+
+@pytest.mark.parametrize("field", [UNASKED], indirect=True)
+@pytest.mark.parametrize("name", [".gitconfig", ".config/systemd/user/x.service", ".ssh/rc"])
+def test_nor_where_landlock_holds_alone(field: Field, name: str) -> None:
+    """What is protected inside something granted is a gap there; what is granted by itself need not be given."""
+    ground = field.ground()
+    file = ground.file(f"home/{name}", "as it was\n")
+    ground.own()
+    program = f"""
+attempt("written", lambda: write({str(file)!r}, flags=os.O_APPEND))
+attempt("emptied", lambda: os.truncate({str(file)!r}, 0))
+attempt("a new name", lambda: write("new"))
+"""
+    seen = field.program(ground, program, allow_write=(str(file), ".vscode/settings.json"), allow_read=(str(file),))
+
+    assert seen.answers == {"written": "EACCES", "emptied": "EACCES", "a new name": "done"}, seen.said
+    assert file.read_text() == "as it was\n"
 
 
 # F55: the directory around the workspace is hidden, and the command stands where it stood.

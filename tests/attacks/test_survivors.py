@@ -4,10 +4,17 @@ import contextlib
 import os
 import signal
 import subprocess
+import tempfile
 import time
+from pathlib import Path
 
-from tests.attacks.conftest import Field, Ground, as_user, ringfence_words, said
+import pytest
+from tests.attacks.conftest import PATH, PLAIN, ROOT, Field, Ground, as_user, ringfence_words, said
+from tests.backends import on
 from tests.looking import until
+
+import ringfence
+from ringfence.model import Enactor
 
 BEAT = "echo $$ > pid; for i in $(seq 2000); do date +%s%N > beat; sleep 0.05; done"  # an end, should we fail to
 DAEMON = f"setsid sh -c '{BEAT}' >/dev/null 2>&1 </dev/null & until test -s beat; do sleep 0.01; done"
@@ -59,3 +66,39 @@ def test_everything_ends_when_ringfence_is_killed(field: Field) -> None:
     if survived and field.walls.backend == "landlock":
         stop(ground)
     assert not survived
+
+
+LEFT = "(exec sleep 60 >/dev/null 2>&1) & echo $!"  # in the command's own group
+
+
+def lives(pid: int) -> bool:
+    with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"  # whoever reaps it may wait
+    return False
+
+
+def is_left(pid: int) -> bool:
+    """Whether it lives on; then it is ended."""
+    end = time.monotonic() + 2
+    while lives(pid) and time.monotonic() < end:
+        time.sleep(0.01)
+    left = lives(pid)
+    if left:
+        os.kill(pid, signal.SIGKILL)
+    return left
+
+
+@pytest.mark.needs_landlock(6)
+def test_what_is_left_in_the_background_ends_where_no_warden_stays() -> None:
+    ids = (PLAIN, PLAIN) if ROOT else None
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as workspace:
+        os.chmod(workspace, 0o755)
+        if ids:
+            os.chown(workspace, *ids)
+        bare = subprocess.run([*as_user(PLAIN if ROOT else os.geteuid()), "sh", "-c", LEFT], stdout=subprocess.PIPE)
+        assert is_left(int(bare.stdout))
+
+        with on("landlock", ids, enactor=Enactor.PYTHON):
+            outcome = ringfence.run(["sh", "-c", LEFT], workspace=workspace, env={"PATH": PATH}, capture=True)
+
+    assert not is_left(int(outcome.stdout or b"")), outcome

@@ -44,6 +44,16 @@ def test_what_may_be_read_may_be_run(workspace: Path) -> None:
     assert done == {"/bin/sh": 0, "~/.ssh/tool": 1}
 
 
+@pytest.mark.needs_userns
+@pytest.mark.parametrize("path", ["/proc/3/environ", "/proc/3/task/4/environ", "/proc/self/environ"])
+def test_what_is_denied_of_one_process_is_denied_of_each(workspace: Path, path: str) -> None:
+    denied = ("--deny-read", "/proc/self/environ")
+
+    assert [why(workspace, "read", path, *more).returncode for more in ((), denied)] == [0, 1]
+    assert why(workspace, "read", "/proc/3/status", *denied).returncode == 0
+    assert [one["verdict"] for one in asked(workspace, {"access": "read", "target": path}, options=denied)] == ["deny"]
+
+
 def test_a_grant_for_what_is_not_there_says_that_it_would_have_no_effect(workspace: Path) -> None:
     home = workspace.parent / "home"
     (home / "there").touch()

@@ -58,16 +58,35 @@ def test_a_name_a_thousand_directories_deep_is_looked_at_like_any_other(tmp_path
     assert (disk[deep].kind, held) == (Kind.MISSING, [])
 
 
-def test_a_link_into_a_process_of_another_is_said_like_any_fault(tmp_path: Path) -> None:
-    (tmp_path / "link").symlink_to("/proc/1/root")
-    name = str(tmp_path / "link" / "nonexistent-name")
+def test_a_link_into_a_process_of_another_leads_nowhere(tmp_path: Path) -> None:
+    """A command leaves it where a rule of ours leads: what it means must not refuse every later run."""
+    link = tmp_path.resolve() / "link"
+    link.symlink_to("/proc/1/root")
     try:
         os.readlink("/proc/1/root")
     except PermissionError:
-        with pytest.raises(PlanError, match="cannot be looked at"):
-            enforce.survey([name], [])
-    else:
-        assert enforce.survey([name], [])[name].kind is Kind.MISSING
+        root = "/proc/1/root"
+    else:  # we may look into it
+        root = ""
+
+    for path, real in ((str(link), root or "/"), (f"{link}/nonexistent-name", f"{root}/nonexistent-name")):
+        found = enforce.survey([path], [])[path]
+        assert (found.path, found.links, found.closed) == (real, (str(link),), "")
+        assert found.kind is (Kind.DIRECTORY if real == "/" else Kind.MISSING)
+        assert enforce.canonical(path) == real
+
+
+def test_a_link_that_cannot_be_read_elsewhere_is_a_fault(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file system in user space may say so now, and lead somewhere later."""
+    link = tmp_path.resolve() / "link"
+    link.symlink_to("real")
+
+    def closed(path: str, *_: object, **__: object) -> str:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
+
+    monkeypatch.setattr(os, "readlink", closed)
+    with pytest.raises(PlanError, match="cannot be looked at: Permission denied"):
+        enforce.survey([f"{link}/name"], [])
 
 
 @pytest.mark.parametrize("beside", [0, 5])

@@ -38,3 +38,17 @@ def test_a_new_directory_takes_away_those_whose_run_is_gone(left: dict[str, Path
     enforce.let_go(held)
 
     assert {word for word, path in left.items() if path.exists()} == {"begins", "runs", "another's"}
+
+
+@pytest.mark.parametrize("umask", [0o777, 0o000])
+def test_a_new_directory_is_its_users_alone_whatever_the_umask(umask: int) -> None:
+    held: list[int] = []
+    before = os.umask(umask)
+    try:
+        path = enforce.new_directory(None, held)
+    finally:
+        os.umask(before)
+
+    assert os.stat(path).st_mode & 0o777 == 0o700
+    enforce.let_go(held)
+    enforce.remove(path)

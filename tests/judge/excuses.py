@@ -95,10 +95,10 @@ def metadata(oracle: "Oracle", question: Question, _access: Access, _place: str)
 
 @excuse(UNHELD)
 def protected_name(oracle: "Oracle", _question: Question, access: Access, place: str) -> bool:
-    """`the N protected names in the workspace unwritable`: without a view and without a warden they are not."""
+    """`the N protected names unwritable, in the workspace and …`: without a view and without a warden they are not."""
     rule = oracle.decision(access, place).rule
     protects = rule is not None and is_protecting(rule)
-    return protects and any(what.endswith(" protected names in the workspace unwritable") for what in oracle.gaps)
+    return protects and any(" protected names unwritable, " in what for what in oracle.gaps)
 
 
 # Refused, although the judge allows it.

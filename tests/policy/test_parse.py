@@ -340,6 +340,16 @@ def test_the_workspaces_own_name_is_no_pattern() -> None:
     assert rule_paths("a.py", Base("/w[1]*", "")) == (("/w[1]*/a.py", False),)
 
 
+@pytest.mark.parametrize("text", ["/a/" + "é" * 128, "b" * 256 + "/c", "~/" + "b" * 256])
+def test_a_name_that_is_longer_than_any_can_be_is_refused(text: str) -> None:
+    """The warden is told names, and refused the whole plan."""
+    with pytest.raises(PathError, match="a name of 256 bytes") as caught:
+        rule_paths(text, BASE)
+
+    assert (caught.value.hint, are_plain((text,))) == ("no name can be longer than 255", False)
+    assert rule_paths(text.replace("é" * 128, "é" * 127).replace("b" * 256, "b" * 255), BASE)
+
+
 def stands_for_itself(text: str) -> bool:
     try:
         return rule_paths(text, BASE) == ((text, False),)
@@ -348,7 +358,7 @@ def stands_for_itself(text: str) -> bool:
 
 
 written = st.lists(
-    st.sampled_from(["/", "/", ".", "..", "a", "b.c", ".d", "\0", "*", "~", " ", "\udc80", "é"]), max_size=6
+    st.sampled_from(["/", "/", ".", "..", "a", "b.c", ".d", "\0", "*", "~", " ", "\udc80", "é", "n" * 250]), max_size=6
 )
 
 

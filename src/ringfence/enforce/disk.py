@@ -78,7 +78,7 @@ def _missing(path: str, closed: bool, real: str = "") -> Place:
     try:
         there = real or real_path(path)
         links = _links_to(path, there) if real != path else ()
-    except OSError as error:  # it leads where not even a link can be read: into another process
+    except OSError as error:
         raise _unseen(path, error) from None
     closed_at = _closed_at(there) if closed else ""
     if closed_at == there:  # it can be looked at now: somebody closed and opened the way, and would have it unheld
@@ -114,9 +114,12 @@ def _by_its_text(path: str) -> tuple[str, bool]:
 
 
 def _closed_at(path: str) -> str:
-    """The deepest directory on a path that can be looked at, and not be looked into."""
+    """The deepest directory on a path that can be looked at, and not be looked into; none where that is a link
+    into another process."""
     while path != "/" and not os.access(os.path.dirname(path), os.X_OK):
         path = os.path.dirname(path)
+    if path.startswith("/proc/") and os.path.islink(path):
+        return ""
     return os.path.dirname(path) if not os.path.lexists(path) else path
 
 

@@ -11,13 +11,13 @@ _LOOKS = 100  # at what somebody changes meanwhile
 def real_path(path: str) -> str:
     """As realpath(), which fails when a link is gone between its two looks at it; then it is looked at again. And which
     reads what comes behind a loop as text: by `loop/..` it would be at what is above. And which calls itself for each
-    link, of which there may be thousands behind what is not there."""
+    link, of which there may be thousands behind what is not there, and fails at one that leads into another process."""
     if _has_too_many(path):
         return followed(path)[1]
     for _ in range(_LOOKS):
         try:
             return os.path.realpath(path)
-        except RecursionError:
+        except (RecursionError, PermissionError):
             return followed(path)[1]
         except OSError as error:
             if error.errno not in GONE:
@@ -66,13 +66,14 @@ def followed(path: str) -> tuple[tuple[str, ...], str]:
 
 
 def target(path: str) -> str:
-    """What a link says; nothing where there is none, or none any more."""
+    """What a link says; nothing where there is none, or none any more, or where it leads into another process: who may
+    not read such a one does not get through it either, and a command less than whoever runs it."""
     if not os.path.islink(path):
         return ""
     try:
         return os.readlink(path)
     except OSError as error:
-        if error.errno not in GONE:
+        if error.errno not in GONE and not (isinstance(error, PermissionError) and path.startswith("/proc/")):
             raise
         return ""
 

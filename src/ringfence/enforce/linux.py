@@ -480,6 +480,7 @@ def spawn(plan: Plan, data: bytes, streams: Streams, *kept: int, group: "Group |
         arguments, executable = program.command(sealed_plan, write, ids=plan.ids)
         try:
             process = Process(executable, arguments, (sealed_plan, write, program.fd, *kept, *lists), streams)
+            process.leads = plan.is_detached and not plan.has_warden
         except BaseException:
             os.close(read)
             raise

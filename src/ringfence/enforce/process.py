@@ -103,6 +103,7 @@ class Process:
     """A child, or one that stands by. `returncode` is None while it lives, and negative when a signal ended it."""
 
     is_child = True
+    leads = False  # a group that is to end with it, and that nobody else sees to
     returncode: int | None = None
     pipes: Sequence[int | None] = (None, None, None)  # our ends
 
@@ -136,12 +137,19 @@ class Process:
             if not options:
                 os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT)
             with sending:
+                self._end_group()
                 return self._ended(*os.waitpid(self.pid, os.WNOHANG))
         except ChildProcessError:  # somebody else took it: SIGCHLD is ignored here, or our caller waits for anybody
             with sending:  # or a thread of ours, which is about to say how it ended
                 if self.returncode is None:
                     self.returncode = LOST
             return True
+
+    def _end_group(self) -> None:
+        """What is left of its group, if it has ended: as long as nobody has reaped it, the number is no other's."""
+        if self.leads and os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT):
+            with contextlib.suppress(ProcessLookupError, PermissionError):  # it has not led one; or is another user's
+                os.killpg(self.pid, signal.SIGKILL)
 
     def poll(self) -> bool:
         """Whether it has ended."""

@@ -22,6 +22,7 @@ def new_directory(ids: tuple[int, int] | None, held: list[int]) -> str:
     _sweep()
     path = f"/tmp/ringfence-{os.geteuid()}-{os.urandom(8).hex()}"
     os.mkdir(path, 0o700)
+    os.chmod(path, 0o700)  # whatever our umask takes away
     held.append(os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC))
     fcntl.flock(held[-1], fcntl.LOCK_SH)
     if ids:

@@ -237,7 +237,7 @@ def without_view(policy: Policy, host: Host, disk: Disk, command: Command, found
     if has_warden(host):
         gap("no process outlives the run when both its watchers are killed from outside at the same moment")
     else:
-        gap("no process outlives the run: one that leaves the command's session does")
+        gap("no process outlives the run: one that leaves the command's group does, and all where ringfence is killed")
     gap("names and sizes of hidden files invisible, with their attributes, links and when they are used (inotify)")
     gap("the secrets of the system in /etc and /var/lib hidden: their own modes hold them")
     if not has_unix_sockets(policy, host):
@@ -246,7 +246,7 @@ def without_view(policy: Policy, host: Host, disk: Disk, command: Command, found
     if more is None:
         gaps.append(Gap("what may not be written kept as it is", TOO_MANY, Need.REQUIRED, BUILT_IN, FEWER))
     elif protected and not judged:
-        gap(f"the {len(protected)} protected names in the workspace unwritable")
+        gap(f"the {len(protected)} protected names unwritable, in the workspace and in what is granted")
     for injection in policy.injections:
         gaps.append(
             Gap(f"{injection.source} shown at {injection.target}", why, Need.REQUIRED, injection.origin, way_out)

@@ -69,7 +69,7 @@ def _of_every_process(pattern: str) -> list[str] | None:
 def _processes(number: str, rest: list[str]) -> list[str]:
     """What is denied of some processes. What is said of one is said of its threads."""
     inner = "/".join(rest[2:] if rest[0] == "task" and rest[1] else rest).rstrip("/")
-    return [f"/proc/{number}/{inner}", f"/proc/{number}/task/[0-9]*/{inner}"]
+    return [f"/proc/{above}/{inner}".rstrip("/") for above in (number, f"{number}/task/[0-9]*")]
 
 
 def _without_mounts(asked: str, path: str, is_judged: bool, is_node: bool) -> list[str]:

@@ -37,7 +37,8 @@ _MODULE = (
 _APART = ("[!loprw]*", "l[!o]*", "o[!b]*", "p[!a]*", "r[!er]*", "re[!f]*", "rr[!-]*", "w[!o]*")
 REPOSITORY = "the repository of this worktree"
 SYSTEM = ("/etc/", "/var/lib/", "/sys/")
-_STREAMS = frozenset((f"{view.DEV}/stdin", f"{view.DEV}/stdout", f"{view.DEV}/stderr", f"{view.DEV}/fd"))
+_STREAMS = frozenset((f"{view.DEV}/stdin", f"{view.DEV}/stdout", f"{view.DEV}/stderr"))
+_DESCRIPTORS = (f"{view.DEV}/fd/", "/proc/self/fd/", "/proc/thread-self/fd/")
 DEVICES = frozenset((*view.OWN_DEVICES, view.SHM))
 
 
@@ -149,7 +150,11 @@ def without_swayed(policy: Policy, disk: Disk) -> Policy:
 def without_streams(policy: Policy) -> Policy:
     """The policy without leave for the names of 0 to 2, which every run has of its own: here they lead to ours."""
     allowed = (rule for rule in policy.rules if rule.verdict is Verdict.ALLOW)
-    named = {rule for rule in allowed if rule.path in _STREAMS or rule.path.startswith(f"{view.DEV}/fd/")}
+
+    def names(rule: Rule) -> bool:
+        return rule.path in _STREAMS or f"{rule.through or rule.path}/".startswith(_DESCRIPTORS)
+
+    named = set(filter(names, allowed))
     if not named:
         return policy
     return msgspec.structs.replace(policy, rules=tuple(rule for rule in policy.rules if rule not in named))
@@ -209,9 +214,9 @@ def with_own_dev(policy: Policy, is_viewed: bool) -> Policy:
 
 def narrowed(policy: Policy, disk: Disk, temporary: str, host: Host) -> Policy:
     """The policy as Landlock alone can carry it: /tmp and /dev closed but for what is given one by one, and the
-    built-in protections inside the workspace left to the gaps, because holding them would close the directory that
-    holds them to every new name. The system's own secrets are left to their modes, for a user who is not root. Inside
-    another run /tmp is that one's, and shared with it."""
+    built-in protections inside what is granted left to the gaps, because holding them would close the directory that
+    holds them to every new name; who grants nothing but such a name is not given it. The system's own secrets are left
+    to their modes, for a user who is not root. Inside another run /tmp is that one's, and shared with it."""
     closed = (view.DEV,) if host.is_inside else (*PRIVATE, view.DEV)
 
     def keep(rule: Rule) -> bool:
@@ -219,14 +224,19 @@ def narrowed(policy: Policy, disk: Disk, temporary: str, host: Host) -> Policy:
             return False
         if rule.origin == BUILT_IN and (rule.path in closed or rule.path in DEVICES):
             return False
-        if is_protecting(rule):
-            return False
         return rule.glob or not is_closed_anyway(rule, disk)
 
+    kept = list(filter(keep, policy.rules))
+    granted = {disk[rule.path].path for rule in kept if is_allow_write(rule)}
+
+    def is_granted_alone(path: str) -> bool:
+        return any(one == path or is_below(one, path) for one in granted) and not is_any_below((path,), granted)
+
+    kept = [rule for rule in kept if not is_protecting(rule) or is_granted_alone(disk[rule.path].path)]
     hidden = [Rule(Access.READ, Verdict.DENY, path, BUILT_IN) for path in closed if path != view.SHM]
     shared = (view.SHM, temporary) if temporary else (view.SHM,)
     given = [Rule(access, Verdict.ALLOW, path, BUILT_IN) for path in shared for access in Access]
-    return msgspec.structs.replace(policy, rules=(*filter(keep, policy.rules), *hidden, *given))
+    return msgspec.structs.replace(policy, rules=(*kept, *hidden, *given))
 
 
 def with_pointers(policy: Policy, disk: Disk) -> Policy:

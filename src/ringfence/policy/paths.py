@@ -12,6 +12,7 @@ from .glob import GlobError, escape, expand, is_pattern, literal_of
 from .words import named
 
 MAX_PATH = 4095  # PATH_MAX less its NUL: nothing longer can be opened
+MAX_NAME = 255  # NAME_MAX: nothing longer can be told to the warden
 
 
 class PathError(ValueError):
@@ -49,10 +50,13 @@ def are_plain(texts: tuple[str, ...]) -> bool:
     if not texts or not min(texts)[:1] == max(texts)[:1] == "/" or len(max(texts, key=len)) > 1000:
         return False
     try:
-        whole.encode()
+        names = whole.encode().split(b"/")
     except UnicodeEncodeError:
         return False
-    return not (is_pattern(whole) or "\0" in whole) and posixpath.normpath(whole) == whole
+    return (
+        not (max(map(len, names)) > MAX_NAME or is_pattern(whole) or "\0" in whole)
+        and posixpath.normpath(whole) == whole
+    )
 
 
 def _one(pattern: str, base: Base) -> tuple[str, bool]:
@@ -86,6 +90,9 @@ def _absolute(text: str, base: Base, plain: bool) -> str:
     """A path or pattern, made absolute, without empty and `.` names."""
     start, rest = _start(text, base)
     names = [name for name in rest.split("/") if name not in ("", ".")]
+    longest = max((len(name.encode()) for name in names), default=0) if plain else 0
+    if longest > MAX_NAME:
+        raise PathError(f"a name of {longest} bytes", f"no name can be longer than {MAX_NAME}")
     above = 0
     while start == base.directory and above < len(names) and names[above] == "..":
         above += 1
