@@ -38,6 +38,11 @@ def landlock_abi() -> int:
     return max(0, int(ctypes.CDLL(None).syscall(444, None, 0, 1)))
 
 
+def yama() -> int:
+    switch = Path("/proc/sys/kernel/yama/ptrace_scope")
+    return int(switch.read_text()) if switch.exists() else 0
+
+
 def may_make_namespaces() -> bool:
     assert shutil.which("unshare")
     return subprocess.run(["unshare", *NAMESPACES, "true"], capture_output=True).returncode == 0
@@ -55,6 +60,7 @@ def test_probe_finds_what_the_kernel_has() -> None:
         namespaces_why=host.namespaces_why,
         detached_mounts=host.detached_mounts,
         fresh_proc=host.fresh_proc,
+        yama=yama(),
         core_limit=host.core_limit,
         core_handler=host.core_handler,  # which another test sets for the whole machine, perhaps now
         enactor=Enactor.NATIVE,
