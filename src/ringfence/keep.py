@@ -142,7 +142,12 @@ class Prepared:
         cgroups = enforce.controllers() if self.policy.limits else host.cgroups
         self.host = msgspec.structs.replace(host, overlays=host.overlays and _has_overlays, cgroups=cgroups)
         if self.policy.enforcement is not Enforcement.OFF and not plan.has_view(self.host):
-            self.temporary = self.temporary or enforce.new_directory(request.ids, self.held)
+            try:
+                self.temporary = self.temporary or enforce.new_directory(request.ids, self.held)
+            except PermissionError as error:
+                hint = "the run around this one has no view: `ringfence doctor` outside says how to get one"
+                text = f"a directory of the run's own: {error.strerror}"
+                raise LaunchError("/tmp", text, hint if self.host.is_inside else "") from None
             disk = enforce.survey([self.temporary], self.held, disk, request.ids)
         present = {asked: place.path for asked, place in disk.places.items() if place.kind is not Kind.MISSING}
         surveyed = plan.with_git_file(few, disk)

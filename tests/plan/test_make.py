@@ -551,6 +551,11 @@ def test_no_run_has_others_beside_it_that_it_could_reach_by_a_unix_socket(
     assert has_siblings(Policy(WS, RULES, network), host) is not reaches
 
 
+@pytest.mark.parametrize(("yama", "given"), [(1, True), (2, False)])
+def test_without_a_view_none_is_asked_for_where_yama_lets_no_descriptor_be_taken(yama: int, given: bool) -> None:
+    assert has_siblings(Policy(WS, RULES), Host.linux(namespaces=False, yama=yama)) is given
+
+
 @pytest.mark.parametrize(("host", "network"), [(host, network) for host, network, _ in REACHES])
 def test_the_mounts_are_one(host: Host, network: Network) -> None:
     """Descriptors pass by a socket that the run makes, by a stream of it, or to whoever comes to its own."""
