@@ -139,8 +139,10 @@ class Prepared:
             raise PlanError(request.workspace, "leads elsewhere than a moment ago", hint)
         disk = plan.with_all_names(few, disk, mounts)
         host = enforce.probe(request.ids)
-        cgroups = enforce.controllers() if self.policy.limits else host.cgroups
-        self.host = msgspec.structs.replace(host, overlays=host.overlays and _has_overlays, cgroups=cgroups)
+        self.host = msgspec.structs.replace(host, overlays=host.overlays and _has_overlays)
+        if self.policy.limits:
+            cgroups, hides = enforce.controllers(), enforce.hides_processes()
+            self.host = msgspec.structs.replace(self.host, cgroups=cgroups, hides_processes=hides)
         if self.policy.enforcement is not Enforcement.OFF and not plan.has_view(self.host):
             try:
                 self.temporary = self.temporary or enforce.new_directory(request.ids, self.held)

@@ -15,6 +15,7 @@ from ringfence.model import (
     Host,
     Injection,
     Kind,
+    Limit,
     Need,
     Network,
     Origin,
@@ -527,6 +528,24 @@ def test_a_directory_that_is_closed_whole_is_said_where_it_could_be_changed() ->
     (gap,) = closed_gaps(policy, Disk({**places, "/w": Place("/w", "/w", Kind.DIRECTORY, 1, 2)}))
 
     assert (gap.what, gap.need) == ("/w/shut changed or opened", Need.WANTED)
+
+
+@pytest.mark.parametrize(
+    ("cgroups", "refused"),
+    [((), ["cpu", "memory", "processes", "disk"]), (("cpu", "pids"), ["memory", "disk"])],
+)
+def test_a_limit_that_takes_a_look_is_refused_where_proc_hides_the_run(
+    cgroups: tuple[str, ...], refused: list[str]
+) -> None:
+    names = ("timeout", "cpu", "memory", "processes", "files", "disk", "output")
+    policy = Policy(WS, RULES, limits=tuple(Limit(name, 9, Origin("flag")) for name in names))
+
+    def required(**facts: object) -> list[str]:
+        gaps = planned(Host.linux(cgroups=cgroups, **facts), policy).gaps
+        return [gap.what.removeprefix("the limit of ") for gap in gaps if gap.need is Need.REQUIRED]
+
+    assert required() == []
+    assert required(hides_processes=True) == refused
 
 
 REACHES = [

@@ -266,6 +266,13 @@ def controllers() -> tuple[str, ...]:
     return found()
 
 
+def hides_processes() -> bool:
+    """Whether nobody here could look at what a run uses."""
+    from .watch import hides_processes as found
+
+    return found()
+
+
 def make_group(plan: Plan) -> "Group | None":
     """A control group for one run, if its plan wants one."""
     if not plan.controllers:
