@@ -540,12 +540,12 @@ def test_a_limit_that_takes_a_look_is_refused_where_proc_hides_the_run(
     names = ("timeout", "cpu", "memory", "processes", "files", "disk", "output")
     policy = Policy(WS, RULES, limits=tuple(Limit(name, 9, Origin("flag")) for name in names))
 
-    def required(**facts: object) -> list[str]:
-        gaps = planned(Host.linux(cgroups=cgroups, **facts), policy).gaps
+    def required(hides: bool) -> list[str]:
+        gaps = planned(Host.linux(cgroups=cgroups, hides_processes=hides), policy).gaps
         return [gap.what.removeprefix("the limit of ") for gap in gaps if gap.need is Need.REQUIRED]
 
-    assert required() == []
-    assert required(hides_processes=True) == refused
+    assert required(hides=False) == []
+    assert required(hides=True) == refused
 
 
 REACHES = [
