@@ -139,10 +139,17 @@ class Prepared:
             raise PlanError(request.workspace, "leads elsewhere than a moment ago", hint)
         disk = plan.with_all_names(few, disk, mounts)
         host = enforce.probe(request.ids)
-        cgroups = enforce.controllers() if self.policy.limits else host.cgroups
-        self.host = msgspec.structs.replace(host, overlays=host.overlays and _has_overlays, cgroups=cgroups)
+        self.host = msgspec.structs.replace(host, overlays=host.overlays and _has_overlays)
+        if self.policy.limits:
+            cgroups, hides = enforce.controllers(), enforce.hides_processes()
+            self.host = msgspec.structs.replace(self.host, cgroups=cgroups, hides_processes=hides)
         if self.policy.enforcement is not Enforcement.OFF and not plan.has_view(self.host):
-            self.temporary = self.temporary or enforce.new_directory(request.ids, self.held)
+            try:
+                self.temporary = self.temporary or enforce.new_directory(request.ids, self.held)
+            except PermissionError as error:
+                hint = "the run around this one has no view: `ringfence doctor` outside says how to get one"
+                text = f"a directory of the run's own: {error.strerror}"
+                raise LaunchError("/tmp", text, hint if self.host.is_inside else "") from None
             disk = enforce.survey([self.temporary], self.held, disk, request.ids)
         present = {asked: place.path for asked, place in disk.places.items() if place.kind is not Kind.MISSING}
         surveyed = plan.with_pointers(few, disk)

@@ -347,7 +347,7 @@ def backend(walls: Walls) -> contextlib.AbstractContextManager[None]:
     if walls.backend == "unasked view":  # whose warden has no /proc in which it sees the command
         return on("view", ids, fresh_proc=False)
     if walls.backend == "unasked":  # Landlock, and a warden that may not look at the command's calls
-        return on("landlock", ids, traces=False)
+        return on("landlock", ids, yama=2)
     return on(walls.backend, ids)
 
 

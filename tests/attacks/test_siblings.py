@@ -492,6 +492,19 @@ def test_where_nobody_can_listen_the_command_runs_all_the_same(workspace: Path, 
     assert (done.stdout, done.returncode) == ("ran\nnobody\n", 0), done.stderr
 
 
+@pytest.mark.needs_bwrap
+@pytest.mark.needs_landlock(6)
+def test_where_nobody_listens_and_there_is_no_view_the_way_out_is_told(workspace: Path) -> None:
+    policy = workspace.parent / "policy.toml"
+    policy.write_text("allowNestedSandbox = true\n")
+
+    code, said = Outer(workspace, "landlock").run("--policy", str(policy), script=inner(script="echo ran"))
+
+    assert (code, "ran" in said) == (125, False), said
+    assert "/tmp: a directory of the run's own: Permission denied" in said
+    assert "has no view: `ringfence doctor` outside" in said
+
+
 @pytest.mark.needs_root
 def test_where_whoever_is_inside_cannot_come_nothing_is_said(workspace: Path) -> None:
     """A /tmp that is root's alone: nobody asks there, so nobody need hear of it."""

@@ -56,6 +56,21 @@ def test_an_older_landlock_is_not_taken_for_one_that_is_switched_off(abi: int, w
     assert good or words in way_out
 
 
+@pytest.mark.parametrize(
+    ("host", "way_out"),
+    [
+        (Host.linux(yama=2), None),
+        (Host.linux(yama=3), "sudo sysctl -w kernel.yama.ptrace_scope=1; a 3 stays until the next start"),
+        (msgspec.structs.replace(NONE, yama=1), None),
+        (msgspec.structs.replace(NONE, yama=2), "sudo sysctl -w kernel.yama.ptrace_scope=1"),
+    ],
+)
+def test_where_yama_blinds_the_warden_it_is_said(host: Host, way_out: str | None) -> None:
+    rows = [row for row in doctor.findings(host) if "yama" in row[1]]
+
+    assert [row[2] for row in rows] == ([] if way_out is None else [way_out])
+
+
 def test_where_a_view_is_built_there_is_nothing_to_explain() -> None:
     assert clues.explain(Host.linux(), Clues(apparmor=1, most=0, container="docker"), PROGRAM) == []
 

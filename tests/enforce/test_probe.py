@@ -38,6 +38,11 @@ def landlock_abi() -> int:
     return max(0, int(ctypes.CDLL(None).syscall(444, None, 0, 1)))
 
 
+def yama() -> int:
+    switch = Path("/proc/sys/kernel/yama/ptrace_scope")
+    return int(switch.read_text()) if switch.exists() else 0
+
+
 def may_make_namespaces() -> bool:
     assert shutil.which("unshare")
     return subprocess.run(["unshare", *NAMESPACES, "true"], capture_output=True).returncode == 0
@@ -55,6 +60,7 @@ def test_probe_finds_what_the_kernel_has() -> None:
         namespaces_why=host.namespaces_why,
         detached_mounts=host.detached_mounts,
         fresh_proc=host.fresh_proc,
+        yama=yama(),
         core_limit=host.core_limit,
         core_handler=host.core_handler,  # which another test sets for the whole machine, perhaps now
         enactor=Enactor.NATIVE,
@@ -122,7 +128,8 @@ def test_where_no_user_namespace_may_be_made_the_reason_is_said_and_nothing_is_t
 def test_where_one_level_of_them_is_all_there_is_nothing_of_it_is_used() -> None:
     found = inside("echo 1 > /proc/sys/user/max_user_namespaces", *NAMESPACES)
 
-    assert found == [landlock_abi(), False, "namespaces further in: No space left on device", True, 0]
+    detached = enforce.probe().detached_mounts
+    assert found == [landlock_abi(), False, "namespaces further in: No space left on device", detached, 0]
 
 
 @pytest.mark.needs_userns

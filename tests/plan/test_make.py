@@ -15,6 +15,7 @@ from ringfence.model import (
     Host,
     Injection,
     Kind,
+    Limit,
     Need,
     Network,
     Origin,
@@ -529,6 +530,24 @@ def test_a_directory_that_is_closed_whole_is_said_where_it_could_be_changed() ->
     assert (gap.what, gap.need) == ("/w/shut changed or opened", Need.WANTED)
 
 
+@pytest.mark.parametrize(
+    ("cgroups", "refused"),
+    [((), ["cpu", "memory", "processes", "disk"]), (("cpu", "pids"), ["memory", "disk"])],
+)
+def test_a_limit_that_takes_a_look_is_refused_where_proc_hides_the_run(
+    cgroups: tuple[str, ...], refused: list[str]
+) -> None:
+    names = ("timeout", "cpu", "memory", "processes", "files", "disk", "output")
+    policy = Policy(WS, RULES, limits=tuple(Limit(name, 9, Origin("flag")) for name in names))
+
+    def required(hides: bool) -> list[str]:
+        gaps = planned(Host.linux(cgroups=cgroups, hides_processes=hides), policy).gaps
+        return [gap.what.removeprefix("the limit of ") for gap in gaps if gap.need is Need.REQUIRED]
+
+    assert required(hides=False) == []
+    assert required(hides=True) == refused
+
+
 REACHES = [
     (Host.linux(), Network(), False),
     (Host.linux(), Network(sockets=(SocketRule("/run/s", Origin("flag")),)), True),
@@ -549,6 +568,11 @@ def test_no_run_has_others_beside_it_that_it_could_reach_by_a_unix_socket(
 ) -> None:
     """Without a view there is nothing to be hidden from the other, and all is the kernel's to judge."""
     assert has_siblings(Policy(WS, RULES, network), host) is not reaches
+
+
+@pytest.mark.parametrize(("yama", "given"), [(1, True), (2, False)])
+def test_without_a_view_none_is_asked_for_where_yama_lets_no_descriptor_be_taken(yama: int, given: bool) -> None:
+    assert has_siblings(Policy(WS, RULES), Host.linux(namespaces=False, yama=yama)) is given
 
 
 @pytest.mark.parametrize(("host", "network"), [(host, network) for host, network, _ in REACHES])

@@ -48,6 +48,7 @@ if sys.platform == "linux":
     from .disk import survey as survey
     from .enactor import ask as ask
     from .enactor import controllers as controllers
+    from .enactor import hides_processes as hides_processes
     from .enactor import make_group as make_group
     from .enactor import open_enactor as open_enactor
     from .enactor import probe as probe
@@ -67,6 +68,7 @@ else:
     from .unsupported import controllers as controllers
     from .unsupported import disown as disown
     from .unsupported import folding as folding
+    from .unsupported import hides_processes as hides_processes
     from .unsupported import inheritance as inheritance
     from .unsupported import list_children as list_children
     from .unsupported import look_at as look_at

@@ -171,15 +171,15 @@ def probe(ids: tuple[int, int] | None = None) -> Host:
     return found if found.gid == gid else msgspec.structs.replace(found, gid=gid)
 
 
-def _traces() -> bool:
-    """Whether Yama lets a process look into its descendants: it does up to 1."""
+def _yama() -> int:
+    """Whom Yama lets look into another process; nobody, where it does not say."""
     try:
         with open("/proc/sys/kernel/yama/ptrace_scope", encoding="utf-8") as file:
-            return int(file.read()) <= 1
+            return int(file.read())
     except FileNotFoundError:
-        return True
+        return 0
     except (OSError, ValueError):
-        return False
+        return 3
 
 
 def _core_limit() -> int:
@@ -248,7 +248,7 @@ def _answer(ids: tuple[int, int] | None, process: Process, read: int, enactor: O
         namespaces_why=failed[0] if failed and enactor.kind is Enactor.NATIVE else "",  # the other cannot try
         detached_mounts=detached == 0,
         fresh_proc=fresh_proc == 0,
-        traces=_traces(),
+        yama=_yama(),
         core_limit=_core_limit(),
         core_handler=_core_handler(),
         loopback_only=layers < FREE_LAYERS and _is_loopback_only(),
@@ -262,6 +262,13 @@ def _answer(ids: tuple[int, int] | None, process: Process, read: int, enactor: O
 def controllers() -> tuple[str, ...]:
     """What a control group of ours could hold."""
     from .cgroup import controllers as found
+
+    return found()
+
+
+def hides_processes() -> bool:
+    """Whether nobody here could look at what a run uses."""
+    from .watch import hides_processes as found
 
     return found()
 

@@ -182,6 +182,10 @@ def controllers() -> tuple[str, ...]:
     return ()
 
 
+def hides_processes() -> bool:
+    return False
+
+
 class Group:
     """Never made here."""
 

@@ -109,6 +109,20 @@ class Watch:
         return found
 
 
+def hides_processes(mountinfo: str = "/proc/self/mountinfo") -> bool:
+    """Whether /proc hides from us who does not let itself be looked at (hidepid): a warden, and so all below it."""
+    if os.geteuid() == 0:
+        return False
+    with open(mountinfo, encoding="utf-8", errors="surrogateescape") as file:
+        rows = [line.split() for line in file]
+    said = next((row[-1] for row in reversed(rows) if row[4] == "/proc"), "")
+    options = dict(option.partition("=")[::2] for option in said.split(","))
+    how = options.get("hidepid", "0")
+    if how in ("4", "ptraceable"):
+        return True
+    return how not in ("0", "off") and int(options.get("gid", "0")) not in (os.getegid(), *os.getgroups())
+
+
 def descendants(pid: int) -> list[int]:
     """A process and everything below it, as far as it holds still."""
     found, at = [pid], 0

@@ -55,6 +55,7 @@ from .rules import has_broker as has_broker
 from .rules import has_own_network as has_own_network
 from .rules import has_view as has_view
 from .rules import hidden_names as hidden_names
+from .rules import is_seen as is_seen
 from .rules import with_git_insides as with_git_insides
 from .rules import with_git_programs as with_git_programs
 from .rules import with_own_dev as with_own_dev

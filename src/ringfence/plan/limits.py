@@ -15,10 +15,12 @@ MARGIN = 1 << 16  # beyond the limit, so that whoever looks can tell that it was
 _WAY_OUT = "run as root, or in a delegated cgroup (systemd-run --user --scope -p Delegate=yes)"
 
 
+_BY_GROUP = {"memory": "memory", "processes": "pids", "cpu": "cpu"}
+
+
 def controllers(policy: Policy, host: Host) -> tuple[str, ...]:
     """Which controllers of a group of its own the run will have."""
-    wanted = {"memory": "memory", "processes": "pids", "cpu": "cpu"}
-    return tuple(sorted({wanted[limit.name] for limit in policy.limits if limit.name in wanted} & {*host.cgroups}))
+    return tuple(sorted({_BY_GROUP.get(limit.name, "") for limit in policy.limits} & {*host.cgroups}))
 
 
 def limit_steps(policy: Policy, host: Host) -> list[Step]:
@@ -106,7 +108,18 @@ def limit_gaps(policy: Policy, host: Host) -> list[Gap]:
             why += " he is not root"
             rows.append((limit, "disk space held by the kernel", why, "a quota of the file system"))
     gaps = [Gap(what, why, Need.WANTED, limit.origin, way_out) for limit, what, why, way_out in rows]
-    return gaps + _crash_gaps(host)
+    return gaps + _hidden_gaps(policy, host) + _crash_gaps(host)
+
+
+def _hidden_gaps(policy: Policy, host: Host) -> list[Gap]:
+    """Limits that nothing holds where nobody sees the run's processes."""
+    why, shown = "/proc hides the run's processes (hidepid)", "sudo mount -o remount,hidepid=0 /proc"
+    ways_out = dict.fromkeys(_BY_GROUP, f"{shown}; or {_WAY_OUT}") | {"disk": shown}
+    return [
+        Gap(f"the limit of {limit.name}", why, Need.REQUIRED, limit.origin, ways_out[limit.name])
+        for limit in policy.limits
+        if host.hides_processes and limit.name in ways_out and _BY_GROUP.get(limit.name) not in host.cgroups
+    ]
 
 
 def _crash_gaps(host: Host) -> list[Gap]:

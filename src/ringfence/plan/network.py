@@ -25,7 +25,7 @@ from ..model import (
     Verdict,
 )
 from . import landlock
-from .rules import has_broker, has_own_network, has_view, is_asking
+from .rules import has_broker, has_own_network, has_view, is_asking, is_seen
 
 HTTP, SOCKS, NAMES = 3128, 1080, 53
 LED = 1053  # where the warden leads who connects to 53, for with bubblewrap nobody may open that (enforce/dial.h)
@@ -127,9 +127,9 @@ _DOOR = Origin("runs beside this one")
 
 def has_siblings(policy: Policy, host: Host) -> bool:
     """Whether a ringfence inside may ask for runs beside this one. Who lets sandboxes be made inside has no need. Nor
-    where the two could reach one another by unix sockets."""
+    where the two could reach one another by unix sockets; nor where we may not take a descriptor from who asks."""
     is_held = host.system == "linux" and policy.enforcement is not Enforcement.OFF
-    return is_held and (not has_view(host) or is_apart(policy, host)) and not policy.nested
+    return is_held and (is_apart(policy, host) if has_view(host) else is_seen(host)) and not policy.nested
 
 
 def is_apart(policy: Policy, host: Host) -> bool:

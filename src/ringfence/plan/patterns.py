@@ -13,7 +13,7 @@ from ..model import BUILT_IN, Access, Disk, Host, Kind, Policy, Rule, Step, Step
 from . import view
 from .aliases import SECOND_WAY
 from .regions import Region, State, changes, is_below
-from .rules import PRIVATE, has_view, is_protecting, links_to
+from .rules import PRIVATE, has_view, is_protecting, is_seen, links_to
 from .sorts import Judged
 
 READ, WRITE = 0, 1  # format.h
@@ -42,7 +42,7 @@ def by_use(policy: Policy, host: Host, disk: Disk) -> Policy:
 
 def _as_used(rule: Rule, host: Host, disk: Disk) -> list[str] | None:
     """The patterns by which it is denied when it is used; None where it is held as it is."""
-    is_judged = rule.access is Access.READ and has_view(host) and host.fresh_proc
+    is_judged = rule.access is Access.READ and has_view(host) and host.fresh_proc and is_seen(host)
     if rule.glob:  # without a view, too: what runs may have been there when the plan was made, waiting
         found = _of_every_process(rule.path) if rule.access is Access.READ else None
         return found if found and (is_judged or rule.path in found) else None

@@ -63,10 +63,16 @@ def has_broker(policy: Policy, host: Host) -> bool:
     """Whether the warden answers the command's calls: it must see it in /proc and read its memory, and the kernel
     (5.19, as Landlock's second ABI) must hand descriptors over. Not where sandboxes are made inside: theirs would not
     hold the warden. Inside another run that one's answers, and there is no second."""
-    able = not policy.nested and host.seccomp and host.landlock_abi >= landlock.BROKER_SINCE
+    able = not policy.nested and host.seccomp and host.landlock_abi >= landlock.BROKER_SINCE and is_seen(host)
     if has_view(host):
         return able and host.fresh_proc
-    return able and has_warden(host) and host.traces and not host.is_inside
+    return able and has_warden(host) and not host.is_inside
+
+
+def is_seen(host: Host) -> bool:
+    """Whether Yama lets a warden read the command's memory: as its ancestor, and in a view, whose user namespace is its
+    own, also by the capability that it keeps there."""
+    return host.yama <= (2 if has_view(host) else 1)
 
 
 def relies(host: Host) -> bool:
