@@ -16,6 +16,7 @@ import msgspec
 from . import enforce, plan, policy
 from .model import (
     NOTHING_APPROVED,
+    Access,
     Command,
     Crowd,
     Disk,
@@ -32,6 +33,7 @@ from .model import (
     Screen,
     Shelf,
     Step,
+    Verdict,
 )
 from .where import OWN
 
@@ -175,7 +177,7 @@ class Prepared:
         self.output = None if output is None else int(output)
         self.required = [gap for gap in self.walls.gaps if gap.need is Need.REQUIRED]
         is_off = self.policy.enforcement is Enforcement.OFF
-        self.holds_names = plan.has_broker(self.policy, self.host) and not (is_off or self.required)
+        self._holds_names = plan.has_broker(self.policy, self.host) and not (is_off or self.required)
         # A group is made for one run; and of the end of a standby a warden tells us.
         self.can_stand_by = self.walls.has_warden and not (self.walls.controllers or self.walls.asks)
         doors = self.agent or self.proxies or plan.doors(self.policy, self.host)
@@ -239,6 +241,11 @@ class Prepared:
         self._outline = self._outline or plan.outline(self.walls, self.policy, self.request.ids, self.request.screen)
         outline = self._outline
         return outline if steps is None else msgspec.structs.replace(outline, steps=steps, argv=tuple(argv))
+
+    def holds(self, path: str) -> bool:
+        """Whether nothing that the command makes can have come to a canonical path. Not where the repository that is
+        found at the end is another than the one that was planned for."""
+        return self._holds_names and policy.decide(self.judged(), Access.WRITE, path).verdict is not Verdict.ALLOW
 
     def judged(self) -> Policy:
         """The policy as it is carried out, with the disk's own names for its paths, as the judge wants it: what is

@@ -8,7 +8,7 @@ a gap in the outcome: the command has run already.
 import functools
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -204,12 +204,12 @@ class Record:
         moves: bool,
         listings: Listings,
         seen: os.stat_result | None,
-        is_held: bool,
+        holds: Callable[[str], bool],
     ) -> Outcome:
         """The outcome with what the command left behind, which is moved if asked to; where it is not, it is looked for
         no longer than `most` seconds."""
         try:
-            return self.begin().searched(outcome, self._begun, moves, listings, seen, self.most, is_held)
+            return self.begin().searched(outcome, self._begun, moves, listings, seen, self.most, holds)
         except BaseException:  # it is known how it ended, whatever stands in its workspace
             self.keep(outcome)
             raise

@@ -303,12 +303,12 @@ class Living:
         logged = self.log.finish() if self.log else ()
         return explained(made, self._job.argv, self._job.environ, found, bytes(self.launch.heard), logged)
 
-    def known(self) -> tuple[enforce.Listings, os.stat_result | None, bool]:
+    def known(self) -> tuple[enforce.Listings, os.stat_result | None, Callable[[str], bool]]:
         """The listings of the workspace's directories; what was seen at its own path after the end, if a warden said
-        that it was the end: without one somebody of the run may still be there and change it; and whether what is
-        protected by name was held."""
+        that it was the end: without one somebody of the run may still be there and change it; and who knows what was
+        kept from it."""
         made = self._made
-        return made.ground().listings, self._seen if made.walls.has_warden else None, made.holds_names
+        return made.ground().listings, self._seen if made.walls.has_warden else None, made.holds
 
     def _with_told(self, found: Outcome) -> Outcome:
         """The outcome with what the warden and the gate have told."""

@@ -4,6 +4,7 @@ import asyncio
 import hashlib
 import mmap
 import os
+import shutil
 import struct
 import subprocess
 import sys
@@ -1226,3 +1227,22 @@ def test_a_hook_that_somebody_else_has_made_meanwhile_is_told_of_where_the_run_c
 
     assert (outcome.planted == (str(hooks),), outcome.planted == ()) == (is_off, not is_off)
     assert (hooks / "pre-commit").exists() is not is_off
+
+
+def test_a_hook_of_a_repository_that_came_to_be_the_workspaces_own_is_told_of(workspace: Path, tmp_path: Path) -> None:
+    """The file .git led nowhere when the run was planned: nothing was held there."""
+    granted = tmp_path / "granted"
+    granted.mkdir(mode=0o777)
+    own = granted / "made/.git/worktrees/moved"
+    shutil.rmtree(workspace / ".git")
+    (workspace / ".git").write_text(f"gitdir: {own}\n")
+    make = f"""git init -q {granted}/made && cd {granted}/made && git commit -q --allow-empty -m x
+    git worktree add -q {granted}/moved && echo {workspace}/.git >{own}/gitdir
+    echo '#!/bin/sh' >.git/hooks/post-checkout && chmod 755 .git/hooks/post-checkout"""
+
+    outcome = ringfence.run(
+        ["sh", "-ec", make], workspace=workspace, flags=ringfence.Flags(allow_write=(str(granted),)),
+        as_root=os.geteuid() == 0,
+    )  # fmt: skip
+
+    assert outcome.planted == (f"{granted}/made/.git/hooks",)

@@ -16,7 +16,7 @@ import os
 import stat
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator, Set
+from collections.abc import Callable, Iterable, Iterator, Set
 from typing import Any
 
 import msgspec
@@ -51,8 +51,14 @@ _ORDINARY = {
 }
 _OF_TOOLS = ("lazygit.yml", "glab-cli", "glab-cli/config.yml")  # what others that go by the repository run
 Paths = tuple[str, ...]
+Holds = Callable[[str], bool]
 _KEYS = {section: frozenset(keys.split()) for section, keys in _ORDINARY.items()}
 CLOCK_TICK = 10_000_000  # ns: files are stamped by a clock that goes in steps
+
+
+def nothing(_path: str) -> bool:
+    """What is held of a run that nobody has planned for."""
+    return False
 
 
 class Until:
@@ -81,16 +87,16 @@ def searched(
     listings: Listings = EVERY_TIME,
     seen: os.stat_result | None = None,
     most: float = 0.2,
-    is_held: bool = False,
+    holds: Holds = nothing,
 ) -> Outcome:
     """What the run left behind for a later git, looked for in a small part of the time that the run took. `listings`
     are those of the searches before; `seen` is what stands at the workspace's path since its end, if somebody has
-    looked; `is_held` whether the hooks of the workspace's own repository were kept from the run."""
+    looked; `holds` knows what was kept from the run."""
     if isinstance(outcome.ending, Refused):
         return outcome
     begun = min(begun, time.time_ns() - int(outcome.seconds * 1e9))  # the clock may have been set back meanwhile
     seconds = PATIENT if moves else min(0.001 + outcome.seconds * 0.03, most)
-    found, moved, left = look(workspace, begun, seconds, moves, listings, seen, is_held=is_held)
+    found, moved, left = look(workspace, begun, seconds, moves, listings, seen, holds=holds)
     if left:
         outcome = msgspec.structs.replace(outcome, gaps=(*outcome.gaps, _unfinished(left, moves)))
     if not found:
@@ -99,12 +105,12 @@ def searched(
 
 
 def look(
-    workspace: str, begun: int, seconds: float, moves: bool = False, *known: Any, is_held: bool = False
+    workspace: str, begun: int, seconds: float, moves: bool = False, *known: Any, holds: Holds = nothing
 ) -> tuple[Paths, Paths, int]:
     """What was left behind, what of it was renamed, and how many directories were not looked into."""
     left: list[str] = []
     try:
-        found = scan(workspace, begun - CLOCK_TICK, seconds, *known, left=left, is_held=is_held)
+        found = scan(workspace, begun - CLOCK_TICK, seconds, *known, left=left, holds=holds)
     except OSError:  # somebody changes it at this moment; how the run ended is known all the same
         return (), (), 1
     if not found:
@@ -130,7 +136,7 @@ def scan(
     seen: os.stat_result | None = None,
     *,
     left: list[str] | None = None,
-    is_held: bool = False,
+    holds: Holds = nothing,
 ) -> tuple[str, ...]:
     """The git directories that a later git would run programs of, changed since a time in nanoseconds; to `left` comes
     what there was no time for, and what could not be read."""
@@ -181,7 +187,7 @@ def scan(
             found += [f"{path}/gitdir"] if _claims_what_is_outside(path, of_files, workspace) else []
         found += _left_in(first if own == NOWHERE else own, of_files)
         found += [own] if is_new(own, since) and not os.access(own, os.R_OK | os.X_OK) else []
-        found += [f"{common}/hooks"] if not is_held and _has_new_hook(common, since) else []
+        found += [f"{common}/hooks"] if _has_new_hook(common, since) and not holds(led_to(f"{common}/hooks")) else []
         # Held, but whoever writes it outside meanwhile writes a lock first, which the command can replace.
         files = [f"{git}/{name}" for git in dict.fromkeys((own, common)) for name in ("config", "config.worktree")]
         found += [file for file in files if is_new(file, since) and not _is_ordinary(file)]
