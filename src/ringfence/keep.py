@@ -257,9 +257,11 @@ class Prepared:
 
             carried = plan.without_swayed(self.policy, self.disk)
             if self.policy.enforcement is not Enforcement.OFF and self.host.system == "linux":
-                known = set(self.laid.rules)
-                used = (rule for rule in plan.by_use(self.laid, self.host, self.disk).rules if rule not in known)
-                carried = msgspec.structs.replace(carried, rules=(*carried.rules, *used))
+                used = plan.by_use(self.laid, self.host, self.disk)
+                if used is not self.laid:
+                    known = set(self.laid.rules)
+                    more = (rule for rule in used.rules if rule not in known)
+                    carried = msgspec.structs.replace(carried, rules=(*carried.rules, *more))
                 carried = plan.with_own_dev(carried, plan.has_view(self.host))
             self._judged = policy.canonical_policy(plan.as_layered(carried, self.walls.layered), resolve, True)
         return self._judged

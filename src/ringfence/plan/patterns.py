@@ -31,10 +31,12 @@ def late(policy: Policy) -> list[Rule]:
 def by_use(policy: Policy, host: Host, disk: Disk) -> Policy:
     """The policy with what no mount can hold as patterns: somebody's denials in /proc, for the run's own comes over
     what is mounted there, of the devices that every run has, and of writing any device or FIFO."""
+    somebodys = {id(rule) for rule in policy.rules if rule.verdict is not Verdict.ALLOW and rule.origin != BUILT_IN}
+    if not somebodys:  # as most often: to hash all the rules takes longer than everything else here
+        return policy
     rules: dict[Rule, None] = {}
     for rule in policy.rules:
-        is_somebodys = rule.verdict is not Verdict.ALLOW and rule.origin != BUILT_IN
-        found = _as_used(rule, host, disk) if is_somebodys else None
+        found = _as_used(rule, host, disk) if id(rule) in somebodys else None
         others = [rule] if found is None else [msgspec.structs.replace(rule, path=path, glob=True) for path in found]
         rules.update(dict.fromkeys(others))
     return msgspec.structs.replace(policy, rules=tuple(rules))
