@@ -11,7 +11,7 @@ from tests.attacks.conftest import Field, Ground, with_git
 NAMES = (
     ".git/commondir .git/config.worktree .mcp.json .envrc .bashrc .vscode/tasks.json .claude/settings.json"
     " .cursor/mcp.json .ringfence/policy.json .gitmodules .idea/workspace.xml .hg/sharedpath .hg/hgrc-not-shared .vimrc"
-    " .jj/workspace-config.toml"
+    " .jj/workspace-config.toml .jj/repo"
     " .vim/coc-settings.json .helix/languages.toml .clinerules/hooks/PreToolUse"
     " .github/copilot/settings.json .github/mcp.json .github/lsp.json .github/extensions/x/extension.mjs"
     " .agents/skills/x/SKILL.md .github/agents/x.agent.md .tool-versions mise/conf.d/x.toml .config/mise/config.toml"

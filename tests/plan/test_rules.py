@@ -232,7 +232,7 @@ def test_a_git_directory_that_is_a_file_is_kept_itself(kind: Kind, kept: list[st
     ("kind", "kept"),
     [
         (Kind.DIRECTORY, ["/w/.jj/repo/config.toml"]),
-        (Kind.MISSING, ["/w/.jj/repo/config.toml"]),
+        (Kind.MISSING, ["/w/.jj/repo"]),
         (Kind.FILE, ["/w/.jj/repo"]),
     ],
 )

@@ -248,10 +248,11 @@ def narrowed(policy: Policy, disk: Disk, temporary: str, host: Host) -> Policy:
 def with_pointers(policy: Policy, disk: Disk) -> Policy:
     """In a linked worktree or a submodule `.git` is a file that says where the repository is, and so is `.jj/repo` in
     one of Jujutsu's workspaces: then it is what must not be written, and there is nothing below it. Where there is no
-    repository the command may make one of git's; that it did is told after the run."""
-    git, *_ = found = pointers(policy)
-    files = [path for path in found if disk[path].kind is Kind.FILE]
-    gone = tuple(f"{path}/" for path in (files if disk[git].kind is not Kind.MISSING else [git, *files]))
+    repository the command may make one of git's; that it did is told after the run. Of Jujutsu's nobody would tell."""
+    git, jujutsu = pointers(policy)
+    kinds = {path: disk[path].kind for path in (git, jujutsu)}
+    files = [path for path, kind in kinds.items() if kind is Kind.FILE or (kind, path) == (Kind.MISSING, jujutsu)]
+    gone = tuple(f"{path}/" for path in (files if kinds[git] is not Kind.MISSING else [git, *files]))
     if not gone:
         return policy
     kept = [rule for rule in policy.rules if rule.origin is not BUILT_IN or not rule.path.startswith(gone)]
@@ -260,7 +261,7 @@ def with_pointers(policy: Policy, disk: Disk) -> Policy:
     return msgspec.structs.replace(policy, rules=tuple(kept))
 
 
-def pointers(policy: Policy) -> tuple[str, ...]:
+def pointers(policy: Policy) -> tuple[str, str]:
     """What may be a file that says where a repository is, git's first."""
     return git_path(policy), f"{policy.workspace}/.jj/repo"
 
