@@ -246,6 +246,22 @@ def exposed(path: str, rule: str, target: str) -> tuple[str, str, str]:
     )
 
 
+def test_a_link_into_another_process_exposes_nothing(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A command leaves it where writing is granted: the planner says what becomes of that, with a way out."""
+    link = os.path.join(world.workspace, "link")
+    os.symlink("/proc/1/root", link)
+    real = os.readlink
+
+    def closed(path: str) -> str:
+        if path == "/proc/1/root":
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
+        return real(path)
+
+    monkeypatch.setattr(os, "readlink", closed)
+
+    assert link in [rule.path for rule in world.load(Flags(allow_write=(link,))).rules]
+
+
 def test_a_command_that_could_write_the_users_policy_is_refused_though_there_is_none_yet(world: World) -> None:
     flags = Flags(allow_write=("~/.config",))
 

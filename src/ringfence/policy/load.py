@@ -435,13 +435,20 @@ def _guarded(sources: Sources, layers: tuple[Layer, ...]) -> tuple[str, ...]:
     return tuple(dict.fromkeys([*reached, *map(os.path.realpath, links)]))
 
 
+def _led_to(path: str) -> str:
+    try:
+        return os.path.realpath(path)
+    except PermissionError:  # by a link into another process: the planner says what becomes of it
+        return path
+
+
 def _refuse_exposed(policy: Policy, guarded: tuple[str, ...]) -> None:
     """Refuse a policy that lets the command write what a later policy is read from."""
     write, allow = Access.WRITE, Verdict.ALLOW
     # Denials are many and cost a look at the disk each, so they are asked only when an allowance is there.
     for verdicts in ((allow,), tuple(Verdict)):
         rules = tuple([rule for rule in policy.rules if rule.verdict in verdicts and rule.access is write])
-        only = canonical_policy(msgspec.structs.replace(policy, rules=rules, injections=()), os.path.realpath)
+        only = canonical_policy(msgspec.structs.replace(policy, rules=rules, injections=()), _led_to)
         exposed = [(path, rule) for path in guarded if (rule := writer(only, path))]
         if not exposed:
             return
