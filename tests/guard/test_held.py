@@ -103,6 +103,8 @@ OWN = [
     "pg_dump --version",
     "pip install -r requirements.txt",
     "python -m pip install -q -U -e '.[dev]'",
+    "pip download -d wheels requests",
+    "pip wheel -q --no-deps -w wheels .",
     ".venv/bin/pip3 install pytest==8.* ruff",
     # What another line could have written before: what this one writes, and code in it.
     "echo x > x.py; python x.py",
@@ -232,6 +234,8 @@ def test_it_is_asked_about_where_nothing_is_sure_to_hold_it(line: str, root: Pat
         "pip install --index-url http://h x",
         "pip install --target sub x",
         "pip install --user x",
+        "pip download -d /etc x",
+        "pip wheel --wheel-dir=/etc .",
         "pip install --break-system-packages x",
         "pip install /etc/x",
         "pip install $X",

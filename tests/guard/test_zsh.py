@@ -27,6 +27,9 @@ from ringfence.judging import bounds_of
         ("printf -v path %s d; ls", "printf -v name %s d; ls"),
         ("x=d; for path in $x; do ls; done", "for path in a.txt; do ls; done"),
         ("((path=1)); ls", "((number=1)); ls"),
+        ("read -t \"$(echo 'a[$(>../made)]')\" x <<< a", 'read -t "$wait" x <<< a'),
+        ("read -rn \"$(echo 'a[$(>../made)]')\" x <<< a", "read -rn 1 x <<< a"),
+        ("coproc echo; read -rp \"$(echo 'a[$(>../made)]')\" x", 'read -rp "$prompt" x'),
     ],
 )
 def test_what_zsh_alone_would_run_is_asked_about(line: str, plain: str, tmp_path: Path) -> None:

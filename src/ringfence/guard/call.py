@@ -60,12 +60,10 @@ def function(walk: Walk, name: str, arguments: list[Field], shell: Shell) -> Sta
         walk.doubt(f"the function {name} calls itself, or too many others")
         walk.calls -= 1
         return shell, shell
-    outer = shell.positional
-    known = not any(field.many for field in arguments)
     end: Shell | None = None
     for body in shell.functions[name]:
         inner = shell.copy()
-        inner.positional = tuple(arguments) if known else None
+        inner.positional = None if any(field.many for field in arguments) else tuple(arguments)
         walk.returns.append([])
         walk.locals.append(set())
         inner = walk.after(body, inner)
@@ -79,7 +77,7 @@ def function(walk: Walk, name: str, arguments: list[Field], shell: Shell) -> Sta
     if end is None:
         return shell, shell
     end = end.copy()
-    end.positional = outer
+    end.positional = shell.positional
     return end, end
 
 
@@ -350,14 +348,16 @@ def taking(values: str) -> Callable[[Walk, list[Field], Shell, Word | None], Non
     """A builtin that puts something unknown into names; `values` are its options with a value."""
 
     def handler(walk: Walk, fields: list[Field], shell: Shell, stdin: Word | None) -> None:
-        skip = False
+        skip = ""
         for field in fields:
             if skip:
-                skip = False
+                if skip in "tnp" and not field.known and not walk.bounds.held:  # zsh counts it, or takes it for a name
+                    walk.evaluated(None, field.shown, shell)
+                skip = ""
             elif not field.known:
                 walk.doubt(f"it puts something into {field.shown!r}, which is not known")
             elif field.text.startswith("-"):
-                skip = field.text[-1] in values
+                skip = field.text[-1] if field.text[-1] in values else ""
                 if re.search("[AC]", field.text):
                     walk.doubt("mapfile runs a text for what it reads, and read fills a list in zsh")
             if field.known and "[" in field.text:

@@ -21,6 +21,7 @@ _LETTERS = lazy(r"([a-zA-Z])\.\.([a-zA-Z])\Z")
 _ESCAPED = lazy(r"([*?\[\\])")
 _PLAIN = lazy(r"[A-Za-z0-9_./^~@%+-]+\Z")
 _COUNTS = lazy(r"(?:nproc|id -[ug]|date \+%s(?:%N)?|wc -[lcw])\Z")
+_NUMBERED = lazy(r"seq(?: -w)?(?: -?\d+){1,3}\Z")
 _BARE_NAME = lazy(r"\$[A-Za-z_0-9@*#?$!-]")
 MOST_FIELDS = 256
 LONGEST = 100_000  # characters that a word may become: what it names may name others in turn, each twice as long
@@ -186,6 +187,11 @@ def _is_list(piece: Piece) -> bool:
 def is_count(piece: Piece, shell: Shell) -> bool:
     """`$(nproc)`, `$(date +%s)`, `$(... | wc -l)`: a number, whichever."""
     return _COUNTS.match(" ".join(_called(piece, shell))) is not None
+
+
+def are_numbers(word: Word, shell: Shell) -> bool:
+    """`$(seq 1 3)`: numbers, however many."""
+    return len(word.pieces) == 1 and _NUMBERED.match(" ".join(_called(word.pieces[0], shell))) is not None
 
 
 def _is_commit(piece: Piece, shell: Shell) -> bool:

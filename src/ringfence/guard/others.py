@@ -39,6 +39,8 @@ def after(walk: Walk, call: Call) -> None:
             walk.doubt(f"{call.name} gets {odd}, after which the next word is perhaps not what it runs")
     if call.operands:
         walk.call(call.operands, outside(call.shell), call.stdin)
+    elif call.name == "npx" and not call.has("-v"):
+        walk.doubt("npx without a program runs what it reads from its input")
 
 
 # Tools that are published by their own names. Who else has a name of the shell's there (`uvx ls`) is not known.

@@ -290,13 +290,14 @@ def rake(walk: Walk, call: Call) -> None:
             handed_on(walk, name, value, call.shell)
 
 
+_PIP_TAKES = frozenset("install uninstall download wheel".split())
 _PIP_READS = frozenset("list show freeze check help debug index inspect".split())
 
 
-# Options by which what it installs lies where it would without them, and is the same.
+# Options by which what it installs is the same, and lies where it would without them, or where the sandbox lets it.
 _PIP_PLAIN = lazy(
-    r"-[qvUeryc]+\Z|--(?:requirement|editable|constraint|upgrade|quiet|verbose|yes|no-deps|no-cache-dir|no-build-isolation|pre"
-    r"|force-reinstall|dry-run|no-input|disable-pip-version-check|progress-bar|upgrade-strategy|prefer-binary)(?:=|\Z)"
+    r"-[qvUeryc]+\Z|-[dw]\Z|--(?:requirement|editable|constraint|upgrade|quiet|verbose|yes|no-deps|no-cache-dir|pre"
+    r"|dest|wheel-dir|only-binary|no-binary|no-build-isolation|force-reinstall|dry-run|no-input|disable-pip-version-check|progress-bar|upgrade-strategy|prefer-binary)(?:=|\Z)"
 )
 
 
@@ -305,8 +306,8 @@ def pip(walk: Walk, call: Call) -> None:
     words = [field for field in call.operands if not (field.known and field.text.startswith("-"))]
     told = any(field.text.startswith("--py") for field in call.operands)  # which interpreter to start
     plain = all(_PIP_PLAIN.match(field.text) for field in call.operands if field.text.startswith("-"))
-    if walk.bounds.held and plain and call.name != "pipx" and words and words[0].text in ("install", "uninstall"):
-        walk.notes.append(f"{call.name} installs what it is told, where the sandbox lets it")
+    if walk.bounds.held and plain and call.name != "pipx" and words and words[0].text in _PIP_TAKES:
+        walk.notes.append(f"{call.name} takes what it is told, where the sandbox lets it")
         if any(walk.has_brought(field.text, call.shell) for field in words[1:] if field.known):
             walk.doubt(f"{call.name} is told what this line has written itself")
     elif told or not words or not (words[0].known and words[0].text in _PIP_READS):

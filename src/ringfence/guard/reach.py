@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from ..model import Access, Verdict
 from .bounds import Bounds
-from .expand import is_count
+from .expand import are_numbers, is_count
 from .patterns import lazy
 from .shell import parse
 from .state import MISSING, MOST_PLACES, Field, Shell, merged
@@ -37,7 +37,7 @@ from .syntax import (
     While,
     Word,
 )
-from .variables import ZSH_CALLS, Values, concern, handed_on, listed, only_adds
+from .variables import ZSH_CALLS, Values, added, concern, handed_on, listed, only_adds
 from .words import Unreadable
 
 MOST_STEPS = 1500  # a line that takes more is a program, and is asked about
@@ -217,7 +217,8 @@ class Walk(Values):
                 concern(self, node.name, field.text if field.known else None, shell)
         if node.chosen or not all(field.known for field in fields) or len(fields) > 24 or not self.holds(node.name):
             inner = shell.copy()
-            inner.assign(node.name, None)
+            words = node.words or ()
+            inner.assign(node.name, None, bool(words) and all(are_numbers(word, shell) for word in words))
             end = merged(shell, self.settled(inner, node.body))
             return end, end
         for field in fields:
@@ -332,13 +333,14 @@ class Walk(Values):
             value = before + value if before is not None and value is not None else None
         if name == "IFS" and command == "read":
             return  # only for its time
+        told = added(name, assignment.value, shell) if value is None and not assignment.more else value
         if name != "PATH" or assignment.more or not only_adds(self, assignment.value, shell):
             number = value is None and assignment.value is not None and is_number(assignment.value, shell)
-            concern(self, name, "0" if number else value, shell)
+            concern(self, name, "0" if number else told, shell)
         if assignment.value is None or assignment.more:
             listed(self, name, all(element.raw.isalnum() for element in assignment.elements))
         if not lasting:
-            handed_on(self, name, value, shell)
+            handed_on(self, name, told, shell)
         kept = lasting and self.holds(name)
         number = kept and not assignment.more and assignment.value is not None and is_number(assignment.value, shell)
         shell.assign(name, value if kept else None, number)

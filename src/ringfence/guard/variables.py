@@ -59,7 +59,7 @@ _HARMLESS = lazy(  # what is not known is a null
     r"|PYTHONWARNINGS=[\w:,]*|GIT_MERGE_AUTOEDIT=no|CC=(?:gcc|clang|cc)(?:-\d+)?|CXX=(?:g\+\+|clang\+\+|c\+\+)(?:-\d+)?"
     r"|NODE_OPTIONS=--(?:max-old-space-size=\d+|experimental-vm-modules|no-warnings)"
     r"|LESS=-?[A-Za-z]*|CARGO_TERM_\w+=\w+|PIP_(?:NO_INPUT|DISABLE_PIP_VERSION_CHECK|NO_CACHE_DIR|QUIET)=\w*"
-    r"|RUSTFLAGS=(?!.*linker)[^/\0]*|MAVEN_OPTS=-Xmx\w+|\w+_OPTS=|GOFLAGS=-mod=\w+|GOWORK=off|GOPROXY=(?:off|direct)"
+    r"|RUSTFLAGS=(?!.*linker)[^@/\0]*|MAVEN_OPTS=-Xmx\w+|\w+_OPTS=|GOFLAGS=-mod=\w+|GOWORK=off|GOPROXY=(?:off|direct)"
     r"|KRB5_TRACE=/dev/std\w+|PS\d=[^$`\0]*|(?:GH_(?:TOKEN|REPO|HOST|PROMPT_DISABLED))=.*|SYSTEMD_COLORS=.*"
     r"|(?:PYENV|RBENV|NODENV)_VERSION=[\w.-]*|(?:GH|SYSTEMD)_PAGER=(?:cat)?)\Z",
     re.DOTALL,
@@ -191,6 +191,21 @@ def _gets_programs(walk: Touches, real: str) -> bool:
     made = walk.bounds.decide(Access.WRITE, real)
     allows = made.verdict is Verdict.ALLOW or (made.rule is not None and made.rule.verdict is Verdict.ALLOW)
     return allows or walk.bounds.has(real)
+
+
+_OPTIONS = lazy(r"\w*(?:FLAGS|OPTIONS|OPTS|ARGS)\Z")
+
+
+def added(name: str, word: Word | None, shell: Shell) -> str | None:
+    """What is put beside the options that a variable holds from outside: `"$RUSTFLAGS -D warnings"`."""
+    raw = word.raw if word is not None and _OPTIONS.match(name) else ""
+    words = raw[1:-1].split(" ")
+    own = (f"${name}", f"${{{name}}}", f"${{{name}:-}}", f"${{{name}-}}")
+    at = 0 if words[0] in own else -1
+    if raw[:1] != '"' or len(words) < 2 or words.pop(at) not in own or name in shell.variables:
+        return None
+    rest = " ".join(words)
+    return None if re.search(r"[\"$`\\]", rest) else rest
 
 
 def emptied(walk: Touches, names: list[str]) -> None:
