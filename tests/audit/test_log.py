@@ -570,3 +570,18 @@ def test_a_log_that_is_removed_under_a_living_writer_begins_anew(place: Path, li
     place.rmdir()
     log.append([ran("c")])
     assert words(place) == ["(the log begins)", "c"]
+
+
+def test_a_file_that_cannot_be_opened_leaves_no_number_that_is_anothers_next(place: Path, tmp_path: Path) -> None:
+    log = written(place, "one")
+    (place / "000001.jsonl").unlink()
+    (place / "000001.jsonl").mkdir()
+    with pytest.raises(OSError, match="Is a directory"):
+        log.append([ran("two")])
+    (tmp_path / "anothers").write_bytes(b"no line of a log")
+
+    with open(tmp_path / "anothers", "r+b"):
+        with pytest.raises(OSError, match="Is a directory"):
+            log.append([ran("three")])
+
+    assert (tmp_path / "anothers").read_bytes() == b"no line of a log"

@@ -287,6 +287,7 @@ class Log:
                 return facts.st_size
         if self._file >= 0:
             os.close(self._file)
+            self._file = -1  # if the next cannot be opened: the number may be another file's by then
         self._file, self._number = self._opened(file_name(number), os.O_RDWR | os.O_APPEND), number
         return os.fstat(self._file).st_size
 
