@@ -572,6 +572,25 @@ def test_a_log_that_is_removed_under_a_living_writer_begins_anew(place: Path, li
     assert words(place) == ["(the log begins)", "c"]
 
 
+@pytest.mark.parametrize("name", ["000001.jsonl", "000002.jsonl", "head"])
+@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir])
+def test_what_is_no_regular_file_is_said_and_nobody_waits(place: Path, name: str, make: Callable[[Path], None]) -> None:
+    written(place, "one").close()
+    (place / name).unlink(missing_ok=True)
+    make(place / name)
+
+    if name != "000002.jsonl":  # which is not written yet
+        with pytest.raises(OSError, match=r"is no regular file|Is a directory"):
+            written(place, "two")
+    if name != "head":
+        assert f"{name}: is no regular file" in verify(str(place)).faults
+        with pytest.raises(OSError, match="is no regular file"):
+            events(place)
+    else:
+        with pytest.raises(OSError, match="is no regular file"):
+            verify(str(place))
+
+
 def test_a_file_that_cannot_be_opened_leaves_no_number_that_is_anothers_next(place: Path, tmp_path: Path) -> None:
     log = written(place, "one")
     (place / "000001.jsonl").unlink()
