@@ -401,6 +401,20 @@ def test_an_option_on_either_side_of_a_verbs_words_counts(place: Place) -> None:
     assert {f"deny  read   {place.workspace}/{name}" for name in "ab"} <= {*shown}
 
 
+EMPTY = ("approvals grant read", "approvals show", "approvals revoke", "profile show", "log", "why read", "status")
+
+
+@pytest.mark.parametrize("verb", EMPTY)
+def test_a_variable_that_was_not_set_names_nothing(verb: str, place: Place) -> None:
+    """`approvals grant read "$X"` approved the current directory."""
+    done = place.call(*verb.split(), "")
+
+    said = verb.split(" ", 1)[1:]
+    what = " ".join([*said, "''"])
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == f"ringfence: {what}: an empty word\n  hint: a variable may not be set\n"
+
+
 @pytest.mark.parametrize("words", [["session", "end", "x", "--help"], ["approvals", "revoke", "x", "--help"]])
 def test_help_behind_the_words_does_nothing_else(place: Place, words: list[str]) -> None:
     done = place.call(*words)
