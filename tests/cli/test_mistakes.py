@@ -125,6 +125,8 @@ MISTAKES = [
     ("approvals grant connect intranet --yes", 2,
      "approvals grant: intranet: it needs a dot, or everything would match",
      "a host like example.com:443 or *.example.com"),
+    ("run --allow-host *.org -- true", 2, "--allow-host: '*.org': every name that ends in .org would match",
+     "a host like example.com:443 or *.example.com"),
     ("approvals grant bind localhost:80 --yes", 2, "approvals grant: localhost:80 is not a port", "a port, as 8080"),
     ("approvals revoke gone", 125, "gone: there is no such grant", "ringfence approvals list"),
     ("approvals import gone.json", 125, "gone.json: No such file or directory", ""),
