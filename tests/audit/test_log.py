@@ -572,6 +572,15 @@ def test_a_log_that_is_removed_under_a_living_writer_begins_anew(place: Path, li
     assert words(place) == ["(the log begins)", "c"]
 
 
+def test_a_line_that_is_nested_too_deep_is_left_out_and_the_others_are_read(place: Path) -> None:
+    written(place, "one").close()
+    with open(place / "000001.jsonl", "ab") as file:
+        file.write(b'{"n":3,"kind":"log","at":"","x":' + b"[" * 200_000 + b"\n")
+    written(place, "two").close()
+
+    assert [word for word in words(place) if not word.startswith("(")] == ["one", "two"]
+
+
 @pytest.mark.parametrize("name", ["000001.jsonl", "000002.jsonl", "head"])
 @pytest.mark.parametrize("make", [os.mkfifo, os.mkdir])
 def test_what_is_no_regular_file_is_said_and_nobody_waits(place: Path, name: str, make: Callable[[Path], None]) -> None:

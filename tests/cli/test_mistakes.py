@@ -417,6 +417,15 @@ def test_a_variable_that_was_not_set_names_nothing(verb: str, place: Place) -> N
     assert done.stderr == f"ringfence: {what}: an empty word\n  hint: a variable may not be set\n"
 
 
+def test_an_answer_that_is_nested_too_deep_is_no_line_and_the_next_is_heard(place: Place) -> None:
+    """It ended `approvals watch` with a traceback, and whoever asked was answered by nobody."""
+    said = '{"run":' + "[" * 200_000 + "\nno line\n"
+    done = place.call("approvals", "watch", "--json", input=said, stdin=None)
+
+    assert (done.returncode, done.stdout) == (0, "")
+    assert [line.split(":")[1] for line in done.stderr.splitlines()] == [" not a line of JSON"] * 2
+
+
 @pytest.mark.parametrize("words", [["session", "end", "x", "--help"], ["approvals", "revoke", "x", "--help"]])
 def test_help_behind_the_words_does_nothing_else(place: Place, words: list[str]) -> None:
     done = place.call(*words)
