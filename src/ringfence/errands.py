@@ -5,6 +5,7 @@ what may be done is the kernel's word, for all of it is done as the tenant. Each
 page waits for the start of one Python.
 """
 
+import contextlib
 import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal
@@ -200,12 +201,16 @@ def _written(why: str) -> None:
 
 def audit(_: str, asked: Errand) -> Document:
     """The newest events that are asked for and have a text in them, the newest first."""
+    from . import record
+    from .audit import LogError
     from .audit.chain import lines, numbers
     from .audit.wanted import Wanted, event_of, is_wanted
     from .policy.trust import audit_of
 
     wanted = msgspec.json.decode(asked.wanted, type=Wanted)
     directory = audit_of(os.environ)
+    with contextlib.suppress(LogError, OSError):  # what is left stays for the next, and what is written is shown
+        record.sweep()  # runs whose steward was killed
     found: list[object] = []
     needle = asked.text.casefold()
     most, left = max(1, min(asked.most, MOST_EVENTS)), MOST_BYTES

@@ -130,7 +130,8 @@ def unwritten(directory: str, error: Exception) -> str:
     if not isinstance(error, OSError):
         return str(error)
     elsewhere = "" if os.path.isdir(directory) else "; XDG_STATE_HOME leads to another place"
-    return "" if "RINGFENCE" in os.environ else f"{directory}: {error.strerror}{elsewhere}"
+    where = os.path.join(directory, error.filename) if error.filename else directory
+    return "" if "RINGFENCE" in os.environ else f"{where}: {error.strerror}{elsewhere}"
 
 
 _entry_of: "type[Entry] | None" = None  # once it is imported: the statement alone costs a run two microseconds

@@ -14,7 +14,7 @@ from tests.audit.test_record import audit as audit
 from tests.audit.test_record import events, run
 
 import ringfence
-from ringfence import record, underway
+from ringfence import errands, record, underway
 from ringfence.model.event import Escaped, Granted, Ran
 from ringfence.model.outcome import CAME
 
@@ -67,6 +67,23 @@ def test_exactly_one_event_for_each_run_whenever_its_ringfence_is_killed(audit: 
     assert len({event.run for event in found}) == len(found)
     assert len(set(ran) - set(named)) <= silent <= 12
     assert 0 < sum("was killed" in event.error for event in found) <= 12
+
+
+def test_who_asks_over_http_is_told_too(audit: Path) -> None:
+    """Of a run whose steward was killed nothing was in the log until the tenant ran something again."""
+    workspace = audit.parents[2] / "ws"
+    loop = LOOP.replace(">>ran", ">>ran; exec sleep 60")
+    with subprocess.Popen([sys.executable, "-c", loop, str(workspace), "one", str(AS_ROOT)]) as process:
+        until = time.monotonic() + SOON
+        while not list(audit.glob("running-*")) or not (workspace / "ran").exists():
+            assert time.monotonic() < until
+            time.sleep(0.002)
+        process.kill()
+
+    while not (found := errands.audit("", errands.Errand(do="audit", text="was killed"))["events"]):
+        assert time.monotonic() < until
+        time.sleep(0.002)
+    assert len(found) == 1
 
 
 def test_what_is_known_of_it_is_told(audit: Path) -> None:

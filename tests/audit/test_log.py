@@ -570,3 +570,46 @@ def test_a_log_that_is_removed_under_a_living_writer_begins_anew(place: Path, li
     place.rmdir()
     log.append([ran("c")])
     assert words(place) == ["(the log begins)", "c"]
+
+
+def test_a_line_that_is_nested_too_deep_is_left_out_and_the_others_are_read(place: Path) -> None:
+    written(place, "one").close()
+    with open(place / "000001.jsonl", "ab") as file:
+        file.write(b'{"n":3,"kind":"log","at":"","x":' + b"[" * 200_000 + b"\n")
+    written(place, "two").close()
+
+    assert [word for word in words(place) if not word.startswith("(")] == ["one", "two"]
+
+
+@pytest.mark.parametrize("name", ["000001.jsonl", "000002.jsonl", "head"])
+@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir])
+def test_what_is_no_regular_file_is_said_and_nobody_waits(place: Path, name: str, make: Callable[[Path], None]) -> None:
+    written(place, "one").close()
+    (place / name).unlink(missing_ok=True)
+    make(place / name)
+
+    if name != "000002.jsonl":  # which is not written yet
+        with pytest.raises(OSError, match=r"is no regular file|Is a directory"):
+            written(place, "two")
+    if name != "head":
+        assert f"{name}: is no regular file" in verify(str(place)).faults
+        with pytest.raises(OSError, match="is no regular file"):
+            events(place)
+    else:
+        with pytest.raises(OSError, match="is no regular file"):
+            verify(str(place))
+
+
+def test_a_file_that_cannot_be_opened_leaves_no_number_that_is_anothers_next(place: Path, tmp_path: Path) -> None:
+    log = written(place, "one")
+    (place / "000001.jsonl").unlink()
+    (place / "000001.jsonl").mkdir()
+    with pytest.raises(OSError, match="Is a directory"):
+        log.append([ran("two")])
+    (tmp_path / "anothers").write_bytes(b"no line of a log")
+
+    with open(tmp_path / "anothers", "r+b"):
+        with pytest.raises(OSError, match="Is a directory"):
+            log.append([ran("three")])
+
+    assert (tmp_path / "anothers").read_bytes() == b"no line of a log"

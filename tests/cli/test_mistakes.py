@@ -125,6 +125,8 @@ MISTAKES = [
     ("approvals grant connect intranet --yes", 2,
      "approvals grant: intranet: it needs a dot, or everything would match",
      "a host like example.com:443 or *.example.com"),
+    ("run --allow-host *.org -- true", 2, "--allow-host: '*.org': every name that ends in .org would match",
+     "a host like example.com:443 or *.example.com"),
     ("approvals grant bind localhost:80 --yes", 2, "approvals grant: localhost:80 is not a port", "a port, as 8080"),
     ("approvals revoke gone", 125, "gone: there is no such grant", "ringfence approvals list"),
     ("approvals import gone.json", 125, "gone.json: No such file or directory", ""),
@@ -399,6 +401,29 @@ def test_an_option_on_either_side_of_a_verbs_words_counts(place: Place) -> None:
 
     assert asked.stdout.startswith(f"deny: read {place.workspace}/a: ")
     assert {f"deny  read   {place.workspace}/{name}" for name in "ab"} <= {*shown}
+
+
+EMPTY = ("approvals grant read", "approvals show", "approvals revoke", "profile show", "log", "why read", "status")
+
+
+@pytest.mark.parametrize("verb", EMPTY)
+def test_a_variable_that_was_not_set_names_nothing(verb: str, place: Place) -> None:
+    """`approvals grant read "$X"` approved the current directory."""
+    done = place.call(*verb.split(), "")
+
+    said = verb.split(" ", 1)[1:]
+    what = " ".join([*said, "''"])
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == f"ringfence: {what}: an empty word\n  hint: a variable may not be set\n"
+
+
+def test_an_answer_that_is_nested_too_deep_is_no_line_and_the_next_is_heard(place: Place) -> None:
+    """It ended `approvals watch` with a traceback, and whoever asked was answered by nobody."""
+    said = '{"run":' + "[" * 200_000 + "\nno line\n"
+    done = place.call("approvals", "watch", "--json", input=said, stdin=None)
+
+    assert (done.returncode, done.stdout) == (0, "")
+    assert [line.split(":")[1] for line in done.stderr.splitlines()] == [" not a line of JSON"] * 2
 
 
 @pytest.mark.parametrize("words", [["session", "end", "x", "--help"], ["approvals", "revoke", "x", "--help"]])

@@ -43,6 +43,9 @@ def test_a_life_at_a_terminal(repo: Path) -> None:
     assert "`ringfence session end x`" in told
     assert session(repo, "list")[1].split()[:3] == ["x", "active", "ringfence/x"]
     assert "uncommitted  True" in session(repo, "show", "x")[1]
+    assert '"name": "x"' in session(repo, "show", "--json", "x")[1]
+    assert session(repo, "resume", *AS_ROOT, "x", "--", "sh", "-c", "exit 4")[0] == 4
+    assert "needs a name" in session(repo, "resume", *AS_ROOT, "--", "x")[2]
     assert "+n" in session(repo, "diff", "x")[1]
     code, _, told = session(repo, "merge", "x")
     assert (code, "not committed" in told) == (125, True)
@@ -51,7 +54,7 @@ def test_a_life_at_a_terminal(repo: Path) -> None:
     assert (code, said) == (0, f"x: ringfence/x is at {tip}, with what was not committed\n")
     assert session(repo, "merge", "x")[0] == 0
     assert (repo / "sub" / "n").exists()
-    assert session(repo, "end", "x", "--delete-branch")[0] == 0
+    assert session(repo, "end", "--delete-branch", "x")[0] == 0
     assert session(repo, "list")[:2] == (0, "")
     assert session(repo, "prune")[:2] == (0, "nothing to prune\n")
 

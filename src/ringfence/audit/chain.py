@@ -8,10 +8,11 @@ found only by a hash that somebody kept elsewhere, which `verify` takes.
 import fcntl
 import os
 from collections.abc import Iterator
+from typing import BinaryIO
 
 import msgspec
 
-from .log import HEAD, NO_HEAD, NOTHING, Position, file_name, follows, hash_of, number_of, read_head
+from .log import HEAD, NO_HEAD, NOTHING, Position, file_name, follows, hash_of, number_of, read_head, regular
 
 MOST_FAULTS = 100
 _CLOCKS = 60_000_000_000  # nanoseconds, by which a file's time may lag behind
@@ -44,9 +45,10 @@ def numbers(directory: str) -> list[int]:
 def snapshot(directory: str) -> tuple[Position | None, dict[int, int]]:
     """The head, and the size of each file at the same moment."""
     try:
-        fd = os.open(f"{directory}/{HEAD}", os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        fd = os.open(f"{directory}/{HEAD}", os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:
         return None, _sizes(directory)
+    regular(fd, f"{directory}/{HEAD}")
     try:
         fcntl.flock(fd, fcntl.LOCK_SH)
         return read_head(os.pread(fd, 4096, 0)), _sizes(directory)
@@ -58,9 +60,15 @@ def _sizes(directory: str) -> dict[int, int]:
     return {number: os.stat(f"{directory}/{file_name(number)}").st_size for number in numbers(directory)}
 
 
+def opened(directory: str, number: int) -> BinaryIO:
+    """One file, to be read."""
+    path = f"{directory}/{file_name(number)}"
+    return os.fdopen(regular(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), path), "rb")
+
+
 def lines(directory: str, number: int, start: int = 0, end: int | None = None) -> Iterator[tuple[int, bytes]]:
     """(offset, line) of one file, from an offset on; the last may be torn, without its newline."""
-    with open(f"{directory}/{file_name(number)}", "rb") as file:
+    with opened(directory, number) as file:
         file.seek(start)
         while line := file.readline():
             if end is not None and start + len(line) > end:
@@ -76,7 +84,7 @@ def has_run(directory: str, run: str, since: int) -> bool:
     """Whether the event of a run is there that began then (nanoseconds)."""
     told = b'"run":"%b"' % run.encode()
     for back, number in enumerate(reversed(numbers(directory))):
-        with open(f"{directory}/{file_name(number)}", "rb") as file:
+        with opened(directory, number) as file:
             if back >= _SURELY and os.fstat(file.fileno()).st_mtime_ns < since - _CLOCKS:
                 return False
             data = file.read()
@@ -139,13 +147,16 @@ def verify(directory: str, kept: str = "") -> Report:
             walk.fault(f"{file_name(number)} is the first file there is: what came before is missing")
         elif number - 1 not in sizes and number > 1:
             walk.fault(f"{file_name(number - 1)} is missing")
-        for count, (offset, line) in enumerate(lines(directory, number, 0, sizes[number]), 1):
-            if not line.endswith(b"\n"):
-                walk.torn = number, offset
-                break
-            walk.take(f"{file_name(number)}:{count}", line)
-            if head and walk.number == head.number:
-                hash_at_head = walk.hash
+        try:
+            for count, (offset, line) in enumerate(lines(directory, number, 0, sizes[number]), 1):
+                if not line.endswith(b"\n"):
+                    walk.torn = number, offset
+                    break
+                walk.take(f"{file_name(number)}:{count}", line)
+                if head and walk.number == head.number:
+                    hash_at_head = walk.hash
+        except OSError as error:
+            walk.fault(f"{file_name(number)}: {error.strerror}")
     _compare(walk, head, hash_at_head, bool(sizes))
     if walk.kept:
         walk.fault(f"no event has the hash {walk.kept}: the log is another one, or was cut")

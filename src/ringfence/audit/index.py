@@ -9,8 +9,8 @@ import sqlite3
 from collections.abc import Iterable, Iterator
 
 from ..model.event import AnyEvent
-from .chain import lines, numbers
-from .log import file_name, hash_of, number_of
+from .chain import lines, numbers, opened
+from .log import hash_of, number_of
 from .wanted import Wanted, event_of, is_denied, is_wanted
 
 VERSION = 1
@@ -34,7 +34,7 @@ def find(directory: str, wanted: Wanted) -> Iterator[tuple[AnyEvent, bytes]]:
             (number, start, len(line)) for number in numbers(directory) for start, line in lines(directory, number)
         )
     for number, start, length in found:
-        with open(f"{directory}/{file_name(number)}", "rb") as file:
+        with opened(directory, number) as file:
             file.seek(start)
             line = file.read(length)
         event = event_of(line)
@@ -52,7 +52,7 @@ def _places(directory: str, wanted: Wanted) -> Iterable[tuple[int, int, int]]:
     if wanted.denied:
         clauses.append("denied = 1")
     query = f"SELECT file, start, length FROM events WHERE {' AND '.join(clauses)} ORDER BY file, start"
-    link = _opened(directory)
+    link = _index(directory)
     try:
         _catch_up(link, directory)
         return link.execute(query, values).fetchall()
@@ -60,7 +60,7 @@ def _places(directory: str, wanted: Wanted) -> Iterable[tuple[int, int, int]]:
         link.close()
 
 
-def _opened(directory: str) -> sqlite3.Connection:
+def _index(directory: str) -> sqlite3.Connection:
     path = f"{directory}/index.sqlite"
     link = _connected(path)
     try:
@@ -95,7 +95,7 @@ def _fits(link: sqlite3.Connection, directory: str) -> bool:
     if last is None:
         return True
     try:
-        with open(f"{directory}/{file_name(last[0])}", "rb") as file:
+        with opened(directory, last[0]) as file:
             file.seek(last[1])
             line = file.read(last[2])
     except FileNotFoundError:

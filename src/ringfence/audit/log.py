@@ -13,6 +13,7 @@ import _thread
 import errno
 import fcntl
 import os
+import stat
 import sys
 import time
 from collections import deque
@@ -53,6 +54,14 @@ START = Position(1, 0, 0, NOTHING)
 
 def file_name(number: int) -> str:
     return f"{number:06d}.jsonl"
+
+
+def regular(fd: int, path: str) -> int:
+    """The descriptor again, opened without waiting; no pipe or device, which keeps nothing of what is written."""
+    if not stat.S_ISREG(os.fstat(fd).st_mode):
+        os.close(fd)
+        raise OSError(errno.EINVAL, "is no regular file", path)
+    return fd
 
 
 def sha256(data: bytes) -> str:
@@ -185,7 +194,8 @@ class Log:
         self._head = self._opened(HEAD, os.O_RDWR)
 
     def _opened(self, name: str, flags: int) -> int:
-        return os.open(name, flags | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=self._at)
+        flags |= os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        return regular(os.open(name, flags, 0o600, dir_fd=self._at), f"{self.directory}/{name}")
 
     def close(self) -> None:
         for fd in (self._file, self._head, self._at):
@@ -287,6 +297,7 @@ class Log:
                 return facts.st_size
         if self._file >= 0:
             os.close(self._file)
+            self._file = -1  # if the next cannot be opened: the number may be another file's by then
         self._file, self._number = self._opened(file_name(number), os.O_RDWR | os.O_APPEND), number
         return os.fstat(self._file).st_size
 

@@ -21,7 +21,7 @@ def event_of(line: bytes) -> AnyEvent | None:
     try:
         event: AnyEvent = _decode(line)
         return event
-    except (msgspec.MsgspecError, UnicodeError):
+    except (msgspec.MsgspecError, UnicodeError, RecursionError):
         return None
 
 

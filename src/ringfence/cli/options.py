@@ -88,14 +88,17 @@ def parse(words: list[str], table: tuple[Option, ...], before: Values | None = N
 
 
 def parse_around(words: list[str], table: tuple[Option, ...]) -> tuple[Values, list[str]]:
-    """Options, and the words before, between and behind them; all that follows `--` are words."""
+    """Options, and the words before, between and behind them; all that follows `--` are words. None of them is empty:
+    most often a variable was not set, and the path that it makes is the current directory's."""
     values: Values = {}
     words, rest = [], list(words)
     while rest:
-        if _take(rest, table, values):
-            return values, words + rest
-        words += rest[:1]
-        del rest[:1]
+        is_last = _take(rest, table, values)
+        taken = rest[: None if is_last else 1]
+        words += taken
+        del rest[: len(taken)]
+    if "" in words:
+        raise UsageError(" ".join(word or "''" for word in words), "an empty word", "a variable may not be set")
     return values, words
 
 

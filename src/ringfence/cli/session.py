@@ -59,8 +59,11 @@ def main(words: list[str]) -> int:
     """One of the verbs of a session."""
     values, rest = parse(words, TABLE)
     verb, rest = (rest[0], rest[1:]) if rest else ("", [])
-    name, rest = (rest[0], rest[1:]) if rest and not rest[0].startswith("-") and verb != "start" else ("", rest)
     values, argv = parse(rest, TABLE, values)
+    name = ""
+    if argv and verb != "start" and "--" not in rest[: len(rest) - len(argv)]:  # no option's value is that word
+        name = argv[0]
+        values, argv = parse(argv[1:], TABLE, values)
     if "--help" in values:
         usage = "session start|list|show|resume|diff|merge|end|prune [NAME] [options] [-- COMMAND [ARGUMENT...]]"
         print(render_help(usage, "Gives an agent a worktree and a branch of its own.", TABLE, EXAMPLES))

@@ -106,7 +106,7 @@ class _Watching:
 
             try:
                 line = msgspec.json.decode(text, type=dict[str, object])
-            except msgspec.MsgspecError as error:
+            except (msgspec.MsgspecError, RecursionError) as error:
                 say(f"ringfence: not a line of JSON: {error}")
                 return
             self._send(str(line.pop("run", "")), line)

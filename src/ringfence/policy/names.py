@@ -61,7 +61,11 @@ def _host_fault(host: str) -> str:
         return str(error)
     if host != name and (found == "localhost" or ":" in found or found.replace(".", "").isdigit()):
         return "nothing lies below that"
-    return "" if found == "localhost" or "." in found or ":" in found else "it needs a dot, or everything would match"
+    if found == "localhost" or "." in found or ":" in found:
+        return ""
+    if host != name:
+        return f"every name that ends in .{found} would match"
+    return "it needs a dot, or everything would match"
 
 
 class Address(Kind):
