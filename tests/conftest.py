@@ -105,6 +105,13 @@ def needs_landlock(abi: int) -> Unmet | None:
     return None if landlock_abi() >= abi else Unmet(f"Landlock ABI {landlock_abi()}, needs {abi}", excused=True)
 
 
+def needs_yama(most: int) -> Unmet | None:
+    """From 1 on it refuses by itself who looks into a sibling; above 1 no warden looks in where there is no view."""
+    switch = pathlib.Path("/proc/sys/kernel/yama/ptrace_scope")
+    scope = int(switch.read_text()) if switch.exists() else 0
+    return None if scope <= most else Unmet(f"Yama at {scope}, needs {most} at most", excused=True)
+
+
 def needs_userns() -> Unmet | None:
     return tried("unshare", "--user", "--map-root-user", "--mount", "--ipc", "--net", "true")
 
@@ -182,6 +189,7 @@ def needs_program(*names: str) -> Unmet | None:
 
 NEEDS: tuple[Callable[..., Unmet | None], ...] = (
     needs_landlock,
+    needs_yama,
     needs_userns,
     needs_root,
     needs_strace,

@@ -1,6 +1,6 @@
 """G7, F23: a directory on the way to a protected name is missing, or removed, and a link in its place leads past it."""
 
-from tests.attacks.conftest import Field, with_git
+from tests.attacks.conftest import ANSWERED, Field, with_git
 
 PROGRAM = """
 os.makedirs("other/hooks")
@@ -24,5 +24,6 @@ attempt("replaced", replaced)
 """
 
 
+@ANSWERED
 def test_no_link_on_the_way_leads_past_a_protected_name(field: Field) -> None:
     field.repels(PROGRAM, with_git)

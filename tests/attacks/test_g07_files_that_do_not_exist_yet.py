@@ -6,7 +6,7 @@ No mount holds a name that does not exist: the warden makes the command's names,
 from typing import Any
 
 import pytest
-from tests.attacks.conftest import Field, Ground, with_git
+from tests.attacks.conftest import ANSWERED, Field, Ground, with_git
 
 NAMES = (
     ".git/commondir .git/config.worktree .mcp.json .envrc .bashrc .vscode/tasks.json .claude/settings.json"
@@ -23,6 +23,7 @@ NAMES = (
 ).split()
 
 
+@ANSWERED
 @pytest.mark.parametrize("name", NAMES)
 def test_a_name_that_runs_code_later_is_not_made_or_it_is_said(field: Field, name: str) -> None:
     program = (
@@ -31,6 +32,7 @@ def test_a_name_that_runs_code_later_is_not_made_or_it_is_said(field: Field, nam
     field.repels(program, with_git)
 
 
+@ANSWERED
 def test_nor_is_one_where_the_command_begins_or_on_the_way_there(field: Field) -> None:
     """An agent that was started in a directory of the project has its settings there, and its hooks at once."""
     program = """

@@ -5,6 +5,7 @@ import socket
 import subprocess
 from collections.abc import Sequence
 
+import pytest
 from tests.attacks.conftest import PYTHON, Field, Ground, answers, as_user, ringfence_words, said, source
 
 PROGRAM = """
@@ -42,6 +43,7 @@ def tried(ground: Ground, words: Sequence[str]) -> tuple[dict[str, str], bool]:
             victim.kill()
 
 
+@pytest.mark.needs_yama(0)  # above, the kernel refuses it bare
 def test_nobody_is_reached_who_is_at_the_other_end(field: Field) -> None:
     bare = field.ground()
     bare.own()

@@ -1,5 +1,6 @@
 """K2: ptrace takes another process over."""
 
+import pytest
 from tests.attacks.conftest import Field, Ground
 
 PROGRAM = """
@@ -19,5 +20,6 @@ def prepare(ground: Ground) -> list[str]:
     return [str(pid)]
 
 
+@pytest.mark.needs_yama(0)  # above, the kernel refuses it bare
 def test_no_process_is_taken_over(field: Field) -> None:
     field.repels(PROGRAM, prepare)

@@ -1,5 +1,6 @@
 """K3: process_vm_readv and its twin read and write another process's memory."""
 
+import pytest
 from tests.attacks.conftest import Field, Ground
 from tests.attacks.test_k02_ptrace import prepare
 
@@ -21,6 +22,7 @@ reach("write", lambda: syscall(NR.process_vm_writev, pid, here, 1, there, 1, 0))
 """
 
 
+@pytest.mark.needs_yama(0)  # above, the kernel refuses it bare
 def test_no_memory_of_others_is_read(field: Field) -> None:
     field.repels(PROGRAM, _prepare)
 

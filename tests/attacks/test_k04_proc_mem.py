@@ -1,5 +1,6 @@
 """K4, K5, K8: /proc/PID/mem, environ, maps, fd and auxv of another process."""
 
+import pytest
 from tests.attacks.conftest import SECRET, Field, Ground
 
 PROGRAM = """
@@ -28,6 +29,7 @@ def prepare(ground: Ground) -> list[str]:
     return [str(pid)]
 
 
+@pytest.mark.needs_yama(0)  # above, the kernel refuses it bare
 def test_proc_tells_nothing_of_others(field: Field) -> None:
     said = "other processes invisible"
     field.repels(

@@ -7,6 +7,7 @@ import subprocess
 import time
 from pathlib import Path
 
+import pytest
 from tests.attacks.conftest import Field, Ground, as_user
 
 # O_CREAT, though it is there: such an open is made by the warden.
@@ -38,6 +39,7 @@ def prepare(ground: Ground) -> list[str]:
     return [str(process.pid)]
 
 
+@pytest.mark.needs_yama(0)  # above, the kernel refuses it bare
 def test_the_warden_does_not_look_into_itself_for_others(field: Field) -> None:
     field.repels(PROGRAM, prepare)
 
@@ -53,6 +55,7 @@ attempt("itself, by a link", lambda: (os.symlink(f"/proc/{pid}/maps", "way"), cr
 )
 
 
+@pytest.mark.needs_yama(0)  # above, the kernel refuses it bare
 def test_nor_where_it_opens_everything(field: Field) -> None:
     field.repels(PLAIN, prepare, denied=lambda ground: {"deny_read": ("**/*.never",)})
 

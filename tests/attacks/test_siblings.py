@@ -36,7 +36,8 @@ from ringfence.enforce import temporary
 pytestmark = pytest.mark.usefixtures("installed")
 
 VIEW = pytest.param("view", marks=pytest.mark.needs_userns)
-LANDLOCK = pytest.param("landlock", marks=[pytest.mark.needs_bwrap, pytest.mark.needs_landlock(6)])
+NEEDED = [pytest.mark.needs_bwrap, pytest.mark.needs_landlock(6), pytest.mark.needs_yama(1)]
+LANDLOCK = pytest.param("landlock", marks=NEEDED)
 NO_VIEW = ["bwrap", "--unshare-user", "--disable-userns", "--dev-bind", "/", "/"]
 SECONDS = 20
 
