@@ -241,14 +241,15 @@ def _changes(directory: str, workspace: str, policies: tuple[str, ...], common: 
         return []
     path = f"{directory}/policies-{sha256(os.fsencode(workspace))[:32]}"
     text = "\n".join(policies).encode("utf-8", "surrogateescape")
+    flags = os.O_NONBLOCK | os.O_CLOEXEC  # somebody's pipe is not waited for
     try:
-        with open(path, "rb") as file:
+        with os.fdopen(os.open(path, os.O_RDONLY | flags), "rb") as file:
             before = file.read()
     except OSError:
         before = b""
     if before != text:
         try:
-            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | flags, 0o600)
             try:
                 os.write(descriptor, text)
             finally:

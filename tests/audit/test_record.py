@@ -184,6 +184,18 @@ def test_where_it_cannot_be_remembered_that_policies_changed_the_next_run_finds_
     assert [type(event) for event in recording._changes(*given)] == [Changed]
 
 
+@pytest.mark.timeout(20)
+def test_a_pipe_where_the_last_policies_are_kept_is_not_waited_for(tmp_path: Path) -> None:
+    """The run was over, and its ringfence did not end, by no signal but one."""
+    given = str(tmp_path), "/ws", ("/ws/policy.json 0123",), {"at": "", "workspace": "/ws"}
+    recording._changes(*given)
+    (kept,) = tmp_path.iterdir()
+    kept.unlink()
+    os.mkfifo(kept)
+
+    assert recording._changes(*given) == []
+
+
 LATE = """
 import sys, ringfence
 from ringfence import record, recording
