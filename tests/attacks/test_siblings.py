@@ -448,16 +448,20 @@ def test_nothing_is_left_on_the_disk(outer: Outer, options: tuple[str, ...]) -> 
         """What is there and nobody has locked: those of others, who work meanwhile, have."""
         return {name for name in os.listdir("/tmp") if name.startswith(mine) and not is_locked(f"/tmp/{name}")}
 
-    before = left()
     deep = inner(script="exec " + inner(script="echo deep"))
-    _, said = outer.run(*options, script=f"{deep}; echo $RINGFENCE_SIBLINGS")
-    door = said.split()[-1].split("/")[2]
+    for _ in range(3):  # another test may kill its ringfence meanwhile, whose directory stays; but not each time
+        before = left()
+        _, said = outer.run(*options, script=f"{deep}; echo $RINGFENCE_SIBLINGS")
+        door = said.split()[-1].split("/")[2]
 
-    assert "deep" in said.split()
-    assert not os.path.lexists(f"/tmp/{door}")
-    found = left() - before
-    time.sleep(0.1 if found else 0)  # one that somebody else has just made is locked by then
-    assert found & left() == set()
+        assert "deep" in said.split()
+        assert not os.path.lexists(f"/tmp/{door}")
+        found = left() - before
+        time.sleep(0.1 if found else 0)  # one that somebody else has just made is locked by then
+        found &= left()
+        if not found:
+            break
+    assert found == set()
 
 
 def is_locked(path: str) -> bool:
