@@ -162,7 +162,9 @@ def workspace(tmp_path: Path) -> Path:
         ("opened_by_us", "again\n", ""),
     ],
 )
-def test_streams_that_became_others_are_seen(workspace: Path, view: str, case: str, out: str, error: str) -> None:
+def test_streams_that_became_others_are_seen(
+    workspace: Path, settled: None, view: str, case: str, out: str, error: str
+) -> None:
     words = [sys.executable, "-c", PROGRAM, case, str(workspace), view]
     done = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=SOON, check=False)
 

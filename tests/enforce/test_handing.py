@@ -348,7 +348,9 @@ def test_nobody_is_left_bound_who_was_being_born(tmp_path: Path, site: type[Site
 
 
 @pytest.mark.parametrize("walls", WALLS)
-def test_whoever_is_handed_a_descriptor_runs_where_it_ran(tmp_path: Path, walls: Walls, sanitized: Opened) -> None:
+def test_whoever_is_handed_a_descriptor_runs_where_it_ran(
+    tmp_path: Path, settled: None, walls: Walls, sanitized: Opened
+) -> None:
     out = printed(Watched(tmp_path), walls, LOOKS, sanitized)
 
     everywhere = tuple(sorted(os.sched_getaffinity(0)))

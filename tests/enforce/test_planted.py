@@ -1236,7 +1236,8 @@ def test_a_hook_of_a_repository_that_came_to_be_the_workspaces_own_is_told_of(wo
     own = granted / "made/.git/worktrees/moved"
     shutil.rmtree(workspace / ".git")
     (workspace / ".git").write_text(f"gitdir: {own}\n")
-    make = f"""git init -q {granted}/made && cd {granted}/made && git commit -q --allow-empty -m x
+    make = f"""git init -q {granted}/made && cd {granted}/made
+    git -c user.name=a -c user.email=a@b commit -q --allow-empty -m x
     git worktree add -q {granted}/moved && echo {workspace}/.git >{own}/gitdir
     echo '#!/bin/sh' >.git/hooks/post-checkout && chmod 755 .git/hooks/post-checkout"""
 
