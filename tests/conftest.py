@@ -112,6 +112,15 @@ def needs_yama(most: int) -> Unmet | None:
     return None if scope <= most else Unmet(f"Yama at {scope}, needs {most} at most", excused=True)
 
 
+def needs_a_closed_process() -> Unmet | None:
+    """The first one: root may look into it, but in many a container."""
+    try:
+        os.readlink("/proc/1/root")
+    except PermissionError:
+        return None
+    return Unmet("every process may be looked into", excused=True)
+
+
 def needs_userns() -> Unmet | None:
     return tried("unshare", "--user", "--map-root-user", "--mount", "--ipc", "--net", "true")
 
@@ -190,6 +199,7 @@ def needs_program(*names: str) -> Unmet | None:
 NEEDS: tuple[Callable[..., Unmet | None], ...] = (
     needs_landlock,
     needs_yama,
+    needs_a_closed_process,
     needs_userns,
     needs_root,
     needs_strace,
