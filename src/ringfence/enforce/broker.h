@@ -392,7 +392,7 @@ static int is_in_turn(const struct seccomp_data *data)
 	return 0;
 }
 
-static void leave(int code);
+static void leave(void);
 
 /* Before the first call that names something: most short commands make none, and the kernel makes /proc's directories for
  * a process when somebody looks at them. Without it we could not say what is asked for. */
@@ -402,7 +402,7 @@ static void find_proc(void)
 	long own = CALL(openat, AT_FDCWD, P("/proc/self/fd"), O_PATH | O_DIRECTORY | O_CLOEXEC, 0, 0);
 
 	if (own < 0 || facts_of(own, &facts) || CALL(dup3, own, OWN_AT, O_CLOEXEC, 0, 0) < 0)
-		leave(125);
+		leave();
 	close_fd(own);
 	born.proc = device_of(&facts);
 }

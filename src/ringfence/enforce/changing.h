@@ -155,10 +155,10 @@ static long do_truncate(struct asked *asked, uint64_t address, uint64_t size)
 	return answer ? answer : CALL(truncate, P(changed.own), size, 0, 0, 0);
 }
 
-static long do_chmod(struct asked *asked, uint64_t directory, uint64_t address, uint64_t mode, uint64_t flags)
+static long do_chmod(struct asked *asked, uint64_t directory, uint64_t address, uint64_t mode)
 {
 	struct changed changed;
-	long answer = find_changed(asked, directory, address, flags, &changed);
+	long answer = find_changed(asked, directory, address, 0, &changed);
 
 	if (answer)
 		return answer;
@@ -240,7 +240,7 @@ static long change(struct asked *asked)
 	switch (asked->notice->data.nr) {
 #ifdef __NR_unlink
 	case __NR_unlink: return do_unlink(asked, here, a[0]);
-	case __NR_chmod: return a[0] ? do_chmod(asked, here, a[0], a[1], 0) : -EFAULT_;
+	case __NR_chmod: return a[0] ? do_chmod(asked, here, a[0], a[1]) : -EFAULT_;
 	case __NR_chown: return a[0] ? do_chown(asked, here, a[0], a + 1, 0) : -EFAULT_;
 	case __NR_lchown: return a[0] ? do_chown(asked, here, a[0], a + 1, link) : -EFAULT_;
 	case __NR_utime: return a[0] ? do_times(asked, (__u64[]){here, a[0], a[1]}, 1, 0) : -EFAULT_;
@@ -248,8 +248,8 @@ static long change(struct asked *asked)
 	case __NR_futimesat: return do_times(asked, a, 1000, 0);
 #endif
 	case __NR_truncate: return do_truncate(asked, a[0], a[1]);
-	case __NR_fchmod: return do_chmod(asked, a[0], 0, a[1], 0);
-	case __NR_fchmodat: return a[1] ? do_chmod(asked, a[0], a[1], a[2], 0) : -EFAULT_;
+	case __NR_fchmod: return do_chmod(asked, a[0], 0, a[1]);
+	case __NR_fchmodat: return a[1] ? do_chmod(asked, a[0], a[1], a[2]) : -EFAULT_;
 	case __NR_fchown: return do_chown(asked, a[0], 0, a + 1, 0);
 	case __NR_fchownat: return do_chown(asked, a[0], a[1], a + 2, a[4] & 0xffffffff);
 	case __NR_utimensat: return do_times(asked, a, 1000000, flags);

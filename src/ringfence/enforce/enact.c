@@ -63,7 +63,7 @@ static long do_stream(struct reader reader)
 {
 	const uint64_t *numbers = reader.numbers;
 	const char *path = string(&reader, NULL);
-	long answer, fd = open_planned(AT_FDCWD, path, numbers[1] | O_NONBLOCK, numbers[2], numbers[3]);
+	long answer, fd = open_planned(path, numbers[1] | O_NONBLOCK, numbers[2], numbers[3]);
 
 	if (fd < 0)
 		return fd;
@@ -210,7 +210,7 @@ static long do_beneath(struct reader reader)
 {
 	const uint64_t *numbers = reader.numbers;
 	struct landlock_path_beneath_attr rule = {.allowed_access = numbers[0]};
-	long answer, fd = open_planned(AT_FDCWD, string(&reader, NULL), O_PATH, numbers[1], numbers[2]);
+	long answer, fd = open_planned(string(&reader, NULL), O_PATH, numbers[1], numbers[2]);
 
 	if (fd < 0)
 		return fd;

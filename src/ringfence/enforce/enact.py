@@ -186,8 +186,8 @@ def call(name: str, *arguments: object) -> int:
     return answer
 
 
-def prctl(option: int, second: int = 0, third: int = 0) -> int:
-    answer: int = _libc.prctl(option, second, third, 0, 0)
+def prctl(option: int, second: int) -> int:
+    answer: int = _libc.prctl(option, second, 0, 0, 0)
     if answer < 0:
         raise OSError(ctypes.get_errno(), "prctl")
     return answer

@@ -134,10 +134,10 @@ def _value(rest: str, lines: Iterator[str]) -> str:
     return "".join(found[:length]).partition("\0")[0]
 
 
-def setting(git: str, wanted: str) -> str:
-    """What the configuration of a git directory says, in the simple form in which git writes it; "" where nothing."""
+def object_format(git: str) -> str:
+    """What the configuration of a git directory says of it, in the form in which git writes it; "" where nothing."""
     path = os.path.join(git, first_line(f"{git}/commondir"), "config")
-    return dict(Read()[path]).get(wanted, "")
+    return dict(Read()[path]).get("extensions.objectformat", "")
 
 
 def tree_of(settings: Settings) -> str:

@@ -14,7 +14,7 @@ import struct
 from collections.abc import Collection, Iterator
 
 from ..model import PlanError
-from .gitfiles import content, facts_of, is_new, setting, whole, work_tree
+from .gitfiles import content, facts_of, is_new, object_format, whole, work_tree
 
 _BEGUN = ("rebase-merge", "sequencer", "rebase-apply")
 _MOST_INDEX, _LARGE = 1 << 28, 1 << 20
@@ -112,7 +112,7 @@ def _has_odd_index(git: str, since: int) -> bool:
     if not any(is_new(f"{git}/{name}", since) for name in parts):
         return False
     try:
-        size = 32 if setting(git, "extensions.objectformat").lower() == "sha256" else 20
+        size = 32 if object_format(git).lower() == "sha256" else 20
         data = _as_written(f"{git}/index")
         names = _names(data, size)
         # Only the one that is an extension names a file.

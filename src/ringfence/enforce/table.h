@@ -65,7 +65,7 @@ static long do_parent(struct reader reader)
 	if (table.count == MOST_ROWS)
 		return -ENOSPC_;
 	row->path = string(&reader, &row->length);
-	fd = open_planned(AT_FDCWD, row->path, O_PATH | O_DIRECTORY, numbers[0], numbers[1]);
+	fd = open_planned(row->path, O_PATH | O_DIRECTORY, numbers[0], numbers[1]);
 	if (fd < 0)
 		return fd;
 	close_fd(fd);

@@ -140,7 +140,7 @@ static int can_be_copied(const struct step *first)
 /* A directory as a tree of its own. */
 static long clone_directory(const char *path, uint64_t device, uint64_t inode)
 {
-	long tree, fd = open_planned(AT_FDCWD, path, O_PATH | O_DIRECTORY, device, inode);
+	long tree, fd = open_planned(path, O_PATH | O_DIRECTORY, device, inode);
 
 	if (fd < 0)
 		return fd;

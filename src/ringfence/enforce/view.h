@@ -45,10 +45,10 @@ static void map_line(char *line, uint64_t inside, uint64_t outside)
 }
 
 /* Open what stands at a path and make sure it is what was planned for; (0, 0) is what we made ourselves. */
-static long open_planned(long at, const char *path, uint64_t flags, uint64_t device, uint64_t inode)
+static long open_planned(const char *path, uint64_t flags, uint64_t device, uint64_t inode)
 {
 	struct facts facts;
-	long answer, fd = open_exact(at, path, flags);
+	long answer, fd = open_exact(AT_FDCWD, path, flags);
 
 	if (fd < 0 || (!device && !inode))
 		return fd;
@@ -263,7 +263,7 @@ static long mount_mask(int directory)
 static long mount_bind(const uint64_t *numbers, const char *source)
 {
 	uint64_t set = MOUNT_ATTR_NOSUID;
-	long answer, mount, fd = open_planned(AT_FDCWD, source, O_PATH, numbers[4], numbers[5]);
+	long answer, mount, fd = open_planned(source, O_PATH, numbers[4], numbers[5]);
 
 	if (fd < 0)
 		return fd;
@@ -328,7 +328,7 @@ static long mount_each(const uint64_t *numbers, const char *directory, struct re
 {
 	const char *names = string(reader, NULL);
 	char name[MOST_NAME + 1];
-	long view, answer, host = open_planned(AT_FDCWD, directory, O_PATH | O_DIRECTORY, numbers[4], numbers[5]);
+	long view, answer, host = open_planned(directory, O_PATH | O_DIRECTORY, numbers[4], numbers[5]);
 
 	if (host < 0)
 		return host;
@@ -354,7 +354,7 @@ static long mount_overlay(const uint64_t *numbers, const char *lower, const char
 	const char *options[] = {"lowerdir", text[0], "upperdir", text[1], "workdir", text[2], "userxattr", NULL, "volatile", NULL, NULL};
 	long fds[4] = {-1, -1, -1, -1}, mount = 0;
 
-	fds[0] = state.layers ? state.layers[0] : open_planned(AT_FDCWD, lower, O_PATH | O_DIRECTORY, numbers[4], numbers[5]);
+	fds[0] = state.layers ? state.layers[0] : open_planned(lower, O_PATH | O_DIRECTORY, numbers[4], numbers[5]);
 	fds[1] = state.layers ? state.layers[1] : open_exact(AT_FDCWD, upper, O_PATH | O_DIRECTORY);
 	fds[2] = state.layers ? state.layers[2] : open_exact(AT_FDCWD, work, O_PATH | O_DIRECTORY);
 	if (fds[2] >= 0) {

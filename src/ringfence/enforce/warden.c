@@ -124,10 +124,10 @@ static void end_all(void)
 	}
 }
 
-static void leave(int code)
+static void leave(void)
 {
 	end_all();
-	CALL(exit_group, code, 0, 0, 0, 0);
+	CALL(exit_group, 125, 0, 0, 0, 0);
 }
 
 /* The outer process: waits for the warden and ends as it ended; with it the status channel ends, so whoever reads that to
@@ -294,7 +294,7 @@ static void obey(void)
 	if (got == -EINTR_ || got == -EAGAIN_)
 		return;
 	if (got <= 0)
-		leave(125);
+		leave();
 	stay_with_this();
 	command = between ? between->command : warden.command;
 	for (long i = 0; i < got && command > 0; i++)
@@ -383,7 +383,7 @@ static void shut_in_at_last(void)
 	stay_with_this();
 	warden.is_open = 0;
 	if (set_clock() || CALL(dup3, SIGNALS_AT, OWN_AT, O_CLOEXEC, 0, 0) < 0 || allow_own())
-		leave(125);
+		leave();
 }
 
 /* Keep nothing open but what is watched, in its place: the command's streams are the command's. */
@@ -440,7 +440,7 @@ static int take_over(void)
 
 	if (inner.turns) {
 		if (CALL(read, THREAD_AT, P(&listener), 8, 0, 0) != 8)
-			leave(125);
+			leave();
 	} else {
 		address(&mail, &byte, 1, 1);
 		answer = fetch_mail(LISTENER, &mail);
@@ -449,13 +449,13 @@ static int take_over(void)
 			return -1;
 		}
 		if (answer != 1 || !has_enclosed(&mail, 1))
-			leave(125);
+			leave();
 		CALL(write, LISTENER, P(&byte), 1, 0, 0); /* or it has just ended */
 		listener = (uint64_t)mail.given.fds[0];
 	}
 	warden.hand = -1;
 	if (CALL(dup3, listener, LISTENER, O_CLOEXEC, 0, 0) < 0)
-		leave(125);
+		leave();
 	CALL(close_range, FIRST_FREE, HELD_FROM - 1, 0, 0, 0);
 	/* Whoever asks sleeps while we work and we while it does: on one processor that is three times as fast. Since 6.6. */
 	CALL(ioctl, LISTENER, SET_FLAGS, SYNC_WAKE_UP, 0, 0);
@@ -505,7 +505,7 @@ static long watch(void)
 			reap();
 		}
 		if (watched[LEASH_AT].found)
-			leave(125);
+			leave();
 		if (watched[STATUS_AT].found)
 			obey();
 		if (watched[GATE_AT].found)
@@ -543,7 +543,7 @@ static void keep_inside(long command)
 		tell(status, FAILED, inner.step, COMMAND, -answer);
 	else
 		watch();
-	leave(125);
+	leave();
 }
 
 static int do_steps(const struct step *step, uint32_t number, uint32_t count, long status);
@@ -553,7 +553,7 @@ static void keep_on(long stem)
 {
 	inner.stem = born.watchers[2] = stem;
 	watch();
-	leave(125);
+	leave();
 }
 
 static void turn(void);
