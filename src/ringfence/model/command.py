@@ -57,7 +57,6 @@ class Command(msgspec.Struct, frozen=True):
     screen: Screen = Screen()
     shelf: Shelf = Shelf()
     ids: tuple[int, int] | None = None  # the workspace's owner, when root started us
-    variables: tuple[bytes, ...] | None = None  # what the program is given of the environment, where that is known
     observe: Observe = Observe.NOTHING
     lends: bool = False  # one of 0 to 2 is a unix socket, through which descriptors pass
 
