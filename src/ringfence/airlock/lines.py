@@ -22,6 +22,7 @@ LONGEST = 1 << 16
 _MOST_OWED = 1 << 20  # of lines that a client does not read
 _CREDENTIALS = struct.Struct("iII")
 _PEERPIDFD = 77
+_PATIENCE = 5.0  # seconds in which a run says what became of an answer
 _PEERCRED, _PATH = getattr(socket, "SO_PEERCRED", 17), getattr(os, "O_PATH", 0)
 Line = dict[str, object]
 
@@ -229,7 +230,7 @@ def waiting(directory: str) -> list[Waiting]:
     return found
 
 
-def answer(directory: str, run: str, line: Line, seconds: float = 5.0) -> Line:
+def answer(directory: str, run: str, line: Line) -> Line:
     """Answer one question, and hear what became of it; the state is "gone" when there is no such question."""
     number, met = line.get("query_id"), connect(directory, run)
     if met is None:
@@ -239,8 +240,8 @@ def answer(directory: str, run: str, line: Line, seconds: float = 5.0) -> Line:
         if all(question.get("query_id") != number for question in found.questions):
             return {"state": "gone", "query_id": number}
         lines.send(line)
-        until = time.monotonic() + seconds
-        lines.socket.settimeout(seconds)
+        until = time.monotonic() + _PATIENCE
+        lines.socket.settimeout(_PATIENCE)
         while time.monotonic() < until:
             for said in lines.read() or ():
                 if said.get("query_id") == number and said.get("state") in ("answered", "refused", "withdrawn"):

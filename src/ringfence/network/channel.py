@@ -95,10 +95,10 @@ class Channel:
 _open: set[Channel] = set()
 
 
-def open_channel(source: "Link", target: "Link", left: int, done: Callable[[], None]) -> bool:
-    """Have the rest carried by the kernel; False where that cannot be, and all is as before."""
+def open_channel(source: "Link", target: "Link", left: int, done: Callable[[], None]) -> None:
+    """Have the rest carried by the kernel; where that cannot be, all is as before."""
     if _splice is None or source.closed or target.closed or source.channel is not None or len(_open) >= MOST:
-        return False
+        return
     ends: tuple[int, ...] = ()
     try:
         ends = os.pipe()
@@ -106,6 +106,5 @@ def open_channel(source: "Link", target: "Link", left: int, done: Callable[[], N
     except OSError:  # no descriptor, or no memory for pipes is left
         for fd in ends:
             os.close(fd)
-        return False
+        return
     Channel(source, target, left, done, ends)
-    return True

@@ -64,7 +64,7 @@ def check_workspace(workspace: str, homes: tuple[str, ...]) -> None:
         if is_inside(home, (workspace,)):
             what = "is a home directory" if home == workspace else f"holds the home directory {shown(home)}"
             raise PolicyError(place, f"{shown(workspace)} {what}", _ELSEWHERE)
-        start, inside = _below(home, ""), f"{workspace}/"
+        start, inside = _below(home), f"{workspace}/"
         for name, why in SECRETS:
             if inside.startswith(f"{start}{name}/"):
                 raise PolicyError(place, f"{shown(workspace)} lies in a store of secrets ({why})", _ELSEWHERE)
@@ -75,8 +75,8 @@ def is_inside(path: str, places: Iterable[str]) -> bool:
     return any(path == place or path.startswith(place.rstrip("/") + "/") for place in places)
 
 
-def _below(home: str, name: str) -> str:
-    return f"{home.rstrip('/')}/{name}"
+def _below(place: str) -> str:
+    return f"{place.rstrip('/')}/"
 
 
 def _reads(workspace: str, homes: tuple[str, ...], missing: tuple[str, ...]) -> list[Rule]:
@@ -88,9 +88,9 @@ def _reads(workspace: str, homes: tuple[str, ...], missing: tuple[str, ...]) -> 
         if home != "/" and not is_inside(home, _SYSTEM):  # a service's home may be /usr/sbin, which stays the system's
             rules.append(_closed(home, "a home"))
         if home not in missing:
-            rules += _rules(Access.READ, Verdict.DENY, _below(home, ""), SECRETS)
+            rules += _rules(Access.READ, Verdict.DENY, _below(home), SECRETS)
     if homes and homes[0] not in missing:
-        rules += _rules(Access.READ, Verdict.ALLOW, _below(homes[0], ""), TOOLS)
+        rules += _rules(Access.READ, Verdict.ALLOW, _below(homes[0]), TOOLS)
     rules.append(_rule(Access.READ, Verdict.ALLOW, workspace, "the workspace"))
     return rules
 
@@ -112,14 +112,14 @@ def _writes(
     rules += [_rule(Access.WRITE, Verdict.ALLOW, path, "private to the command") for path in PRIVATE]
     rules += [_rule(Access.WRITE, Verdict.ALLOW, path, "a device without memory") for path in DEVICES]
     # Wanted only: a name that does not exist yet cannot be held on every machine, and then that is said.
-    rules += _rules(Access.WRITE, Verdict.DENY, _below(workspace, ""), PROTECTED, Need.WANTED)
+    rules += _rules(Access.WRITE, Verdict.DENY, _below(workspace), PROTECTED, Need.WANTED)
     deeper = tuple(row for row in PROTECTED if row[0].partition("/")[0] not in OF_HISTORY)
     for place in _starts(workspace, start):
-        rules += _rules(Access.WRITE, Verdict.DENY, _below(place, ""), deeper, Need.WANTED)
+        rules += _rules(Access.WRITE, Verdict.DENY, _below(place), deeper, Need.WANTED)
     for home in homes:
         if home in missing:
             continue
-        rules += _rules(Access.WRITE, Verdict.DENY, _below(home, ""), STARTUP, Need.WANTED)
+        rules += _rules(Access.WRITE, Verdict.DENY, _below(home), STARTUP, Need.WANTED)
     rules += [
         _rule(Access.WRITE, Verdict.DENY, path, "ringfence itself") for path in own if is_inside(path, (workspace,))
     ]

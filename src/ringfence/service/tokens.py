@@ -103,12 +103,12 @@ def issue(keys: Keys, account: str, workspaces: tuple[str, ...], stamp: str) -> 
     return jwt.encode(claims, private, ALGORITHM, headers={"kid": key.kid}), ends
 
 
-def read(keys: Keys, token: str, now: float | None = None) -> Claims:
+def read(keys: Keys, token: str) -> Claims:
     """What a token says, if it is one of ours, whole, and of this time."""
     wrong = Trouble("token_invalid", "the token is not one of ours, or is over")
     if len(token) > MOST_BYTES or not token.isascii() or token.count(".") != 2:
         raise wrong
-    at = time.time() if now is None else now
+    at = time.time()
     try:
         header, claims = (
             json.loads(jwt.utils.base64url_decode(part), object_pairs_hook=_once) for part in token.split(".")[:2]

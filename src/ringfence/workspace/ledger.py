@@ -193,7 +193,7 @@ def _place_for(repository: Repository, state: str) -> str:
 
 
 @contextlib.contextmanager
-def opened(repository: Repository, state: str, environ: Mapping[str, str], wait: float = WAIT) -> Iterator[Ledger]:
+def opened(repository: Repository, state: str, environ: Mapping[str, str], wait: float) -> Iterator[Ledger]:
     """The ledger of a repository, locked until the end of the block."""
     place = _place_for(repository, state)
     with contextlib.ExitStack() as stack:

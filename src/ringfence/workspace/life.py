@@ -32,7 +32,7 @@ class Ended(msgspec.Struct, frozen=True):
     deleted: bool = False  # whether the branch is gone too
 
 
-def start(ledger: Ledger, name: str, revision: str, now: str, wanted: Sequence[Dependency] = ()) -> Session:
+def start(ledger: Ledger, name: str, revision: str, now: str, wanted: Sequence[Dependency]) -> Session:
     """A new branch and worktree. When it fails, nothing of it is left."""
     branch = branch_of(name)
     base = head_branch(ledger.common) if not revision else ""
@@ -235,7 +235,7 @@ def _save_and_remove(ledger: Ledger, session: Session, with_ignored: bool) -> En
         session = ledger.write(replace(session, state=State.ENDING))
         session, commit, made = _save(ledger, session, with_ignored)
         ledger.move(session.name, "worktrees", "trash")  # nobody finds it by its path while it is compared
-        ignored = saving.verify(ledger, session, "trash", commit, with_ignored)
+        ignored = saving.verify(ledger, session, commit, with_ignored)
         ledger.write(replace(session, state=State.SAVED, tip=commit))
     except (SessionError, WorkspaceError, OSError) as error:
         put_back(ledger, session)
@@ -279,11 +279,11 @@ def _free_branch(ledger: Ledger, branch: str) -> str:
     return f"{branch}-saved-{number}"
 
 
-def put_back(ledger: Ledger, session: Session) -> Session:
+def put_back(ledger: Ledger, session: Session) -> None:
     """Undo an end that was not finished: the worktree stands where it stood."""
     if ledger.has("trash", session.name) and not ledger.has("worktrees", session.name):
         ledger.move(session.name, "trash", "worktrees")
-    return ledger.write(replace(session, state=State.ACTIVE))
+    ledger.write(replace(session, state=State.ACTIVE))
 
 
 def bury_saved(ledger: Ledger, session: Session) -> Session:

@@ -26,7 +26,7 @@ class Merged(msgspec.Struct, frozen=True):
     after: str
 
 
-def merge(ledger: Ledger, session: Session, into: str = "") -> Merged:
+def merge(ledger: Ledger, session: Session, into: str) -> Merged:
     """Merge a session's branch, or change nothing."""
     into = check_branch(ledger.git, into) if into else session.base
     if not into:

@@ -92,15 +92,15 @@ def commit_tree(ledger: Ledger, session: Session, tree: str, parents: tuple[str,
 # ---- Verification ----
 
 
-def verify(ledger: Ledger, session: Session, kind: str, commit: str, with_ignored: bool) -> int:
-    """Compare every file with the commit; how many ignored ones are not in it. `kind` is where the worktree stands."""
-    place = f"{ledger.place}/{kind}/{session.name}"
+def verify(ledger: Ledger, session: Session, commit: str, with_ignored: bool) -> int:
+    """Compare every file of a session in the trash with the commit; how many ignored ones are not in it."""
+    place = f"{ledger.place}/trash/{session.name}"
     held = _entries(ledger, commit)
     left_out = set() if with_ignored else _ignored(ledger, place)
     links = {one.path for one in session.dependencies if not one.copied}
     left_out |= {path for path in links if os.path.islink(f"{place}/{path}")}
     doubtful = []
-    fd = paths.open_directory(f"{kind}/{session.name}", ledger.home)
+    fd = paths.open_directory(f"trash/{session.name}", ledger.home)
     try:
         for entry, parent in paths.walk(fd, frozenset({".git", *left_out})):
             if entry.path == ".git" or entry.path in left_out or not (entry.is_regular or entry.is_link):
