@@ -73,7 +73,7 @@ def redacted(words: Sequence[str], secrets: Sequence[tuple[str, str]] = ()) -> t
     return tuple(kept)
 
 
-def plain(text: str, secrets: Sequence[tuple[str, str]] = ()) -> str:
+def plain(text: str, secrets: Sequence[tuple[str, str]]) -> str:
     """A sentence of ours without the secrets that a command put into it: a name is no sign there."""
     text = _without(text, secrets)
     for pattern, put in _FORMS:
@@ -88,7 +88,7 @@ def _without(text: str, secrets: Sequence[tuple[str, str]]) -> str:
     return text
 
 
-def clean(text: str, secrets: Sequence[tuple[str, str]] = ()) -> str:
+def clean(text: str, secrets: Sequence[tuple[str, str]]) -> str:
     """One text without its secrets."""
     text = _without(text, secrets)
     cut = len(text) - LONGEST

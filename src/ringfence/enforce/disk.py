@@ -132,8 +132,8 @@ def _kind(mode: int) -> Kind:
 def look(
     path: str,
     held: list[int],
-    ids: tuple[int, int] | None = None,
-    modes: dict[str, str] | None = None,
+    ids: tuple[int, int] | None,
+    modes: dict[str, str],
     is_plain: bool = False,
 ) -> Place:
     """What stands at a path; the descriptor that holds it is added to `held`. `ids` is who will use it, if not we;
@@ -150,7 +150,7 @@ def look(
         if error.errno in (errno.ELOOP, errno.ENAMETOOLONG):  # a link that leads nowhere: nothing is there
             return _missing(path, closed=False)
         raise _unseen(path, error) from None
-    return looked(path, fd, held, ids, {} if modes is None else modes, is_plain)
+    return looked(path, fd, held, ids, modes, is_plain)
 
 
 def looked(

@@ -137,7 +137,7 @@ def disown() -> None:
     _asked.clear()
 
 
-def ask(ids: tuple[int, int] | None = None) -> None:
+def ask(ids: tuple[int, int] | None) -> None:
     """Begin to find out what `probe` will say, and go on meanwhile."""
     uid = ids[0] if ids else os.geteuid()
     with _probing:

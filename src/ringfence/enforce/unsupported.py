@@ -160,7 +160,7 @@ def disown() -> None:
     """Nothing runs."""
 
 
-def ask(ids: tuple[int, int] | None = None) -> None:
+def ask(ids: tuple[int, int] | None) -> None:
     """There is nothing to find out."""
 
 

@@ -57,7 +57,7 @@ def header(request: Request, name: bytes) -> bytes | None:
     return found[0] if found else None
 
 
-def target_of(request: Request, match: bool = True) -> tuple[str, int, bytes]:
+def target_of(request: Request, match: bool) -> tuple[str, int, bytes]:
     """The host, port and path that a request is for. With `match` its Host header says the same, or it is refused."""
     try:
         target = request.target.decode("ascii")

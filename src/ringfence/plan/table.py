@@ -99,7 +99,7 @@ def watched(steps: Iterable[Step]) -> tuple[str, ...]:
     return tuple(found)
 
 
-def rows(changed: Changed, disk: Disk, many: crowds.Homed = (), kept: Links | None = None) -> list[Step]:
+def rows(changed: Changed, disk: Disk, many: crowds.Homed, kept: Links) -> list[Step]:
     """The table, first the directories that exist, then the names in them."""
     table = _Table(disk)
     for region, above in changed:
@@ -109,7 +109,7 @@ def rows(changed: Changed, disk: Disk, many: crowds.Homed = (), kept: Links | No
     for held in many:
         if held.missing or held.kept:
             table.lead(f"{held.crowd.directory}/", held.home, f"names in {held.crowd.directory} are denied")
-    for link, home in (kept or {}).items():
+    for link, home in kept.items():
         inside = table.lead(link, home, f"{link} is not to be changed")
         table.names[link] = (inside, KEEP, f"{link} is not to be changed: it leads to what is denied")
     numbers = {path: number for number, path in enumerate(table.parents)}

@@ -148,9 +148,9 @@ def cover(region: Region, shown: list[Region], links: Links, size: int, home: st
 def lower(
     changed: list[tuple[Region, Region | None]],
     disk: Disk,
-    size: int = 0,
-    more_pins: Iterable[str] = (),
-    home: str = "",
+    size: int,
+    more_pins: Iterable[str],
+    home: str,
 ) -> tuple[list[Step], list[Gap]]:
     """The mounts that make the regions true, parents first, and what they cannot make true. `size` is the most that a
     private directory may hold; `more_pins` are what to pin besides; `home` is the command's."""

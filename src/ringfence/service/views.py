@@ -258,7 +258,7 @@ def outputs(said: list[Document]) -> list[Markup]:
     ]
 
 
-def denials(found: list[Document], count: int = 0) -> Markup:
+def denials(found: list[Document], count: int) -> Markup:
     """What was refused, why, and what would allow it."""
     if not found:
         return joined(tag("h2", "Refused"), tag("p", "Nothing was refused.", class_="soft"))
