@@ -284,8 +284,38 @@ Prepare = Callable[[Ground], Sequence[str]]
 Answers = dict[str, str]
 
 
+Flags = dict[str, tuple[str, ...]]
+
+
 def nothing(_ground: Ground) -> list[str]:
     return []
+
+
+def with_secrets(ground: Ground) -> list[str]:
+    """A file of the workspace in a directory of its own, and one alone; `secrets_closed` denies to read them."""
+    ground.file("ws/private/secret.txt")
+    ground.file("ws/.env")
+    return []
+
+
+def secrets_closed(ground: Ground) -> Flags:
+    return {"deny_read": (str(ground.workspace / "private"), str(ground.workspace / ".env"))}
+
+
+def with_rules(ground: Ground) -> list[str]:
+    """A file of the workspace alone, and one in a directory of its own; `rules_closed` denies to write them."""
+    ground.file("ws/rules")
+    ground.file("ws/private/rules")
+    return []
+
+
+def rules_closed(ground: Ground) -> Flags:
+    return {"deny_write": (str(ground.workspace / "rules"), str(ground.workspace / "private"))}
+
+
+def with_listener(ground: Ground) -> list[str]:
+    """The port of somebody on the loopback of the host."""
+    return [str(ground.listener().getsockname()[1])]
 
 
 class Seen(NamedTuple):

@@ -1,6 +1,6 @@
 """F14: a denied file of the workspace gets a second name that is free."""
 
-from tests.attacks.conftest import Field, Ground
+from tests.attacks.conftest import Field, secrets_closed, with_secrets
 
 PROGRAM = """
 attempt("link, then read", lambda: (os.link("private/secret.txt", "ok.txt"), read("ok.txt")))
@@ -9,15 +9,5 @@ attempt("link it in place", lambda: (os.link("private/secret.txt", "private/ok.t
 """
 
 
-def prepare(ground: Ground) -> list[str]:
-    ground.file("ws/private/secret.txt")
-    ground.file("ws/.env")
-    return []
-
-
 def test_a_denied_file_gets_no_second_name(field: Field) -> None:
-    field.repels(
-        PROGRAM,
-        prepare,
-        denied=lambda ground: {"deny_read": (str(ground.workspace / "private"), str(ground.workspace / ".env"))},
-    )
+    field.repels(PROGRAM, with_secrets, denied=secrets_closed)

@@ -1,6 +1,6 @@
 """F16: a read-denied file is renamed, and read under its new name."""
 
-from tests.attacks.conftest import Field, Ground
+from tests.attacks.conftest import Field, secrets_closed, with_secrets
 
 PROGRAM = """
 attempt("within the workspace", lambda: (os.rename("private/secret.txt", "x"), read("x")))
@@ -9,15 +9,5 @@ attempt("from the home", lambda: (os.rename(HOME + "/.aws/credentials", WS + "/c
 """
 
 
-def prepare(ground: Ground) -> list[str]:
-    ground.file("ws/private/secret.txt")
-    ground.file("ws/.env")
-    return []
-
-
 def test_a_denied_file_is_not_renamed(field: Field) -> None:
-    field.repels(
-        PROGRAM,
-        prepare,
-        denied=lambda ground: {"deny_read": (str(ground.workspace / "private"), str(ground.workspace / ".env"))},
-    )
+    field.repels(PROGRAM, with_secrets, denied=secrets_closed)

@@ -1,6 +1,6 @@
 """F20: renameat2 exchanges a denied file with another."""
 
-from tests.attacks.conftest import Field, Ground
+from tests.attacks.conftest import Field, rules_closed, with_rules
 
 PROGRAM = """
 EXCHANGE, NOREPLACE = 2, 1
@@ -15,15 +15,5 @@ attempt("out of the outside", lambda: exchange(OUTSIDE + "/other", WS + "/src/ot
 """
 
 
-def prepare(ground: Ground) -> list[str]:
-    ground.file("ws/rules")
-    ground.file("ws/private/rules")
-    return []
-
-
 def test_a_denied_file_is_not_exchanged(field: Field) -> None:
-    field.repels(
-        PROGRAM,
-        prepare,
-        denied=lambda ground: {"deny_write": (str(ground.workspace / "rules"), str(ground.workspace / "private"))},
-    )
+    field.repels(PROGRAM, with_rules, denied=rules_closed)

@@ -1,6 +1,6 @@
 """F39: a hidden directory turns out to be an empty one that may be written, and what is written there seems to last."""
 
-from tests.attacks.conftest import Field, Ground
+from tests.attacks.conftest import Field, secrets_closed, with_secrets
 
 PROGRAM = """
 attempt("create in a hidden store", lambda: write(HOME + "/.ssh/config"))
@@ -12,15 +12,5 @@ attempt("write what is hidden", lambda: write(".env"))
 """
 
 
-def prepare(ground: Ground) -> list[str]:
-    ground.file("ws/private/secret.txt")
-    ground.file("ws/.env")
-    return []
-
-
 def test_what_is_hidden_is_not_written(field: Field) -> None:
-    field.repels(
-        PROGRAM,
-        prepare,
-        denied=lambda ground: {"deny_read": (str(ground.workspace / "private"), str(ground.workspace / ".env"))},
-    )
+    field.repels(PROGRAM, with_secrets, denied=secrets_closed)

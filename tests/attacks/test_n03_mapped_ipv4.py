@@ -1,6 +1,6 @@
 """N3: an IPv4 address inside an IPv6 one."""
 
-from tests.attacks.conftest import Field, Ground
+from tests.attacks.conftest import Field, with_listener
 
 PROGRAM = """
 import socket
@@ -13,9 +13,5 @@ attempt("connect", connect)
 """
 
 
-def prepare(ground: Ground) -> list[str]:
-    return [str(ground.listener().getsockname()[1])]
-
-
 def test_a_mapped_address_is_not_reached(field: Field) -> None:
-    field.repels(PROGRAM, prepare)
+    field.repels(PROGRAM, with_listener)

@@ -1,6 +1,6 @@
 """N5: TCP Fast Open sends to an address that connect(2) was never asked for."""
 
-from tests.attacks.conftest import Field, Ground
+from tests.attacks.conftest import Field, with_listener
 
 PROGRAM = """
 import socket
@@ -15,9 +15,5 @@ attempt("sendmsg", message)
 """
 
 
-def prepare(ground: Ground) -> list[str]:
-    return [str(ground.listener().getsockname()[1])]
-
-
 def test_fast_open_reaches_nobody(field: Field) -> None:
-    field.repels(PROGRAM, prepare)
+    field.repels(PROGRAM, with_listener)

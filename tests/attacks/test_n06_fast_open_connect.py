@@ -1,6 +1,6 @@
 """N6: TCP_FASTOPEN_CONNECT puts the connection off until the first byte."""
 
-from tests.attacks.conftest import Field, Ground
+from tests.attacks.conftest import Field, with_listener
 
 PROGRAM = """
 import socket
@@ -15,9 +15,5 @@ attempt("the connection", sent)
 """
 
 
-def prepare(ground: Ground) -> list[str]:
-    return [str(ground.listener().getsockname()[1])]
-
-
 def test_a_connection_put_off_reaches_nobody(field: Field) -> None:
-    field.repels(PROGRAM, prepare)
+    field.repels(PROGRAM, with_listener)

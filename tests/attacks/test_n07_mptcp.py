@@ -1,6 +1,6 @@
 """N7: a socket of multipath TCP, which is not TCP to Landlock."""
 
-from tests.attacks.conftest import Field, Ground
+from tests.attacks.conftest import Field, with_listener
 
 PROGRAM = """
 import socket
@@ -14,9 +14,5 @@ attempt("socket of IPv6", lambda: socket.socket(socket.AF_INET6, socket.SOCK_STR
 """
 
 
-def prepare(ground: Ground) -> list[str]:
-    return [str(ground.listener().getsockname()[1])]
-
-
 def test_multipath_tcp_is_closed(field: Field) -> None:
-    field.repels(PROGRAM, prepare)
+    field.repels(PROGRAM, with_listener)
