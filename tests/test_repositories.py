@@ -255,10 +255,10 @@ def test_a_worktree_that_only_says_so_itself_is_not_believed(tmp_path: Path) -> 
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "elsewhere" / ".git").write_text(f"gitdir: {tmp_path}/hostile\n")
 
-    assert enforce.linked_worktree(str(tree)) == (f"{main}/.git/worktrees/tree", f"{main}/.git")
-    assert enforce.linked_worktree(str(tmp_path / "hostile")) is None
-    assert enforce.linked_worktree(str(tmp_path / "elsewhere")) is None
-    assert enforce.linked_worktree(str(main)) is None
+    assert enforce.repository_of(str(tree)).worktree == (f"{main}/.git/worktrees/tree", f"{main}/.git")
+    assert enforce.repository_of(str(tmp_path / "hostile")).worktree is None
+    assert enforce.repository_of(str(tmp_path / "elsewhere")).worktree is None
+    assert enforce.repository_of(str(main)).worktree is None
 
 
 def superproject(base: Path) -> tuple[Path, Path]:
@@ -551,7 +551,7 @@ def test_a_worktree_of_a_submodule_stays_as_it_is(workspace: Path, where: str) -
 def test_a_repository_elsewhere_is_believed_when_it_names_the_workspace(workspace: Path) -> None:
     git = workspace.parent / "a.git"
     subprocess.run([*GIT, "init", "-q", "--separate-git-dir", str(git)], cwd=workspace, check=True)
-    assert enforce.submodule(str(workspace)) == ""
+    assert enforce.repository_of(str(workspace)).submodule == ""
     subprocess.run(["git", "config", "core.worktree", str(workspace)], cwd=workspace, check=True)
     before = (git / "config").read_text()
     evil = "; ".join(f"echo evil >> {git}/{name}" for name in ("config", "hooks/post-commit", "commondir"))
@@ -579,7 +579,7 @@ def test_a_directory_that_was_made_to_look_like_a_repository_is_not_believed(
     (own / "config").write_text(f"[core]\n\tworktree = {where}\n")
     (where / ".git").write_text(f"gitdir: {own}\n")
 
-    assert enforce.submodule(str(where)) == ""
+    assert enforce.repository_of(str(where)).submodule == ""
     run(where, f"echo evil > {own}/kept")
     assert not os.path.lexists(own / "kept")
 
@@ -589,9 +589,10 @@ def test_a_submodule_that_only_says_so_itself_is_not_believed(tmp_path: Path) ->
     (tmp_path / "hostile").mkdir()
     (tmp_path / "hostile" / ".git").write_text(f"gitdir: {top}/.git/modules/lib/sub\n")
 
-    assert enforce.submodule(str(sub)) == f"{top}/.git/modules/lib/sub"
-    assert [enforce.submodule(str(path)) for path in (tmp_path / "hostile", top, tmp_path)] == ["", "", ""]
-    assert enforce.modules(f"{top}/.git") == [f"{top}/.git/modules/lib/sub"]
+    assert enforce.repository_of(str(sub)).submodule == f"{top}/.git/modules/lib/sub"
+    for path in (tmp_path / "hostile", top, tmp_path):
+        assert enforce.repository_of(str(path)).submodule == ""
+    assert enforce.repository_of(str(top)).modules == [f"{top}/.git/modules/lib/sub"]
 
 
 def test_a_pointer_longer_than_any_path_is_not_followed(tmp_path: Path) -> None:

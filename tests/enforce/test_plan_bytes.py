@@ -128,6 +128,10 @@ def random_steps(rng: random.Random) -> list[bytes]:
     return steps
 
 
+def joined(steps: list[bytes]) -> bytes:
+    return wire.whole(len(steps), steps)
+
+
 def swapped(rng: random.Random, steps: list[bytes]) -> list[bytes]:
     i, j = rng.randrange(len(steps)), rng.randrange(len(steps))
     steps[i], steps[j] = steps[j], steps[i]
@@ -201,7 +205,7 @@ def random_plan(rng: random.Random) -> bytes:
     steps = random_steps(rng)
     for reorder in rng.sample(OF_STEPS, rng.choice((0, 0, 1, 2))):
         steps = reorder(rng, steps) if steps else steps
-    data = bytearray(wire.join(steps))
+    data = bytearray(joined(steps))
     if rng.random() < 0.2:  # the count says another number
         struct.pack_into("<I", data, 16, rng.choice((0, len(steps) - 1 if steps else 5, len(steps) + 1, 65536, 65537)))
     for change in rng.sample(OF_BYTES, rng.choice((0, 0, 1, 1, 2))):
@@ -231,7 +235,7 @@ def test_the_generator_makes_plans_that_are_accepted_and_plans_that_are_refused_
 
 @hypothesis.given(st.randoms(use_true_random=False))
 def test_every_plan_that_was_not_damaged_is_accepted(checker: Checker, rng: random.Random) -> None:
-    plan = wire.join(random_steps(rng))
+    plan = joined(random_steps(rng))
 
     assert [enact.read_plan(plan)[0], *checker.faults([plan])] == [WELL_FORMED, WELL_FORMED]
 
@@ -305,7 +309,7 @@ def in_order(*steps: Step) -> bytes:
 
 def counted(count: int) -> bytes:
     limits = [wire.encode_step(step(StepKind.LIMIT, 4, 0, 0))] * (count - 2)
-    return wire.join([*limits, *map(wire.encode_step, (STREAMS, execute("/bin/true")))])
+    return joined([*limits, *map(wire.encode_step, (STREAMS, execute("/bin/true")))])
 
 
 def words(count: int) -> bytes:
@@ -327,7 +331,7 @@ def padded() -> bytes:
     """A step with eight bytes more than it needs."""
     data = bytearray(wire.encode_step(TRUE) + bytes(8))
     struct.pack_into("<I", data, 8, len(data))
-    return wire.join([wire.encode_step(STREAMS), bytes(data)])
+    return joined([wire.encode_step(STREAMS), bytes(data)])
 
 
 def patched(at: int, value: int, size: int = 4) -> Callable[[], bytes]:
@@ -357,7 +361,7 @@ TRUE = execute("/bin/true")
 ROWS: list[tuple[str, Callable[[], bytes], int]] = [
     ("two steps", whole, -1),
     ("no bytes", lambda: b"", 0),
-    ("a header and no steps", lambda: wire.join([]), 0),
+    ("a header and no steps", lambda: joined([]), 0),
     ("another magic", patched(6, 0x32, 1), 0),
     ("another version", patched(8, 2), 0),
     ("a size that is too small", patched(12, 24), 0),

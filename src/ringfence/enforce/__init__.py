@@ -16,10 +16,7 @@ from .lookout import seen_at as seen_at
 from .programs import all_programs as all_programs
 from .repository import Repository as Repository
 from .repository import beside as beside
-from .repository import linked_worktree as linked_worktree
-from .repository import modules as modules
 from .repository import repository_of as repository_of
-from .repository import submodule as submodule
 from .repository import worktrees as worktrees
 from .wire import encode as encode
 from .wire import encode_exec as encode_exec

@@ -80,11 +80,6 @@ def numbered(data: bytes, number: int) -> bytes:
     return b"%b%b%b" % (data[:_NUMBER_AT], number.to_bytes(4, "little"), data[HEADER.size :])
 
 
-def join(steps: Sequence[bytes]) -> bytes:
-    """Encoded steps as a plan."""
-    return whole(len(steps), steps)
-
-
 def encode(steps: Sequence[Step]) -> bytes:
     """A whole plan."""
     return whole(len(steps), map(encode_step, steps))
