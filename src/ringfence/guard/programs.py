@@ -16,22 +16,22 @@ import functools
 import msgspec
 
 READERS = """
-cat tac nl wc head tail cut paste join comm fold fmt expand unexpand column rev od hexdump base64 base32 basenc ls dir
+cat tac nl wc head tail cut paste join comm fold fmt expand unexpand column rev od hexdump base32 basenc ls dir
 vdir stat du df readlink grep egrep fgrep zgrep zcat bzcat xzcat diff cmp jq strings objdump readelf size
-md5sum sha1sum sha224sum sha256sum sha384sum sha512sum b2sum cksum sum more lsof eza exa tokei wdiff
-colordiff sdiff shellcheck hadolint yamllint look tsort pr numfmt bc
+md5sum sha1sum sha224sum sha256sum sha384sum sha512sum b2sum cksum sum more eza exa tokei wdiff
+colordiff shellcheck hadolint yamllint look tsort pr numfmt bc
 """
 SPEAKERS = """
-tr realpath basename dirname which whereis whoami id groups users uname arch uptime date nproc free ps pgrep pidof lscpu
+tr realpath basename dirname which whereis whoami id groups users uname uptime nproc free lscpu
 lsblk printenv tty locale getconf seq sleep yes factor expr pstree vmstat netstat ping dig host nslookup getent
 cal
-tput clear who w last uuidgen sync true false echo hostid logname pathchk lsmod pkill killall hostname sw_vers banner
+tput clear who w last uuidgen sync true false echo hostid logname pathchk lsmod sw_vers banner
 """
 TOOLS = """
-ninja ctest bazel gradle mvn ant sbt lein rake rspec tox nox mypy ruff black isort flake8 pylint pyright bandit
+ninja ctest bazel gradle mvn ant sbt lein rspec tox nox mypy ruff black isort flake8 pylint pyright bandit
 autopep8 yapf pyflakes pycodestyle vulture rustc rustfmt gofmt goimports golangci-lint staticcheck tsc eslint prettier
 jest vitest mocha ava webpack vite rollup esbuild next ng turbo nx lerna playwright cypress tailwindcss svelte-check
-biome swc stylelint ld as ar ranlib strip javac jar kotlinc scalac dotnet swiftc phpunit mix rebar3 cabal dune flutter
+biome swc stylelint ld as ar ranlib strip javac jar kotlinc scalac swiftc phpunit mix rebar3 cabal dune flutter
 protoc buf sphinx-build mkdocs hugo shfmt autoconf automake aclocal libtoolize autoreconf flex bison yacc pandoc tap
 xo standard tslint babel parcel gulp grunt pre-commit clang-format clang-tidy cppcheck gcov lcov deadcode
 knip depcheck twine pyre pytype ty basedpyright djlint rubocop

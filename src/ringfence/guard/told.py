@@ -95,7 +95,6 @@ _ROWS: dict[str, tuple[str, str, str]] = {
             r"|--gradle-distribution"
         ),
     ),
-    "hatch": ("", "env", ""),
     "hugo": ("--editor", "deploy", ""),
     "jar": (*_JAVA[:2], r"-?[a-zA-Z0]{0,8}(?:x[a-zA-Z0]{0,8}P|P[a-zA-Z0]{0,8}x)[a-zA-Z0]{0,8}\Z|-P\Z"),
     "jest": ("--init", "", r"(?:--(?:config|transform|globals)=)?\s*\{"),
