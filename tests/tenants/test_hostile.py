@@ -23,6 +23,7 @@ from tests.tenants.spawning import served
 from tests.tenants.test_spawner import Started
 
 from ringfence import steward
+from ringfence.cli.tenant import main
 from ringfence.model import TenantError, event
 from ringfence.service import runs, stewards, views
 from ringfence.service.accounts import Accounts
@@ -93,6 +94,23 @@ def test_repair_goes_as_deep_as_it_can(hosting: Hosting, tree_of_tricks: Path) -
     assert changed > tree.DEEPEST - 10
     assert (tree_of_tricks / "link").lstat().st_uid == made.uid
     assert {os.stat(hosting.base).st_uid, Path(hosting.base, "outside").stat().st_uid} == {0}
+
+
+@ROOT
+@pytest.mark.parametrize("name", [b"\x1b]0;evil\x07", b"x\nexample.com: 0 names given back", b"\xff"])
+def test_a_name_that_repair_leaves_does_not_steer_the_terminal_of_root(
+    hosting: Hosting, capsys: pytest.CaptureFixture[str], name: bytes
+) -> None:
+    """A tenant makes it too deep, and a second name of a file of root's is left by it as well."""
+    made, outside = hosting.create("a"), Path(hosting.base, "outside")
+    outside.touch()
+    os.link(outside, os.fsencode(f"{hosting.base}/{made.name}/user/src/") + name)
+
+    assert main(["repair", made.name, "--base", hosting.base, "--registry", hosting.records]) == 0
+    said = capsys.readouterr().out.splitlines()
+    assert len(said) == 2
+    assert "user/src/" in said[1]
+    assert said[1].isprintable()
 
 
 @ROOT

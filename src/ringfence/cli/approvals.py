@@ -15,7 +15,7 @@ from ..policy.names import HOST
 from ..policy.trust import approvals_of, at_home, home_of
 from ..policy.words import nearest
 from ..where import find_workspace
-from .options import OUTPUT, WORKSPACE, Option, Values, one, parse_around, printable, render_help, say
+from .options import OUTPUT, WORKSPACE, Option, Values, give, one, parse_around, render_help, say
 
 TABLE = (
     WORKSPACE[0],
@@ -73,15 +73,6 @@ def _document(grant: Grant) -> dict[str, object]:
     return {**found, "rule": rule_text(grant), "ends": ending(grant)}
 
 
-def _print(values: Values, document: object, *lines: str) -> None:
-    if "--json" in values:
-        from .render import dump
-
-        print(dump(document))
-    elif lines:
-        print(printable(*lines))
-
-
 def _told(why: str) -> None:
     if why:
         say(f"ringfence: audit log: not written: {why}")
@@ -96,7 +87,7 @@ def _grant(names: list[str], values: Values) -> int:
     store, workspace = _store(), _workspace(values)
     asked = _made(names[0], names[1], values)
     if "--dry-run" in values:
-        _print(values, {"schema": "ringfence/approval@1", **_document(asked)}, rule_text(asked))
+        give(values, {"schema": "ringfence/approval@1", **_document(asked)}, rule_text(asked))
         return 0
     grant = _confirmed(asked, values)
     if grant is None:
@@ -104,7 +95,7 @@ def _grant(names: list[str], values: Values) -> int:
         return 1
     store.add([grant])
     _told(record.approved(workspace, [f"{rule_text(grant)} (grant {grant.id})"]))
-    _print(values, {"schema": "ringfence/approval@1", **_document(grant)}, f"grant {grant.id}: {rule_text(grant)}")
+    give(values, {"schema": "ringfence/approval@1", **_document(grant)}, f"grant {grant.id}: {rule_text(grant)}")
     if grant.operation is not Operation.BIND:
         _tell_effect(grant, workspace)
     return 0
@@ -195,7 +186,7 @@ def _list(names: list[str], values: Values) -> int:
     lines = [
         f"{grant.id}  {'' if grant.id in counted else '(not here or not now) '}{rule_text(grant)}" for grant in found
     ]
-    _print(values, {"schema": approvals.DOCUMENT, "grants": documents}, *lines)
+    give(values, {"schema": approvals.DOCUMENT, "grants": documents}, *lines)
     return 0
 
 
@@ -212,7 +203,7 @@ def _show(names: list[str], values: Values) -> int:
         raise PolicyError(names[0], "there is no such grant", "ringfence approvals list")
     document = _document(found)
     rows = [f"{key:10} {value}" for key, value in document.items() if value not in ("", 0)]
-    _print(values, {"schema": "ringfence/approval@1", **document}, *rows)
+    give(values, {"schema": "ringfence/approval@1", **document}, *rows)
     return 0
 
 
@@ -227,7 +218,7 @@ def _revoke(names: list[str], values: Values) -> int:
     _told(record.revoked(_workspace(values), [rule_text(grant) for grant in gone]))
     lines = [f"revoked {grant.id}: {rule_text(grant)}" for grant in gone]
     document = {"schema": "ringfence/approvals-revoked@1", "grants": list(map(_document, gone)), "missing": missing}
-    _print(values, document, *lines)
+    give(values, document, *lines)
     if missing:
         say(*error.lines())
         return error.exit_code
@@ -265,5 +256,5 @@ def _import(names: list[str], values: Values) -> int:
     for sentence in bad:
         say(f"ringfence: not imported: {sentence}")
     document = {"schema": "ringfence/approvals-import@1", "imported": [grant.id for grant in good], "refused": bad}
-    _print(values, document, *(f"grant {grant.id}: {rule_text(grant)}" for grant in good))
+    give(values, document, *(f"grant {grant.id}: {rule_text(grant)}" for grant in good))
     return 1 if bad else 0

@@ -78,6 +78,16 @@ def say(*lines: str) -> None:
         return
 
 
+def give(values: Values, document: object, *lines: str) -> None:
+    """For a machine, where it is asked for, or lines for a person."""
+    if "--json" in values:
+        from .render import dump
+
+        print(dump(document))
+    elif lines:
+        print(printable(*lines))
+
+
 def parse(words: list[str], table: tuple[Option, ...], before: Values | None = None) -> tuple[Values, list[str]]:
     """Options and the rest. The first word that is no option ends them, and so does `--`. They come to those that were
     given `before`, which are not changed."""

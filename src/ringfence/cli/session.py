@@ -18,6 +18,7 @@ from .options import (
     Option,
     Values,
     flags_of,
+    give,
     one,
     parse,
     printable,
@@ -99,7 +100,7 @@ def _work(verb: str, name: str, values: Values, argv: list[str]) -> int:
     )
     session = session.start() if verb == "start" else session.resume()
     if not argv:
-        _print(values, _document(session.record), f"{session.name}: {session.branch}\n{session.path}")
+        give(values, _document(session.record), f"{session.name}: {session.branch}", session.path)
         return 0
     as_json = "--json" in values
     screen = Screen() if as_json else find_screen(unfiltered=False)
@@ -147,10 +148,6 @@ def _document(record: Record) -> dict[str, object]:
     }
 
 
-def _print(values: Values, document: object, text: str) -> None:
-    print(dump(document) if "--json" in values else printable(*text.split("\n")))
-
-
 def _list(_name: str, values: Values) -> int:
     with opened(_where(values)) as found:
         ledger = found.ledger
@@ -163,8 +160,7 @@ def _list(_name: str, values: Values) -> int:
     for sentence in found.recovered:
         say(f"ringfence: {sentence}")
     document = {"schema": "ringfence/sessions@1", "sessions": documents, "recovered": list(found.recovered)}
-    if rows or "--json" in values:
-        _print(values, document, "\n".join(rows))
+    give(values, document, *rows)
     return 0
 
 
@@ -195,7 +191,7 @@ def _show(name: str, values: Values) -> int:
             record = _at_head(ledger, record)
             dirty = life.is_dirty(ledger, record)
     document = {**_document(record), "uncommitted": dirty}
-    _print(values, document, "\n".join(f"{key:12} {value}" for key, value in document.items() if key != "schema"))
+    give(values, document, *(f"{key:12} {value}" for key, value in document.items() if key != "schema"))
     return 0
 
 
@@ -217,7 +213,7 @@ def _merge(name: str, values: Values) -> int:
         merged = merge(found.ledger, slugs.slug_of(name), one(values, "--into") or "")
     document = {"schema": "ringfence/session-merge@1", "name": name, **_fields(merged)}
     same = merged.before == merged.after
-    _print(
+    give(
         values,
         document,
         f"{merged.into}: {'has it already' if same else f'{merged.before[:12]} → {merged.after[:12]}'}",
@@ -243,7 +239,7 @@ def _end(name: str, values: Values) -> int:
     )
     if ended.deleted:
         text = f"{record.name}: {record.branch} is deleted; it was at {ended.commit}"
-    _print(values, document, text)
+    give(values, document, text)
     if ended.ignored:
         say(f"ringfence: {ended.ignored} ignored files or directories were not kept; --with-ignored keeps them")
     return 0
@@ -252,7 +248,7 @@ def _end(name: str, values: Values) -> int:
 def _prune(_name: str, values: Values) -> int:
     with opened(_where(values)) as found:
         said = [*found.recovered, *life.prune(found.ledger)]
-    _print(values, {"schema": "ringfence/session-prune@1", "done": said}, "\n".join(said) or "nothing to prune")
+    give(values, {"schema": "ringfence/session-prune@1", "done": said}, *(said or ["nothing to prune"]))
     return 0
 
 

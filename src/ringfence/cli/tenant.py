@@ -10,8 +10,7 @@ from ..policy.limits import read_amount
 from ..workspace.tenants import life, quota, tree
 from ..workspace.tenants.names import tenant_name
 from ..workspace.tenants.registry import Registry
-from .options import OUTPUT, Option, Values, one, parse_around, render_help
-from .render import dump
+from .options import OUTPUT, Option, Values, give, one, parse_around, render_help
 
 BASE, REGISTRY = "/srv/ringfence", "/etc/ringfence/tenants"
 TABLE = (
@@ -74,7 +73,7 @@ def _act(verb: str, host: str, values: Values, registry: Registry, base: str) ->
     if verb == "list":
         tenants = [registry.find(name) for name in registry.names()]
         documents = [_document(base, found) for found in tenants]
-        _print(values, {"schema": "ringfence/tenants@1", "tenants": documents}, "\n".join(map(_line, tenants)))
+        give(values, {"schema": "ringfence/tenants@1", "tenants": documents}, *map(_line, tenants))
     elif verb == "create":
         _show(values, base, life.create(registry, base, host, values.get("--alias", ()), _limits(values)))
     elif verb == "show":
@@ -86,11 +85,11 @@ def _act(verb: str, host: str, values: Values, registry: Registry, base: str) ->
     elif verb == "repair":
         found, changed, left = life.repair(registry, base, host)
         text = f"{found.name}: {changed} names given back"
-        text += "".join(f"\n  left, for it has another name somewhere or lies too deep: {path}" for path in left)
-        _print(values, {**_document(base, found), "changed": changed, "left": left}, text)
+        rows = (f"  left, for it has another name somewhere or lies too deep: {path}" for path in left)
+        give(values, {**_document(base, found), "changed": changed, "left": left}, text, *rows)
     elif verb == "remove":
         archive = life.remove(registry, base, host)
-        _print(values, {"schema": "ringfence/tenant@1", "archive": archive}, f"removed; its tree is in {archive}")
+        give(values, {"schema": "ringfence/tenant@1", "archive": archive}, f"removed; its tree is in {archive}")
     else:
         from .units import tenant_unit
 
@@ -148,8 +147,8 @@ def _line(found: Tenant) -> str:
 
 def _show(values: Values, base: str, found: Tenant) -> None:
     document = _document(base, found)
-    text = "\n".join(f"{key:10} {_worded(key, value)}" for key, value in document.items() if key != "schema" and value)
-    _print(values, document, text)
+    shown = {key: _worded(key, value) for key, value in document.items() if key != "schema" and value}
+    give(values, document, *(f"{key:10} {text}" for key, text in shown.items()))
 
 
 def _worded(key: str, value: object) -> str:
@@ -159,10 +158,3 @@ def _worded(key: str, value: object) -> str:
     if key == "made":
         return time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(int(str(value))))
     return ", ".join(value) if isinstance(value, tuple) else str(value)
-
-
-def _print(values: Values, document: object, text: str) -> None:
-    if "--json" in values:
-        print(dump(document))
-    elif text:
-        print(text)
