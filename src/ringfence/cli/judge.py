@@ -9,7 +9,7 @@ import msgspec
 from ..guard import Bounds, Judgement, ToolCall, judge
 from ..judging import bounds_of
 from ..model import UsageError, Verdict
-from .options import OUTPUT, POLICY, WORKSPACE, Option, Values, flags_of, one, parse, printable, render_help
+from .options import OUTPUT, POLICY, WORKSPACE, Option, Values, flags_of, give, one, parse, render_help
 
 TABLE = (
     Option("--root", "DIR", "judge by the rule of this worktree alone: nothing outside it is written"),
@@ -86,12 +86,8 @@ def main(words: list[str]) -> int:
         raise UsageError("judge", "needs a tool and a command or path", hint="ringfence judge bash 'cp a /etc/b'")
     key = "command" if rest[0].lower() in ("bash", "shell") else "file_path"
     made = judge(ToolCall(rest[0], {key: rest[1]}), judges("", ""))
-    if "--json" in values:
-        from .render import dump
-
-        print(dump({"schema": "ringfence/judgement@1", **document(made)}))
-    else:
-        print(printable(made.verdict.word, *(f"  {reason}" for reason in made.reasons)))
+    found = {"schema": "ringfence/judgement@1", **document(made)}
+    give(values, found, made.verdict.word, *(f"  {reason}" for reason in made.reasons))
     return 0 if made.verdict is Verdict.ALLOW else 1
 
 

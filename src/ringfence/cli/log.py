@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from ..keep import environment
 from ..model import RingfenceError, UsageError
 from ..policy.trust import audit_of
-from .options import OUTPUT, Option, Values, one, parse_around, printable, render_help, say, with_extra
+from .options import OUTPUT, Option, Values, give, one, parse_around, printable, render_help, say, with_extra
 
 if TYPE_CHECKING:
     from ..audit.wanted import Wanted
@@ -161,18 +161,12 @@ def verify(directory: str, values: Values) -> int:
     from ..audit.chain import verify as look
 
     report = look(directory, one(values, "--head") or "")
-    if "--json" in values:
-        from .render import dump
-
-        found = {"events": report.events, "files": report.files, "head": report.head, "ok": report.ok}
-        print(dump({"schema": "ringfence/log@1", **found, "faults": report.faults, "remarks": report.remarks}))
-        return 0 if report.ok else 1
-    for fault in report.faults:
-        print(printable(f"fault: {fault}"))
-    for remark in report.remarks:
-        print(printable(f"remark: {remark}"))
+    document = {"schema": "ringfence/log@1", "events": report.events, "files": report.files, "head": report.head}
+    document |= {"ok": report.ok, "faults": report.faults, "remarks": report.remarks}
+    lines = [*(f"fault: {fault}" for fault in report.faults), *(f"remark: {remark}" for remark in report.remarks)]
     whole = "whole" if report.ok else f"not whole, {len(report.faults)} faults"
-    print(f"{whole}: {report.events} events in {report.files} files, the last with hash {report.head}")
+    whole += f": {report.events} events in {report.files} files, the last with hash {report.head}"
+    give(values, document, *lines, whole)
     return 0 if report.ok else 1
 
 

@@ -7,7 +7,7 @@ from ..model import UsageError
 from ..policy import quoted
 from ..policy.describe import as_document, as_text, schema
 from ..run import make_request
-from .options import OUTPUT, POLICY, WORKSPACE, Option, flags_of, one, parse_around, printable, render_help, say
+from .options import OUTPUT, POLICY, WORKSPACE, Option, flags_of, give, one, parse_around, render_help, say
 
 TABLE = (*WORKSPACE, *POLICY, Option("--origin", "", "show: with the file and line of every rule"), *OUTPUT)
 EXAMPLES = ("ringfence policy check", "ringfence policy show --origin", "ringfence policy schema > policy.schema.json")
@@ -39,7 +39,7 @@ def main(words: list[str]) -> int:
         described = as_text(found, origin="--origin" in values).split("\n")
         lines = [*described, *(f"remark       {gap.describe()}" for gap in gaps)]
         document = {"schema": "ringfence/policy@1", **as_document(found), "remarks": gap_values(gaps)}
-    print(dump(document) if "--json" in values else printable(*lines))
+    give(values, document, *lines)
     for sentence in found.ignored:
         say(f"ringfence: {sentence}")
     return 0

@@ -5,7 +5,7 @@ import os
 from .. import policy, record
 from ..model import UsageError
 from ..where import find_workspace
-from .options import OUTPUT, WORKSPACE, Option, one, parse, printable, render_help, say
+from .options import OUTPUT, WORKSPACE, Option, give, one, parse, render_help, say
 
 TABLE = (WORKSPACE[0], Option("--remove", "", "trust it no longer"), *OUTPUT)
 EXAMPLES = ("ringfence trust", "ringfence trust --remove")
@@ -22,16 +22,10 @@ def main(words: list[str]) -> int:
     root = os.path.realpath(one(values, "--workspace") or find_workspace(os.getcwd()))
     act = policy.distrust if "--remove" in values else policy.trust
     path, digest = act(root, os.environ)
-    why = record.changed(root, "no longer trusted" if "--remove" in values else "trusted", path, digest)
+    word = "no longer trusted" if "--remove" in values else "trusted"
+    why = record.changed(root, word, path, digest)
     if why:
         say(f"ringfence: audit log: not written: {why}")
-    if "--json" in values:
-        from .render import dump
-
-        print(
-            dump({"schema": "ringfence/trust@1", "path": path, "sha256": digest, "trusted": "--remove" not in values})
-        )
-    else:
-        word = "no longer trusted" if "--remove" in values else "trusted"
-        print(printable(f"{word}: {path} (sha256 {digest[:16]}…)"))
+    document = {"schema": "ringfence/trust@1", "path": path, "sha256": digest, "trusted": "--remove" not in values}
+    give(values, document, f"{word}: {path} (sha256 {digest[:16]}…)")
     return 0
