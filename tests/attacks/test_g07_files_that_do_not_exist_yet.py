@@ -11,7 +11,7 @@ from tests.attacks.conftest import ANSWERED, Field, Ground, with_git
 NAMES = (
     ".git/commondir .git/config.worktree .mcp.json .envrc .bashrc .vscode/tasks.json .claude/settings.json"
     " .cursor/mcp.json .ringfence/policy.json .gitmodules .idea/workspace.xml .hg/sharedpath .hg/hgrc-not-shared .vimrc"
-    " .jj/workspace-config.toml .jj/repo"
+    " .jj/workspace-config.toml"
     " .vim/coc-settings.json .helix/languages.toml .clinerules/hooks/PreToolUse"
     " .github/copilot/settings.json .github/mcp.json .github/lsp.json .github/extensions/x/extension.mjs"
     " .agents/skills/x/SKILL.md .github/agents/x.agent.md .tool-versions mise/conf.d/x.toml .config/mise/config.toml"
@@ -21,15 +21,16 @@ NAMES = (
     " .kimi-code/mcp.json .crush/crush.json .jj/repo/store/git/commondir .jj/repo/store/git_target"
     " rust-toolchain rust-toolchain.toml"
 ).split()
+PROGRAM = """
+for name in NAMES:
+    attempt(name, lambda: (os.makedirs(os.path.dirname(WS + "/" + name), exist_ok=True), write(name)))
+"""
 
 
 @ANSWERED
-@pytest.mark.parametrize("name", NAMES)
-def test_a_name_that_runs_code_later_is_not_made_or_it_is_said(field: Field, name: str) -> None:
-    program = (
-        f"""attempt("made", lambda: (os.makedirs(os.path.dirname(WS + "/{name}"), exist_ok=True), write("{name}")))"""
-    )
-    field.repels(program, with_git)
+@pytest.mark.parametrize("names", [NAMES, [".jj/repo"]], ids=["many", "a file in a directory's place"])
+def test_a_name_that_runs_code_later_is_not_made_or_it_is_said(field: Field, names: list[str]) -> None:
+    field.repels(PROGRAM.replace("NAMES", repr(names)), with_git)
 
 
 @ANSWERED
