@@ -291,7 +291,7 @@ def test_no_group_is_left(workspace: Path) -> None:
 
 
 @pytest.mark.needs_root
-def test_a_group_that_a_killed_supervisor_left_is_swept(tmp_path: Path) -> None:
+def test_a_group_that_a_killed_supervisor_left_is_swept() -> None:
     if not cgroup.controllers():
         return  # no group can be made here
     above = next(iter((cgroup._found or {}).values()))

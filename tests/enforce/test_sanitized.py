@@ -83,7 +83,7 @@ def test_copies_of_a_view_run_clean_under_sanitizers(
     keep.forget_all()
 
 
-def test_the_build_would_stop_at_a_bad_read(sanitized: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_build_would_stop_at_a_bad_read(sanitized: Opened) -> None:
     """The sanitizer is really there: it answers to its own environment, which the product's program does not read."""
     ran = bare(sanitized, wire.encode([STREAMS, shell("exit 0")]), environ={"ASAN_OPTIONS": "help=1"})
 

@@ -110,7 +110,7 @@ def test_what_was_changed_after_the_install_stays(tmp_path: Path) -> None:
     assert json.loads(file.read_text()) == {"hooks": empty, "model": "y"}
 
 
-def test_a_hook_of_an_older_place_is_replaced(tmp_path: Path) -> None:
+def test_a_hook_of_an_older_place_is_replaced() -> None:
     old = with_hook("{}", "claude", "/old/bin/ringfence", False)
     new = with_hook(old, "claude", "/new/bin/ringfence", False)
 

@@ -167,7 +167,7 @@ def test_where_no_process_can_be_had_nobody_stays_and_no_second_answer_is_given(
     assert [*tmp_path.iterdir()] == []
 
 
-def test_nothing_stays_without_a_directory_of_the_user(tmp_path: Path) -> None:
+def test_nothing_stays_without_a_directory_of_the_user() -> None:
     env = {name: value for name, value in os.environ.items() if name != "XDG_RUNTIME_DIR"}
     done = subprocess.run([PROGRAM, "hook", "codex"], input=b"{}", env=env, capture_output=True, timeout=30)
 

@@ -99,7 +99,7 @@ def test_root_is_nobodys_tenant(hosting: Hosting) -> None:
     assert code_of(caught) == "TENANT_OWNER_MISMATCH"
 
 
-def test_repair_gives_back_and_follows_nothing(hosting: Hosting, tmp_path: Path) -> None:
+def test_repair_gives_back_and_follows_nothing(hosting: Hosting) -> None:
     made = hosting.create("a")
     source = Path(hosting.base, made.name, "user", "src")
     outside = Path(hosting.base, "outside")

@@ -231,7 +231,7 @@ def test_hooks_of_the_project_run_inside(repo: Path) -> None:
 NAMES_OF_BRANCHES = ("fix👩\u200d💻", "line\u2028end", "next\x85line", "latin\udce9", "non\xa0breaking")
 
 
-def test_branches_have_names_of_any_letters(repo: Path, tmp_path: Path) -> None:
+def test_branches_have_names_of_any_letters(repo: Path) -> None:
     """Of the project's and of a session's: what is committed on them is kept."""
     for name in NAMES_OF_BRANCHES:
         subprocess.run(["git", "branch", name], cwd=repo, check=True)
@@ -315,7 +315,7 @@ def test_a_broken_store_of_objects_stays_where_it_is(repo: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["fifo", "link", "refs elsewhere", "ref to nothing", "odd refs", "endless stash"])
-def test_hostile_contents_of_its_repository(repo: Path, tmp_path: Path, kind: str) -> None:
+def test_hostile_contents_of_its_repository(repo: Path, kind: str) -> None:
     one = started(repo)
     top = Path(one.record.git)
     shell(one, f"echo p > p; git add p; {AS_ME} commit -qm p")

@@ -294,9 +294,7 @@ exec {git} "$@"
 
 @pytest.mark.timeout(60)
 @pytest.mark.parametrize("what", ["start", "merge"])
-def test_who_is_killed_while_git_works_is_followed_when_git_has_ended(
-    repo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str
-) -> None:
+def test_who_is_killed_while_git_works_is_followed_when_git_has_ended(repo: Path, tmp_path: Path, what: str) -> None:
     one = session(repo).start()
     Path(one.path, "a").write_text("theirs\n")
     git(one.path, "commit", "-qam", "theirs")

@@ -581,7 +581,7 @@ def test_variables_of_git_do_not_reach_it(repo: Path, tmp_path: Path, monkeypatc
     assert not (repo / ".git/other").exists()
 
 
-def test_git_is_not_taken_from_the_project(repo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_git_is_not_taken_from_the_project(repo: Path) -> None:
     (repo / "git").write_text("#!/bin/sh\nexit 9\n")
     (repo / "git").chmod(0o755)
     found = gits.find_git({"PATH": f".:{repo}::{os.environ['PATH']}"}, (str(repo),))

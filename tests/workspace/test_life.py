@@ -149,7 +149,7 @@ def test_a_branch_that_is_checked_out_is_not_deleted(repo: Path) -> None:
     refused(Fault.BRANCH_UNKNOWN, one.end, delete_branch=True)
 
 
-def test_a_branch_that_went_elsewhere_is_left_and_the_work_gets_another(repo: Path, tmp_path: Path) -> None:
+def test_a_branch_that_went_elsewhere_is_left_and_the_work_gets_another(repo: Path) -> None:
     one = session(repo).start()
     shell(one, "echo mine > mine")
     git(repo, "checkout", "-q", "--ignore-other-worktrees", one.branch)
