@@ -95,15 +95,14 @@ def as_text(policy: Policy, origin: bool = False) -> str:
     lines += [f"environment  {', '.join(('the built-in list', *policy.environment.allow))}"]
     lines += [f"             {name}={shown(value)}" for name, value in policy.environment.set.items()]
     lines += [_rule_line(rule, origin) for rule in policy.rules]
-    for injection in policy.injections:
-        place = f"  [{injection.origin}]" if origin else ""
-        lines.append(f"inject       {shown(injection.source)} at {shown(injection.target)}{place}")
-    for limit in policy.limits:
-        place = f"  [{limit.origin}]" if origin else ""
-        lines.append(f"limit        {limit}{place}")
-    for ask in policy.asks:
-        place = f"  [{ask.origin}]" if origin else ""
-        lines.append(f"not enforced {ask.key} ({ask.need.value}): {ask.why}{place}")
+    lines += [
+        f"inject       {shown(one.source)} at {shown(one.target)}{_place(one.origin, origin)}"
+        for one in policy.injections
+    ]
+    lines += [f"limit        {one}{_place(one.origin, origin)}" for one in policy.limits]
+    lines += [
+        f"not enforced {one.key} ({one.need.value}): {one.why}{_place(one.origin, origin)}" for one in policy.asks
+    ]
     lines += [f"ignored      {sentence}" for sentence in policy.ignored]
     lines += [f"from         {shown(source)}" for source in policy.sources]
     return "\n".join(lines)
@@ -117,5 +116,4 @@ def _rule_line(rule: Rule, origin: bool) -> str:
     marks = [name for name in ("always", "implied") if getattr(rule, name)]
     marks += ["pattern"] if rule.glob else []
     notes = f"  ({', '.join(marks)})" if marks else ""
-    place = f"  [{rule.origin}]" if origin else ""
-    return f"{rule.verdict.word:6}{rule.access.value:7}{shown(rule.path)}{notes}{place}"
+    return f"{rule.verdict.word:6}{rule.access.value:7}{shown(rule.path)}{notes}{_place(rule.origin, origin)}"
