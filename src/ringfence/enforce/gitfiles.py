@@ -67,7 +67,7 @@ def is_new(path: str, since: int) -> bool:
 
 
 def check_means(error: OSError) -> None:
-    """Of a file that could not be opened for want of means nothing is known, and it is no missing one."""
+    """Of what could not be opened for want of means nothing is known, and it is no missing one."""
     if error.errno in (errno.EMFILE, errno.ENFILE, errno.ENOMEM):
         raise error
 

@@ -1,12 +1,12 @@
 """Looking at a run's processes from outside, for the limits that nothing in the kernel holds for a whole run."""
 
-import errno
 import math
 import os
 import signal
 
 from ..model import Ending, Exceeded, Limit, Signalled
 from .cgroup import Group
+from .gitfiles import check_means
 
 WATCHED = ("cpu", "memory", "processes", "disk")
 _TICKS, _PAGE = os.sysconf("SC_CLK_TCK"), os.sysconf("SC_PAGESIZE")
@@ -131,15 +131,9 @@ def descendants(pid: int) -> list[int]:
             for task in os.listdir(f"/proc/{found[at]}/task"):
                 found += map(int, _read(f"/proc/{found[at]}/task/{task}/children").split())
         except OSError as error:
-            _check_gone(error)
+            check_means(error)  # else it has ended, or is not for us to look at: to count nothing would be a lie
         at += 1
     return found
-
-
-def _check_gone(error: OSError) -> None:
-    """It has ended meanwhile, or is not for us to look at; but if we cannot look at all, nothing would be too much."""
-    if error.errno in (errno.EMFILE, errno.ENFILE, errno.ENOMEM):
-        raise error
 
 
 def _read(path: str) -> str:
@@ -147,7 +141,7 @@ def _read(path: str) -> str:
         with open(path, "rb", 0) as file:  # whole: the kernel gives a page at a time, and some are longer
             return file.read().decode("ascii", "replace")
     except OSError as error:
-        _check_gone(error)
+        check_means(error)
         return ""
 
 
