@@ -86,8 +86,8 @@ def test_who_asks_over_http_is_told_too(audit: Path) -> None:
     assert len(found) == 1
 
 
-def test_what_is_known_of_it_is_told(audit: Path) -> None:
-    workspace = audit.parents[2] / "ws"
+def killed_meanwhile(workspace: Path, audit: Path) -> int:
+    """The process of a ringfence that was killed while its command ran."""
     loop = LOOP.replace(">>ran", ">>ran; exec sleep 60")
     with subprocess.Popen([sys.executable, "-c", loop, str(workspace), "one", str(AS_ROOT)]) as process:
         until = time.monotonic() + SOON
@@ -95,12 +95,18 @@ def test_what_is_known_of_it_is_told(audit: Path) -> None:
             assert time.monotonic() < until
             time.sleep(0.002)
         process.kill()
+    return process.pid
+
+
+def test_what_is_known_of_it_is_told(audit: Path) -> None:
+    workspace = audit.parents[2] / "ws"
+    pid = killed_meanwhile(workspace, audit)
     swept(audit)
     granted, ran = events(audit)[1:]
 
     assert isinstance(granted, Granted)
     assert isinstance(ran, Ran)
-    assert (ran.run, ran.pid, words_of(ran)) == (granted.run, process.pid, "one-0")
+    assert (ran.run, ran.pid, words_of(ran)) == (granted.run, pid, "one-0")
     assert ran.ending is None
     assert ran.error.startswith("ringfence was killed, and nobody saw its end; it began 2")
 
@@ -147,13 +153,7 @@ def test_what_came_after_it_was_killed_is_told_of_and_stays(audit: Path) -> None
     workspace = audit.parents[2] / "ws"
     hook = workspace / ".git/hooks/pre-commit"
     hook.parent.mkdir(parents=True, exist_ok=True)
-    loop = LOOP.replace(">>ran", ">>ran; exec sleep 60")
-    with subprocess.Popen([sys.executable, "-c", loop, str(workspace), "one", str(AS_ROOT)]) as process:
-        until = time.monotonic() + SOON
-        while not any(b'"kind":"run"' in path.read_bytes() for path in audit.glob("running-*")):
-            assert time.monotonic() < until
-            time.sleep(0.002)
-        process.kill()
+    killed_meanwhile(workspace, audit)
     hook.touch()
     time.sleep(0.1)  # so that the next run is not taken for the one that changed it
     record._logs.clear()

@@ -1,5 +1,6 @@
 """A tenant from its making to its end, with real users; interrupted anywhere; and with a tree that was prepared."""
 
+import contextlib
 import errno
 import os
 import pwd
@@ -7,6 +8,7 @@ import subprocess
 import sys
 import tarfile
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
@@ -119,22 +121,29 @@ def test_repair_gives_back_and_follows_nothing(hosting: Hosting) -> None:
     assert not (source / "mine").stat().st_mode & 0o4000
 
 
-@pytest.mark.parametrize("step", ["write 1", "useradd", "make", "link", "write 2"])
-def test_an_interrupted_making_goes_on(hosting: Hosting, monkeypatch: pytest.MonkeyPatch, step: str) -> None:
-    word, _, count = step.partition(" ")
-    owner, name = {"useradd": (life, "_call"), "make": (tree, "make")}.get(word, (Registry, word))
+@contextlib.contextmanager
+def interrupted(monkeypatch: pytest.MonkeyPatch, owner: object, name: str, at: int) -> Iterator[None]:
+    """What is done ends in the middle: at the so-many-th call of a function."""
     real, calls = getattr(owner, name), []
 
     def dies(*args: object, **options: object) -> object:
         calls.append(1)
-        if len(calls) == int(count or 1):
+        if len(calls) == at:
             raise KeyboardInterrupt
         return real(*args, **options)
 
     with monkeypatch.context() as patched:
         patched.setattr(owner, name, dies)
         with pytest.raises(KeyboardInterrupt):
-            hosting.create("a", aliases=(hosting.name("b"),))
+            yield
+
+
+@pytest.mark.parametrize("step", ["write 1", "useradd", "make", "link", "write 2"])
+def test_an_interrupted_making_goes_on(hosting: Hosting, monkeypatch: pytest.MonkeyPatch, step: str) -> None:
+    word, _, count = step.partition(" ")
+    owner, name = {"useradd": (life, "_call"), "make": (tree, "make")}.get(word, (Registry, word))
+    with interrupted(monkeypatch, owner, name, int(count or 1)):
+        hosting.create("a", aliases=(hosting.name("b"),))
     if step == "write 1":
         assert hosting.registry.names() == []
         assert os.listdir(hosting.base) == []
@@ -156,19 +165,8 @@ def test_an_interrupted_removal_goes_on(hosting: Hosting, monkeypatch: pytest.Mo
     made = hosting.create("a")
     Path(hosting.base, made.name, "user", "src", "kept").write_text("work")
     word, _, count = step.partition(" ")
-    owner, calls = (Registry if word == "forget" else life), []
-    real = getattr(owner, word)
-
-    def dies(*args: object, **options: object) -> object:
-        calls.append(1)
-        if len(calls) == int(count or 1):
-            raise KeyboardInterrupt
-        return real(*args, **options)
-
-    with monkeypatch.context() as patched:
-        patched.setattr(owner, word, dies)
-        with pytest.raises(KeyboardInterrupt):
-            life.remove(hosting.registry, hosting.base, made.name)
+    with interrupted(monkeypatch, Registry if word == "forget" else life, word, int(count or 1)):
+        life.remove(hosting.registry, hosting.base, made.name)
     with pytest.raises(TenantError):
         tree.resolve(hosting.base, hosting.registry.find(made.name))
     archive = life.remove(hosting.registry, hosting.base, made.name)
