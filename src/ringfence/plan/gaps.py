@@ -264,7 +264,25 @@ def grant_gaps(policy: Policy, disk: Disk) -> list[Gap]:
             why = "nothing is there, and nothing is created on the host"
             way_out = "create it before the run, or name its directory"
             gaps.append(Gap(f"{rule.path} granted", why, Need.WANTED, rule.origin, way_out))
+    gaps += _swallowed(policy, disk)
     return list(dict.fromkeys(gaps))  # one grant may be two rules
+
+
+def _swallowed(policy: Policy, disk: Disk) -> list[Gap]:
+    """Names that are kept and have become links to where the workspace lies: to keep that is to keep all of it."""
+    kept = (rule for rule in policy.rules if rule.access is Access.WRITE and rule.verdict is Verdict.DENY)
+    linked = [rule for rule in kept if not rule.glob and links_to(rule, disk)]
+    return [
+        Gap(
+            f"{policy.workspace} writable",
+            f"{rule.path} leads to {disk[rule.path].path}, and what it leads to is kept",
+            Need.REQUIRED,
+            rule.origin,
+            "remove that link",
+        )
+        for rule in linked
+        if is_any_below((f"{policy.workspace}/",), {disk[rule.path].path})
+    ]
 
 
 def dev_gaps(asked: Policy, policy: Policy, host: Host, found: list[Region]) -> list[Gap]:
