@@ -227,6 +227,8 @@ class Prepared:
 
     def _open_door(self) -> None:
         host = enforce.probe(self.request.ids)
+        if not plan.has_view(host) and enforce.hides_processes():
+            return  # nobody could tell that who asks is of the run
         try:
             self.temporary = self.temporary or enforce.new_directory(self.request.ids, self.held)
             path = f"{self.temporary}/{enforce.DOOR}"
