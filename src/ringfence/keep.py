@@ -145,6 +145,8 @@ class Prepared:
         if self.policy.limits:
             cgroups, hides = enforce.controllers(), enforce.hides_processes()
             self.host = msgspec.structs.replace(self.host, cgroups=cgroups, hides_processes=hides)
+        if self.policy.nested:
+            self.host = msgspec.structs.replace(self.host, owns_group=enforce.owns_group(request.ids))
         if self.policy.enforcement is not Enforcement.OFF and not plan.has_view(self.host):
             try:
                 self.temporary = self.temporary or enforce.new_directory(request.ids, self.held)
