@@ -306,6 +306,15 @@ def test_a_kept_name_that_leads_to_the_workspace_or_above_it_refuses(
     assert said == [f"{link} leads to {target}, and what it leads to is kept"] * is_refused
 
 
+def test_a_person_may_keep_the_whole_workspace_as_it_is_by_a_link() -> None:
+    link = "/home/u/work"
+    policy = Policy(WS, (*RULES, rule("write", "deny", link, origin=Origin("--deny-write"))))
+    disk = disk_for(policy, Host.linux())
+    disk = Disk({**disk.places, link: Place(link, WS, Kind.DIRECTORY, 1, 9, links=(link,))}, disk.children)
+
+    assert not [gap for gap in make_plan(policy, TRUE, Host.linux(), disk).gaps if gap.what == f"{WS} writable"]
+
+
 def test_a_protected_name_that_does_not_exist_yet_is_the_wardens_or_a_gap() -> None:
     gaps = [gap.what for gap in planned(Host.linux()).gaps]
 

@@ -17,6 +17,7 @@ from .rules import (
     is_allow_write,
     is_any_below,
     is_asking,
+    is_protecting,
     links_to,
     swayed,
 )
@@ -269,9 +270,9 @@ def grant_gaps(policy: Policy, disk: Disk) -> list[Gap]:
 
 
 def _swallowed(policy: Policy, disk: Disk) -> list[Gap]:
-    """Names that are kept and have become links to where the workspace lies: to keep that is to keep all of it."""
-    kept = (rule for rule in policy.rules if rule.access is Access.WRITE and rule.verdict is Verdict.DENY)
-    linked = [rule for rule in kept if not rule.glob and links_to(rule, disk)]
+    """Protected names that have become links to where the workspace lies: to keep that is to keep all of it. A person's
+    own denial may mean that."""
+    linked = [rule for rule in policy.rules if rule.origin == BUILT_IN and is_protecting(rule) and links_to(rule, disk)]
     return [
         Gap(
             f"{policy.workspace} writable",
