@@ -145,6 +145,8 @@ class Prepared:
         if self.policy.limits:
             cgroups, hides = enforce.controllers(), enforce.hides_processes()
             self.host = msgspec.structs.replace(self.host, cgroups=cgroups, hides_processes=hides)
+        if self.policy.nested:
+            self.host = msgspec.structs.replace(self.host, owns_group=enforce.owns_group(request.ids))
         if self.policy.enforcement is not Enforcement.OFF and not plan.has_view(self.host):
             try:
                 self.temporary = self.temporary or enforce.new_directory(request.ids, self.held)
@@ -227,6 +229,8 @@ class Prepared:
 
     def _open_door(self) -> None:
         host = enforce.probe(self.request.ids)
+        if not plan.has_view(host) and enforce.hides_processes():
+            return  # nobody could tell that who asks is of the run
         try:
             self.temporary = self.temporary or enforce.new_directory(self.request.ids, self.held)
             path = f"{self.temporary}/{enforce.DOOR}"

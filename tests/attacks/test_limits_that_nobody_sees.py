@@ -1,9 +1,12 @@
 """A /proc that shows a user only who lets himself be looked at (hidepid): a warden does not, and with it all below it
-was out of sight. Limits that are held by looking held nothing then, and the gap said that somebody counts.
+was out of sight. Limits that are held by looking held nothing then, and the gap said that somebody counts. And without
+a view nobody could tell that who asks for a run beside it is of the run.
 """
 
 import os
+import shlex
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -38,6 +41,26 @@ def test_more_processes_than_allowed_do_not_run(workspace: Path, how: int | str)
     code, said = run("--quiet")
     assert (code, "all ran" in said) == (125, False), said
     assert "hint: sudo mount -o remount,hidepid=0 /proc" in said
+
+
+@pytest.mark.needs_root
+@pytest.mark.needs_bwrap
+@pytest.mark.needs_landlock(6)
+@pytest.mark.needs_yama(1)
+@pytest.mark.usefixtures("installed")
+def test_without_a_view_a_run_inside_a_run_is_answered_at_once(workspace: Path) -> None:
+    environ = {"HOME": str(workspace.parent / "home"), "PATH": "/usr/bin:/bin"}
+    mount = ["unshare", "--mount", "sh", "-c", 'mount -t proc -o hidepid=2 proc /proc && exec "$@"', "sh"]
+    user = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"]
+    alone = ["bwrap", "--unshare-user", "--disable-userns", "--dev-bind", "/", "/"]  # no views
+    inner = f"echo $RINGFENCE_SIBLINGS; {shlex.join([*RUN, '--', 'true'])}; echo ended $?"
+    words = [*mount, *user, *alone, *RUN, "--", "sh", "-c", inner]
+    begun = time.monotonic()
+
+    ran = subprocess.run(words, cwd=workspace, env=environ, capture_output=True, text=True, timeout=60)
+
+    assert ran.stdout == "\nended 125\n", ran.stdout + ran.stderr
+    assert time.monotonic() - begun < 9  # it was waited for an answer for ten seconds
 
 
 @pytest.mark.parametrize(

@@ -321,6 +321,19 @@ def test_too_few_descriptors_are_not_laid_at_the_door_of_what_stands_there(place
     assert what.endswith(": cannot be looked at: Too many open files")
 
 
+def test_a_limit_on_files_that_no_plan_fits_in_is_named(place: Place) -> None:
+    done = subprocess.run(
+        ["sh", "-c", 'ulimit -f 1; exec "$0" "$@"', *RINGFENCE, "run", *AS_ROOT, "--", "true"],
+        cwd=place.workspace,
+        env=place.environ,
+        capture_output=True,
+        text=True,
+    )
+
+    said = ["ringfence: enactor: cannot be started: File too large", "  hint: allow larger files (ulimit -f)"]
+    assert (done.returncode, done.stderr.splitlines()[:2]) == (125, said)
+
+
 def test_a_full_disk_behind_standard_output_is_said(place: Place) -> None:
     words = [*RINGFENCE, "run", *AS_ROOT, "--json", "--", "true"]
     with open("/dev/full", "w") as full:

@@ -5,11 +5,12 @@ controllers those are tried that the hierarchy has; where the machine uses them 
 alone.
 """
 
+import os
 import subprocess
 from pathlib import Path
 
 import pytest
-from tests.attacks.everybody import BASE, NOBODY
+from tests.attacks.everybody import BASE, NOBODY, RUN
 from tests.attacks.everybody import installed as installed
 from tests.attacks.everybody import workspace as workspace
 
@@ -208,3 +209,62 @@ def test_beside_our_own_group_its_limits_hold_too(
 
     assert int(path.read_text()) == held
     assert (path.parent / "cpu.max").read_text() == "50000 100000"
+
+
+# In namespaces of its own, the group that it is in is the top of what it mounts.
+ENDS_ALL = """
+import ctypes
+libc = ctypes.CDLL(None)
+libc.unshare(0x10000000 | 0x20000 | 0x2000000)
+libc.mount(b"none", b"/tmp", b"cgroup2", 0, None)
+open("/tmp/cgroup.kill", "w").write("1")
+"""
+
+
+@pytest.mark.needs_userns
+def test_a_sandbox_inside_ends_nobody_else_of_the_group(uid: int, workspace: Path) -> None:
+    policy = workspace.parent / "nesting.json"
+    policy.write_text('{"allowNestedSandbox": true}')
+    policy.chmod(0o644)
+    inside = [*RUN, "--policy", str(policy), "--", "/usr/bin/python3", "-c", ENDS_ALL]
+    said = within(
+        uid,
+        workspace,
+        f"""
+def survives(words):
+    join = lambda: open(f"{{top}}/sub/cgroup.procs", "w").write("0")
+    other = subprocess.Popen(["sleep", "60"], preexec_fn=join)
+    subprocess.run(words, preexec_fn=join, stderr=subprocess.DEVNULL)
+    try:
+        return other.wait(0.5)
+    except subprocess.TimeoutExpired:
+        return "survives"
+    finally:
+        other.kill()
+        other.wait()
+
+os.mkdir(f"{{top}}/sub")
+bare = survives(["/usr/bin/python3", "-c", {ENDS_ALL!r}])
+found = survives({inside!r})
+os.rmdir(f"{{top}}/sub")
+print(bare, found)
+""",
+    )
+
+    assert said == "-9 survives\n"
+
+
+@pytest.mark.parametrize(("of", "mode", "written"), [(7, 0o755, True), (8, 0o755, False), (8, 0o757, True)])
+def test_a_group_below_ours_counts_too(
+    of: int, mode: int, written: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    below = tmp_path / "below"
+    below.mkdir()
+    os.chown(below, of, of)
+    below.chmod(mode)
+    monkeypatch.setattr(cgroup, "_own_directories", lambda: [str(tmp_path)])
+
+    assert cgroup.is_written_by(7, 7, False) is written
+    assert cgroup.is_written_by(0, 0, False)
+    monkeypatch.setattr(cgroup, "_found", {"pids": "here"})
+    assert cgroup.is_written_by(8, 8, True), "what a run has of its own is the caller's"

@@ -288,6 +288,33 @@ def test_a_link_in_what_is_itself_granted_by_a_link_grants_nothing_and_refuses()
     assert f"{inner} writable" in {gap.what for gap in plan.gaps if gap.need is Need.REQUIRED}
 
 
+@pytest.mark.parametrize("namespaces", [True, False])
+@pytest.mark.parametrize(("target", "is_refused"), [("/", True), ("/home", True), (WS, True), (f"{WS}/src", False)])
+def test_a_kept_name_that_leads_to_the_workspace_or_above_it_refuses(
+    target: str, is_refused: bool, namespaces: bool
+) -> None:
+    # An earlier command made it, where there was no repository: nothing could be written, and nobody said why.
+    link = f"{WS}/.git/hooks"
+    policy = Policy(WS, (*RULES, rule("write", "deny", link)))
+    host = Host.linux(7, namespaces)
+    disk = disk_for(policy, host)
+    disk = Disk({**disk.places, link: Place(link, target, Kind.DIRECTORY, 1, 9, links=(link,))}, disk.children)
+
+    plan = make_plan(policy, TRUE, host, disk)
+
+    said = [gap.why for gap in plan.gaps if gap.what == f"{WS} writable" and gap.need is Need.REQUIRED]
+    assert said == [f"{link} leads to {target}, and what it leads to is kept"] * is_refused
+
+
+def test_a_person_may_keep_the_whole_workspace_as_it_is_by_a_link() -> None:
+    link = "/home/u/work"
+    policy = Policy(WS, (*RULES, rule("write", "deny", link, origin=Origin("--deny-write"))))
+    disk = disk_for(policy, Host.linux())
+    disk = Disk({**disk.places, link: Place(link, WS, Kind.DIRECTORY, 1, 9, links=(link,))}, disk.children)
+
+    assert not [gap for gap in make_plan(policy, TRUE, Host.linux(), disk).gaps if gap.what == f"{WS} writable"]
+
+
 def test_a_protected_name_that_does_not_exist_yet_is_the_wardens_or_a_gap() -> None:
     gaps = [gap.what for gap in planned(Host.linux()).gaps]
 

@@ -296,6 +296,22 @@ def test_nesting_lifts_what_a_sandbox_inside_calls_and_nothing_else() -> None:
     assert {answer(name, nested=True) for name in ("ptrace", "process_vm_writev", "bpf")} == {Answer.EPERM}
 
 
+@pytest.mark.parametrize("name", ["unshare", "clone"])
+def test_a_sandbox_inside_has_no_control_group_namespace_where_the_group_could_be_written(name: str) -> None:
+    def said(flags: int, judged: Judged) -> Answer:
+        program = filter_for("x86_64", ALL, True, nested=True, judged=judged)
+        return Answer(simulate(program, numbers("x86_64")[name], AUDIT_ARCH["x86_64"], (flags,)))
+
+    groups, others = 0x02000000, 0x7C020000
+
+    assert {said(flags, Judged.NOTHING) for flags in (groups, others, groups | others)} == {Answer.ALLOW}
+    assert [said(flags, Judged.GROUPS) for flags in (groups, others, groups | others)] == [
+        Answer.EPERM,
+        Answer.ALLOW,
+        Answer.EPERM,
+    ]
+
+
 CLOSED_ALWAYS = """
     io_uring_setup io_uring_enter io_uring_register clone3 ptrace process_vm_readv process_vm_writev process_madvise
     process_mrelease kcmp pidfd_getfd bpf perf_event_open userfaultfd add_key request_key keyctl open_tree

@@ -48,6 +48,7 @@ if sys.platform == "linux":
     from .enactor import hides_processes as hides_processes
     from .enactor import make_group as make_group
     from .enactor import open_enactor as open_enactor
+    from .enactor import owns_group as owns_group
     from .enactor import probe as probe
     from .folding import folding as folding
     from .linux import Launch as Launch
@@ -74,6 +75,7 @@ else:
     from .unsupported import make_shelf as make_shelf
     from .unsupported import mounts as mounts
     from .unsupported import open_enactor as open_enactor
+    from .unsupported import owns_group as owns_group
     from .unsupported import standing_at as standing_at
     from .unsupported import were_plain as were_plain
 

@@ -61,6 +61,31 @@ def _candidates(controller: str) -> list[str]:
     return [f"{ROOT}/{directory}{own[directory]}".rstrip("/")] if directory in own else []
 
 
+def is_written_by(uid: int, gid: int, is_caller: bool) -> bool:
+    """Whether somebody may write our own groups, or any below: those that a control group namespace made here shows.
+    `is_caller`: it is us, and what a run has of its own is ours."""
+    if uid == 0 or (is_caller and _found):
+        return True
+    gids = {gid, *(os.getgroups() if is_caller else ())}
+    return any(_may_write(top, uid, gids) for group in _own_directories() for top, _, _ in os.walk(group))
+
+
+def _own_directories() -> list[str]:
+    """Where our own groups stand, of both versions, as far as they are mounted."""
+    named = [(name.removeprefix("name="), path) for name, path in _own_groups().items()]
+    found = [f"{ROOT}/{place}{path}" for name, path in named for place in ([name] if name else ["", "unified"])]
+    return [path for path in found if os.path.exists(f"{path}/cgroup.procs")]
+
+
+def _may_write(group: str, uid: int, gids: set[int]) -> bool:
+    for path in (group, f"{group}/cgroup.procs"):
+        with contextlib.suppress(OSError):  # it is gone
+            facts = os.stat(path)
+            if facts.st_uid == uid or facts.st_mode & 0o2 or (facts.st_mode & 0o20 and facts.st_gid in gids):
+                return True
+    return False
+
+
 def _is_delegated(group: str) -> bool:
     """Whether it was handed to us: systemd marks such a group, and of a plain user's own the one above is not his."""
     for name in ("user.delegate", "trusted.delegate"):

@@ -273,6 +273,13 @@ def hides_processes() -> bool:
     return found()
 
 
+def owns_group(ids: tuple[int, int] | None) -> bool:
+    """Whether who runs as these could write the control groups that a run of ours is in."""
+    from .cgroup import is_written_by as found
+
+    return found(*(ids or (os.geteuid(), os.getegid())), ids is None)
+
+
 def make_group(plan: Plan) -> "Group | None":
     """A control group for one run, if its plan wants one."""
     if not plan.controllers:

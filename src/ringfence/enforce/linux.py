@@ -3,6 +3,7 @@
 import _signal as signal  # type: ignore[import-not-found]  # `signal` makes an enum of them all, in half a millisecond
 import _socket  # what `socket` adds is not needed here, and costs the hot path
 import contextlib
+import errno
 import os
 import select
 import struct
@@ -426,7 +427,8 @@ def _channel(plan: Plan) -> tuple[int, int]:
 
 
 def _unstarted(error: OSError) -> LaunchError:
-    return LaunchError("enactor", f"cannot be started: {error.strerror}", "close some files or processes")
+    hint = "allow larger files (ulimit -f)" if error.errno == errno.EFBIG else "close some files or processes"
+    return LaunchError("enactor", f"cannot be started: {error.strerror}", hint)
 
 
 def start(

@@ -32,6 +32,7 @@ class Host(msgspec.Struct, frozen=True):
     core_limit: int = 1  # what RLIMIT_CORE can be: at one byte the kernel starts nobody for a crash, at none it does
     core_handler: str = ""  # how the host hears of crashes: "|", a program, or "@", a socket
     hides_processes: bool = False  # /proc does not show us what a run of ours starts (hidepid)
+    owns_group: bool = False  # a run may write the control groups that it is in, or one below
     cgroups: tuple[str, ...] = ()  # what a control group of our own could hold: cpu, memory, pids
     bubblewrap: str = ""  # where it is, if it can build a view that the enactor cannot
     bubblewrap_setuid: bool = False

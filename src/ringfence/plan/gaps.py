@@ -17,6 +17,7 @@ from .rules import (
     is_allow_write,
     is_any_below,
     is_asking,
+    is_protecting,
     links_to,
     swayed,
 )
@@ -264,7 +265,25 @@ def grant_gaps(policy: Policy, disk: Disk) -> list[Gap]:
             why = "nothing is there, and nothing is created on the host"
             way_out = "create it before the run, or name its directory"
             gaps.append(Gap(f"{rule.path} granted", why, Need.WANTED, rule.origin, way_out))
+    gaps += _swallowed(policy, disk)
     return list(dict.fromkeys(gaps))  # one grant may be two rules
+
+
+def _swallowed(policy: Policy, disk: Disk) -> list[Gap]:
+    """Protected names that have become links to where the workspace lies: to keep that is to keep all of it. A person's
+    own denial may mean that."""
+    linked = [rule for rule in policy.rules if rule.origin == BUILT_IN and is_protecting(rule) and links_to(rule, disk)]
+    return [
+        Gap(
+            f"{policy.workspace} writable",
+            f"{rule.path} leads to {disk[rule.path].path}, and what it leads to is kept",
+            Need.REQUIRED,
+            rule.origin,
+            "remove that link",
+        )
+        for rule in linked
+        if is_any_below((f"{policy.workspace}/",), {disk[rule.path].path})
+    ]
 
 
 def dev_gaps(asked: Policy, policy: Policy, host: Host, found: list[Region]) -> list[Gap]:

@@ -382,6 +382,7 @@ def seccomp(policy: Policy, host: Host, gaps: list[Gap], watched: bool, judged: 
         allowed |= Sockets.UNIX_DATAGRAMS
     names = ", ".join(member.name or "" for member in Sockets if member in allowed) or "none"
     nesting = is_nesting(policy, host)
+    judged |= Judged.GROUPS if nesting and host.owns_group else Judged.NOTHING
     judged |= Judged.ROOM if any(limit.name == "disk" for limit in policy.limits) else Judged.NOTHING
     program = filter_of(host.arch, allowed, private_ipc=with_a_view, nested=nesting, watched=watched, judged=judged)
     text = f"seccomp: {len(program) // 8} instructions; sockets: {names}" + "; new names by the warden" * watched

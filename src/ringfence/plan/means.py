@@ -36,6 +36,11 @@ def with_view(
     if is_nesting(policy, host):
         why = "programs may make sandboxes of their own, and no Landlock domain around them would let them"
         gaps.append(Gap("a second lock on writing, behind the mounts", why, Need.WANTED, BUILT_IN))
+        if host.owns_group:
+            why = "the control group is the user's own: who mounted it would end and slow what else is in it"
+            gaps.append(
+                Gap("control group namespaces in sandboxes inside (bwrap --unshare-all)", why, Need.WANTED, BUILT_IN)
+            )
     if not has_broker(policy, host):
         gaps += uncreated(found)
     mounts += injections(policy, disk, gaps) + caches.mounts(command.shelf, layered)

@@ -21,3 +21,4 @@ class Judged(enum.Flag):
     READS = 2
     ATTRIBUTES = 4  # those of a name that may not be read: nobody reads them by a path
     ROOM = 8  # on the disk, of which there is a limit
+    GROUPS = 16  # control groups, of which sandboxes inside would have namespaces

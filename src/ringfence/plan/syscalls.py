@@ -183,6 +183,7 @@ CLOSED = (
 
 # --- what depends on the plan ----------------------------------------------------------------------------------------
 
+_NEW_GROUPS = 0x02000000  # CLONE_NEWCGROUP
 _NEW_NAMESPACES = 0x7E020000  # CLONE_NEWNS, CGROUP, UTS, IPC, USER, PID and NET
 _NEW_TIME = 0x80  # in clone() these bits are the signal sent at the end, so a time namespace is only made by unshare()
 _NEW_USER = "a new user namespace has every capability: masks are unmounted, the read-only made writable"
@@ -338,6 +339,14 @@ JUDGED = {
         row("getxattrat listxattrat", Answer.ENOSYS, _READ),
     ),
     # As of a file system without it: posix_fallocate() then writes, and that is counted. ioctl has an older way to it.
+    Judged.GROUPS: (
+        row(
+            "unshare clone",
+            Answer.EPERM,
+            "whoever has one mounts the run's group, and ends whatever else is in it",
+            AnyBit(0, _NEW_GROUPS, "it asks for a new control group namespace"),
+        ),
+    ),
     Judged.ROOM: (
         row("fallocate", Answer.EOPNOTSUPP, _TAKEN),
         row("ioctl", Answer.ENOTTY, _TAKEN, OneOf(1, (0x40305828, 0x4030582A, 0x40305839), "it reserves room")),
