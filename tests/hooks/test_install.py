@@ -72,16 +72,39 @@ def test_install_status_uninstall(agent: str, tmp_path: Path) -> None:
 def test_foreign_hooks_and_comments_stay_and_the_bytes_come_back(agent: str, tmp_path: Path) -> None:
     file = file_of(agent, tmp_path)
     file.parent.mkdir(parents=True)
-    file.write_text(FOREIGN % SITES[agent].path[-1])
+    comments = ("// mine", "/* keep */", "// another's")
+    text = FOREIGN % SITES[agent].path[-1]
+    for comment in () if SITES[agent].comments else comments:
+        text = text.replace(comment, "")
+    file.write_text(text)
     file.chmod(0o640)
     before = file.read_bytes()
     run(tmp_path, "install", agent)
     during = file.read_text()
     run(tmp_path, "uninstall", agent)
 
-    assert all(word in during for word in ("// mine", "/* keep */", "// another's", "/opt/other check", "ringfence"))
+    kept = comments if SITES[agent].comments else ()
+    assert all(word in during for word in (*kept, "/opt/other check", "ringfence"))
     assert (file.read_bytes(), file.stat().st_mode & 0o777) == (before, 0o640)
     assert [path.name for path in file.parent.iterdir()] == [file.name]
+
+
+@pytest.mark.parametrize("text", ["// mine\n{}", "{/* mine */}", '{"a": [1,]}', '{"a": 1,}'])
+@pytest.mark.parametrize("agent", [agent for agent in IN_JSON if not SITES[agent].comments])
+def test_settings_that_their_agent_does_not_read_hold_no_hook(agent: str, text: str, tmp_path: Path) -> None:
+    """Claude Code and Codex take a file with a comment for none, and so wrote outside with our hook in it."""
+    file = file_of(agent, tmp_path)
+    file.parent.mkdir(parents=True)
+    file.write_text(text)
+    run(tmp_path, "install", agent, code=125)
+    assert file.read_text() == text
+
+    file.write_text("{}")
+    run(tmp_path, "install", agent)
+    file.write_text("// later\n" + file.read_text())
+    assert "reads none of it" in str(run(tmp_path, "status", agent, code=1)["what"])
+    run(tmp_path, "uninstall", agent)
+    assert "ringfence" not in file.read_text()
 
 
 def test_a_directory_that_holds_something_else_stays_and_so_does_a_link(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import tempfile
 
 import msgspec
 
-from ..guard.installing import SITES, command, has_hook, hook_words, with_hook, without_hook
+from ..guard.installing import SITES, command, has_hook, hook_words, unread, with_hook, without_hook
 from ..guard.jsonc import NotSettings
 from ..guard.switches import FILES, VARIABLES, switched_off
 from ..model import PlanError, UsageError
@@ -82,6 +82,9 @@ def install(agent: str, values: Values) -> dict[str, object]:
     file, as_root = file_of(agent, values), "--as-root" in values
     before = read(file)
     after = wanted(agent, file, before or "", as_root)
+    if why := unread(after, agent):
+        hint = "take out its comments, and commas before a closing bracket; nothing was changed"
+        raise PlanError(file, f"is not read by {agent}, which knows plain JSON alone: {why}", hint=hint)
     if after != before:
         if before is not None and not is_there(agent, before):
             write(file + BACKUP, before)
@@ -162,7 +165,9 @@ def status(agent: str, values: Values) -> dict[str, object]:
     except (OSError, PlanError, NotSettings) as error:  # nor does the agent know, as a rule; the others are told of
         why = error.what if isinstance(error, PlanError) else getattr(error, "strerror", "") or f"is not JSON: {error}"
         return row(agent, f"not known: its settings cannot be read: {why}", file, False)
-    refusal = canary(agent, "--as-root" in text) or unasked(agent, values)
+    why = unread(text, agent)
+    refusal = f"{agent} knows plain JSON alone, and reads none of it: {why}" if why else ""
+    refusal = refusal or canary(agent, "--as-root" in text) or unasked(agent, values)
     return row(agent, f"installed; {refusal or 'a deny denies'}", file, not refusal)
 
 
