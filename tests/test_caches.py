@@ -107,10 +107,14 @@ def test_npx_makes_its_lock_beside_what_it_installed(place: Place) -> None:
 
 
 @pytest.mark.parametrize(
-    "path", [".cache/yarn", ".yarn/berry", ".cache/ccache", ".ccache", ".cache/deno", ".cache/zig"]
+    "path",
+    [
+        *(".cache/yarn", ".yarn/berry", ".cache/ccache", ".ccache", ".cache/deno", ".cache/zig", ".cache/pre-commit"),
+        ".cache/pnpm",
+    ],
 )
 def test_a_cache_that_its_tool_has_to_write_is_written_privately(place: Place, path: str) -> None:
-    """Yarn, ccache, deno and zig give up where they cannot."""
+    """Yarn, ccache, deno, zig and pre-commit give up where they cannot."""
     warm = place.home / path
     warm.mkdir(parents=True)
     (warm / "one").write_text("good")
@@ -123,18 +127,32 @@ def test_a_cache_that_its_tool_has_to_write_is_written_privately(place: Place, p
 
 
 def test_nobody_tries_again_where_nothing_can_be_reached(place: Place) -> None:
-    script = 'echo "$npm_config_fetch_retries,$PIP_RETRIES,$UV_HTTP_RETRIES"'
+    script = 'echo "$npm_config_fetch_retries,$pnpm_config_fetch_retries,$PIP_RETRIES,$UV_HTTP_RETRIES"'
 
-    assert place.run(script).stdout == b"0,0,0\n"
-    assert place.run(script, allow_host=("example.com",)).stdout == b",,\n"
+    assert place.run(script).stdout == b"0,0,0,0\n"
+    assert place.run(script, allow_host=("example.com",)).stdout == b",,,\n"
 
 
-def test_npm_waits_less_before_it_tries_again_where_hosts_are_named(place: Place) -> None:
-    """It takes a refusal for an error of the moment, and waited for 70 s."""
-    script = 'echo "$npm_config_fetch_retry_mintimeout,$npm_config_fetch_retry_maxtimeout"'
+@pytest.mark.parametrize("tool", ["npm", "pnpm"])
+def test_npm_waits_less_before_it_tries_again_where_hosts_are_named(place: Place, tool: str) -> None:
+    """It takes a refusal for an error of the moment, and waited for 70 s. pnpm 12 reads no variable of npm's."""
+    script = f'echo "${tool}_config_fetch_retry_mintimeout,${tool}_config_fetch_retry_maxtimeout"'
 
     assert place.run(script, allow_host=("example.com",)).stdout == b"1000,3000\n"
     assert place.run(script).stdout == b",\n"
+
+
+def test_pnpm_is_told_of_the_store_that_is_there(place: Place) -> None:
+    """pnpm 12 makes a store in node_modules where it can link from no other, as from one mount into another."""
+    store = place.home / ".local" / "share" / "pnpm" / "store"
+    store.mkdir(parents=True)
+    (store / "one").write_text("good")
+
+    found = place.run('cat "$pnpm_config_store_dir/one" 2>/dev/null; mkdir -p "$pnpm_config_store_dir/v11"')
+
+    assert found.ok, found
+    assert (found.stdout == b"good") is (keep._has_overlays and enforce.probe().namespaces)
+    assert [one.name for one in store.iterdir()] == ["one"]
 
 
 def test_maven_is_led_by_a_variable_that_all_its_versions_know_unless_somebody_lets_in_their_own(
@@ -166,7 +184,8 @@ def test_another_workspace_does_not_see_it(place: Place) -> None:
     [
         *("UV_CACHE_DIR", "PIP_CACHE_DIR", "npm_config_cache", "PNPM_HOME", "BUN_INSTALL_CACHE_DIR", "GOCACHE"),
         *("GOMODCACHE", "CARGO_HOME", "GRADLE_USER_HOME", "UV_TOOL_DIR", "POETRY_CACHE_DIR"),
-        *("YARN_GLOBAL_FOLDER", "CCACHE_DIR", "DENO_DIR", "ZIG_GLOBAL_CACHE_DIR"),
+        *("YARN_GLOBAL_FOLDER", "CCACHE_DIR", "DENO_DIR", "ZIG_GLOBAL_CACHE_DIR", "PRE_COMMIT_HOME"),
+        *("pnpm_config_store_dir", "pnpm_config_cache_dir"),
     ],
 )
 def test_a_tool_without_a_cache_has_one_that_stays(place: Place, variable: str) -> None:

@@ -48,11 +48,14 @@ class World:
         (self.env / "pyvenv.cfg").write_text("home = /usr/bin\n")
         (self.env / "bin/python").symlink_to(PYTHON)
         (self.home / "bin/tool").chmod(0o755)
+        (self.home / "opt/led").chmod(0o755)
         (self.home / "env/bin/python").symlink_to(PYTHON)
         (self.home / "env/bin/hello").write_text(f"#!{self.home}/env/bin/python\nimport hello\n")
         (self.home / "env/bin/hello").chmod(0o755)
         (self.home / "bin/snake").symlink_to(PYTHON)
         (self.home / "linked").symlink_to("/usr/share/perl5")
+        (self.home / "bin/led").symlink_to("../opt/led")
+        (self.home / "now").symlink_to("opt")
         (self.ws / "orphan").chmod(0o755)
         (self.ws / "locked").chmod(0)
         self.base.chmod(0o755)
@@ -127,6 +130,7 @@ FILES = {
     "home/bare.git/objects/x": "",
     "home/bare.git/refs/x": "",
     "home/bin/tool": "#!/bin/sh\nexit 0\n",
+    "home/opt/led": "#!/bin/sh\nexit 0\n",
     "home/env/pyvenv.cfg": "home = /usr/bin\n",
     "home/env/bin/hello": "",
     f"home/env/lib/{os.path.basename(os.path.realpath(PYTHON))}/site-packages/hello.py": "",
@@ -183,6 +187,8 @@ ROWS = (
     Row("program in the home", "tool", "run", "{home}/bin/tool"),
     Row("program of an environment in the home", "{home}/env/bin/hello", "read", "{home}/env/bin/hello"),
     Row("program that is a link in the home", "snake -c 1", "read", "{home}/bin/snake", only="view"),
+    Row("link in the home to a program in it", "led", "run", "{home}/opt/led"),
+    Row("link in the home on the way to a file in it", "cat {home}/now/led", "read", "{home}/opt/led"),
     Row("its interpreter", "{home}/env/bin/python -c 'import hello'", "read", "{home}/env/bin/python", only="view"),
     Row("environment in the host's /tmp", "{env}/bin/python -c 1", "read", "{env}/bin/python", only="view"),
     Row("script with an interpreter of it", "printf '#!{home}/env/bin/python\nimport hello' > s5; chmod +x s5; ./s5",

@@ -758,7 +758,13 @@ def test_an_error_passes_from_one_process_to_another() -> None:
         (["ls", 3], {}, "command: 3 is no word of a command"),
         (["ls", Path("x")], {}, "command: PosixPath('x') is no word"),
         (["ls", "a\0b"], {}, "command: 'a\\x00b' is no word"),
+        ({"ls"}, {}, "command: is {'ls'}"),
+        ({"ls": 1}, {}, "command: is {'ls': 1}"),
         (["ls"], {"input": "text"}, "input: is text"),
+        (["ls"], {"input": 3}, "input: is 3"),  # it was three bytes of nothing
+        (["ls"], {"workspace": 3}, "workspace: is 3"),
+        (["ls"], {"workspace": "a\0b"}, "workspace: is 'a\\x00b'"),
+        (["ls"], {"cwd": ["/usr"]}, "cwd: is ['/usr']"),
         (["ls"], {"timeout": "5"}, "timeout: is '5'"),
         (["ls"], {"timeout": -1}, "timeout: is -1"),
         (["ls"], {"timeout": float("nan")}, "timeout: is nan"),  # it was no limit at all
@@ -780,6 +786,12 @@ def test_what_a_program_gives_by_mistake_is_told_before_anything_is_begun(argv: 
             call()
         assert str(error.value).startswith(said)
         assert error.value.hint
+
+
+@pytest.mark.parametrize("name", ["on_output", "on_denial"])
+def test_what_is_to_be_called_can_be_called(name: str) -> None:
+    with pytest.raises(ringfence.UsageError, match=f"{name}: is 3"):
+        ringfence.run(["ls"], **{name: 3})  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("more", [{}, {"workspace": "."}, {"cwd": "x"}], ids=str)

@@ -9,6 +9,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.backends import on
@@ -91,6 +92,16 @@ def test_both_pipes_full_and_much_input_is_no_deadlock(workspace: Path) -> None:
 
     assert outcome.stdout == data
     assert outcome.stderr == bytes(4_000_000)
+
+
+@pytest.mark.parametrize(("given", "data"), [(ringfence.Input.PIPE, "text"), (None, b"x")], ids=str)
+def test_what_cannot_be_written_to_the_command_is_told(workspace: Path, given: Any, data: Any) -> None:
+    async def main() -> None:
+        async with start(workspace, "exit 0", input=given) as run:
+            await run.write(data)
+
+    with pytest.raises(ringfence.UsageError, match=r"^input: is "):
+        asyncio.run(main())
 
 
 def test_chunks_come_as_they_are_written_and_the_rest_with_the_outcome(workspace: Path) -> None:

@@ -332,12 +332,17 @@ class _Asked:
         return self.private(path) if self.is_private(path) and os.path.lexists(path) else None
 
     def whole(self, found: Found, path: str) -> Found:
-        """A program of a virtual environment needs the rest of it."""
+        """A program of a virtual environment needs the rest of it, and what was found by hidden links those too."""
+        if not isinstance(found, Denial) or found.access not in ("read", "run"):
+            return found
+        grant = found.grant
         place = os.path.dirname(os.path.dirname(path))
-        if isinstance(found, Denial) and found.access in ("read", "run") and os.path.isfile(f"{place}/pyvenv.cfg"):
-            own = f"--allow-read {policy.quoted(place)}" if self.is_private(place) else found.grant
-            return msgspec.structs.replace(found, grant=self.decide(Access.READ, place).grant or own)
-        return found
+        if os.path.isfile(f"{place}/pyvenv.cfg"):
+            own = f"--allow-read {policy.quoted(place)}" if self.is_private(place) else grant
+            grant = self.decide(Access.READ, place).grant or own
+        elif grant and found.target != path and ".." not in path.split("/") and unseen(self.made, path):
+            grant = f"--allow-read {policy.quoted(path)}"  # which is leave for where it leads, too
+        return msgspec.structs.replace(found, grant=grant)
 
     def program(self, name: str) -> Found:
         """A program that was not found on the path it has."""

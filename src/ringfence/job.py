@@ -67,9 +67,14 @@ _requests: dict[tuple[object, ...], tuple[tuple[int, ...], float, Request, bytes
 
 def _text(path: AnyPath | None, name: str) -> str | None:
     """A path as text. An empty one is most often a value that was not set, and means no directory."""
-    if path is None or (path and type(path) is str):
-        return path
-    text = os.fspath(path)
+    if path is None:
+        return None
+    try:
+        text = path if type(path) is str else os.fsdecode(path)
+    except TypeError:
+        text = "\0"
+    if "\0" in text:
+        raise UsageError(name, f"is {path!r}", hint="a path, as text")
     if not text:
         raise UsageError(name, "is empty", hint="name a directory, or leave it out")
     return text
@@ -138,6 +143,8 @@ def check_words(argv: Sequence[str]) -> None:
     """Refuse what is no command, before anything is looked at."""
     if isinstance(argv, str):
         raise UsageError("command", "is one string, and no shell is asked to split it", hint='["sh", "-c", "…"]')
+    if argv is not None and not isinstance(argv, Sequence):
+        raise UsageError("command", f"is {argv!r}", hint='a list of words: ["npm", "test"]')
     if not argv or not argv[0]:
         raise UsageError("command", "there is nothing to run", hint="ringfence run -- npm test")
     for word in argv:
@@ -153,6 +160,8 @@ def check_values(
         raise UsageError("flags", f"is {flags!r}", hint="ringfence.Flags(allow_read=(…,))")
     if isinstance(given, str):
         raise UsageError("input", "is text, and the command reads bytes", hint="text.encode()")
+    if given is not None and not isinstance(given, bytes | bytearray | memoryview):
+        raise UsageError("input", f"is {given!r}", hint="bytes; of a file: file.read()")
     if timeout is not None and not (isinstance(timeout, int | float) and timeout > 0):  # what is no number is not
         raise UsageError("timeout", f"is {timeout!r}", hint="a number of seconds above 0")
     if not isinstance(explain, Explain):

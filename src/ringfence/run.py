@@ -110,6 +110,9 @@ def run(
     """
     check_words(argv)
     check_values(env, flags, input, timeout, explain)
+    for name, called in (("on_output", on_output), ("on_denial", on_denial)):
+        if called is not None and not callable(called):
+            raise UsageError(name, f"is {called!r}", hint="a function")
     own = environment()
     flags = msgspec.structs.replace(flags or policy.Flags(), ask=True) if ask else flags
     request, seen = look(own, workspace, cwd, with_limits(flags, limits), as_root, screen)

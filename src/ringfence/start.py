@@ -17,7 +17,7 @@ import msgspec
 from . import plan, policy
 from .job import STREAM_NAMES, AnyPath, Job, make_job, rewind
 from .keep import environment
-from .model import Asking, Outcome
+from .model import Asking, Outcome, UsageError
 from .record import Record
 from .run import PAUSES, Living, check_values, check_words, launch, make_request, with_limits
 
@@ -94,8 +94,11 @@ class Running:
 
     async def write(self, data: bytes) -> None:
         """Give the command something to read; returns when it, or the pipe, has taken most of it."""
+        check_values(None, None, data, None)
         give = self._supervisor.input
-        if give is None or give.is_over:
+        if give is None:
+            raise UsageError("input", "is that of this process", hint="start(…, input=ringfence.Input.PIPE)")
+        if give.is_over:
             raise BrokenPipeError("the command reads no more")
         give.add(data)
         self._update()
@@ -226,8 +229,8 @@ async def start(
     ...     outcome = await running.wait()
     """
     check_words(argv)
-    check_values(env, flags, input, timeout)
     data = b"" if isinstance(input, Input) else input
+    check_values(env, flags, data, timeout)
     flags = msgspec.structs.replace(flags or policy.Flags(), ask=True) if ask else flags
     request = make_request(workspace, cwd, with_limits(flags, limits), as_root)
     request = msgspec.structs.replace(request, siblings=True) if siblings else request

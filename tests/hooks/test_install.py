@@ -72,16 +72,39 @@ def test_install_status_uninstall(agent: str, tmp_path: Path) -> None:
 def test_foreign_hooks_and_comments_stay_and_the_bytes_come_back(agent: str, tmp_path: Path) -> None:
     file = file_of(agent, tmp_path)
     file.parent.mkdir(parents=True)
-    file.write_text(FOREIGN % SITES[agent].path[-1])
+    comments = ("// mine", "/* keep */", "// another's")
+    text = FOREIGN % SITES[agent].path[-1]
+    for comment in () if SITES[agent].comments else comments:
+        text = text.replace(comment, "")
+    file.write_text(text)
     file.chmod(0o640)
     before = file.read_bytes()
     run(tmp_path, "install", agent)
     during = file.read_text()
     run(tmp_path, "uninstall", agent)
 
-    assert all(word in during for word in ("// mine", "/* keep */", "// another's", "/opt/other check", "ringfence"))
+    kept = comments if SITES[agent].comments else ()
+    assert all(word in during for word in (*kept, "/opt/other check", "ringfence"))
     assert (file.read_bytes(), file.stat().st_mode & 0o777) == (before, 0o640)
     assert [path.name for path in file.parent.iterdir()] == [file.name]
+
+
+@pytest.mark.parametrize("text", ["// mine\n{}", "{/* mine */}", '{"a": [1,]}', '{"a": 1,}'])
+@pytest.mark.parametrize("agent", [agent for agent in IN_JSON if not SITES[agent].comments])
+def test_settings_that_their_agent_does_not_read_hold_no_hook(agent: str, text: str, tmp_path: Path) -> None:
+    """Claude Code and Codex take a file with a comment for none, and so wrote outside with our hook in it."""
+    file = file_of(agent, tmp_path)
+    file.parent.mkdir(parents=True)
+    file.write_text(text)
+    run(tmp_path, "install", agent, code=125)
+    assert file.read_text() == text
+
+    file.write_text("{}")
+    run(tmp_path, "install", agent)
+    file.write_text("// later\n" + file.read_text())
+    assert "reads none of it" in str(run(tmp_path, "status", agent, code=1)["what"])
+    run(tmp_path, "uninstall", agent)
+    assert "ringfence" not in file.read_text()
 
 
 def test_a_directory_that_holds_something_else_stays_and_so_does_a_link(tmp_path: Path) -> None:
@@ -117,13 +140,53 @@ def test_a_hook_of_an_older_place_is_replaced() -> None:
     assert ("/old/" in new, new.count("/new/bin/ringfence")) == (False, 3)
 
 
-def test_settings_that_are_not_json_are_left_alone(tmp_path: Path) -> None:
+# Of a name that is there twice an agent takes the last, and our hook stood in the first: it was called installed.
+NO_SETTINGS = [b"{broken", b'{"hooks": {}, "hooks": {"BeforeTool": []}}', b'{"x": "\xff"}']
+
+
+@pytest.mark.parametrize("text", NO_SETTINGS)
+@pytest.mark.parametrize("verb", ["install", "uninstall"])
+def test_settings_that_are_not_json_are_left_alone(text: bytes, verb: str, tmp_path: Path) -> None:
     file = file_of("gemini", tmp_path)
     file.parent.mkdir(parents=True)
-    file.write_text("{broken")
-    run(tmp_path, "install", "gemini", code=125)
+    file.write_bytes(text)
+    run(tmp_path, verb, "gemini", code=125)
 
-    assert file.read_text() == "{broken"
+    assert file.read_bytes() == text
+
+
+@pytest.mark.parametrize("text", NO_SETTINGS)
+def test_settings_that_cannot_be_read_keep_no_other_agent_from_being_told_of(text: bytes, tmp_path: Path) -> None:
+    file_of("gemini", tmp_path).parent.mkdir(parents=True)
+    file_of("gemini", tmp_path).write_bytes(text)
+    file_of("cursor", tmp_path).mkdir(parents=True)
+    said = io.StringIO()
+    with pytest.MonkeyPatch.context() as patched, contextlib.redirect_stdout(said):
+        patched.setenv("HOME", str(tmp_path))
+        code = call(["status"])
+    unknown = [line.split(":")[0] for line in said.getvalue().splitlines() if "not known" in line]
+
+    assert (code, unknown, said.getvalue().count("\n")) == (1, ["gemini", "cursor"], len(SITES))
+
+
+def test_a_link_to_where_no_settings_were_stays_and_where_it_leads_is_as_it_was(tmp_path: Path) -> None:
+    file = file_of("claude", tmp_path)
+    file.parent.mkdir(parents=True)
+    file.symlink_to(tmp_path / "dotfiles.json")
+    run(tmp_path, "install", "claude")
+    assert (tmp_path / "dotfiles.json").exists()
+    run(tmp_path, "uninstall", "claude")
+
+    assert (file.is_symlink(), (tmp_path / "dotfiles.json").exists()) == (True, False)
+
+
+def test_settings_that_cannot_be_replaced_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = file_of("claude", tmp_path)
+    file.parent.mkdir(parents=True)
+    file.symlink_to(tmp_path / "gone" / "settings.json")
+    run(tmp_path, "install", "claude", code=125)
+
+    assert f"{tmp_path}/gone/settings.json: cannot be replaced" in capsys.readouterr().err
 
 
 def test_a_link_to_the_settings_stays_a_link(tmp_path: Path) -> None:

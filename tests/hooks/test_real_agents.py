@@ -262,6 +262,20 @@ def test_without_the_shell_around_the_hook_codex_and_gemini_let_the_call_through
     assert found == {agent: ["kill -9 $$"] for agent in guarded}
 
 
+def test_settings_with_a_comment_are_none_to_claude_codex_and_copilot_and_status_says_so() -> None:
+    """So their hook is not asked; Gemini reads comments."""
+
+    def commented(ground: Ground) -> tuple[bool, int]:
+        file = ground.install().home / SITES[ground.agent].user
+        file.write_text("// mine\n" + file.read_text())
+        ground.ask(f"echo x > {ground.outside}")
+        said = subprocess.run([PROGRAM, "status", ground.agent], env=ground.env, capture_output=True, timeout=60)
+        return ground.outside.exists(), said.returncode
+
+    agents = ("claude", "codex", "copilot", "gemini")
+    assert each(commented, agents) == {agent: (False, 0) if agent == "gemini" else (True, 1) for agent in agents}
+
+
 def test_a_whole_agent_works_inside_and_cannot_write_outside() -> None:
     host = Path("/proc/1/comm").read_text()
 

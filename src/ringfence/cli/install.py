@@ -7,7 +7,7 @@ import tempfile
 
 import msgspec
 
-from ..guard.installing import SITES, command, has_hook, hook_words, with_hook, without_hook
+from ..guard.installing import SITES, command, has_hook, hook_words, unread, with_hook, without_hook
 from ..guard.jsonc import NotSettings
 from ..guard.switches import FILES, VARIABLES, switched_off
 from ..model import PlanError, UsageError
@@ -25,7 +25,10 @@ EXAMPLES = {
     "uninstall": ("ringfence uninstall claude", "ringfence uninstall codex --project ."),
     "status": ("ringfence status", "ringfence status --json"),
 }
-CODES = "The exit code is 1 when a hook is installed and does not deny, or is switched off by settings of its agent."
+CODES = (
+    "The exit code is 1 when a hook is installed and does not deny, is switched off by settings of its agent, or is\n"
+    "in settings that cannot be read."
+)
 ABOUT = {
     "install": f"Puts ringfence's hook into an agent's settings, and proves that it denies.\n{CODES}",
     "uninstall": "Takes ringfence's hook out of an agent's settings again.",
@@ -79,6 +82,9 @@ def install(agent: str, values: Values) -> dict[str, object]:
     file, as_root = file_of(agent, values), "--as-root" in values
     before = read(file)
     after = wanted(agent, file, before or "", as_root)
+    if why := unread(after, agent):
+        hint = "take out its comments, and commas before a closing bracket; nothing was changed"
+        raise PlanError(file, f"is not read by {agent}, which knows plain JSON alone: {why}", hint=hint)
     if after != before:
         if before is not None and not is_there(agent, before):
             write(file + BACKUP, before)
@@ -115,8 +121,11 @@ def uninstall(agent: str, values: Values) -> dict[str, object]:
     """Take it out; where nothing else was changed meanwhile the file gets its bytes back."""
     file = file_of(agent, values)
     now = read(file)
-    if now is None or not is_there(agent, now):
-        return row(agent, "was not installed", file, True)
+    try:
+        if now is None or not is_there(agent, now):
+            return row(agent, "was not installed", file, True)
+    except NotSettings as error:
+        raise PlanError(file, f"is not JSON: {error}", hint="mend it first; nothing was changed") from None
     kept = file + BACKUP
     before = read(kept)
     for as_root in (False, True):
@@ -135,7 +144,7 @@ def uninstall(agent: str, values: Values) -> dict[str, object]:
 
 def remove(file: str, agent: str, values: Values) -> None:
     """Our file, and the directories on its way that are empty then: `write` makes those that are not there."""
-    os.unlink(file)
+    os.unlink(os.path.realpath(file))  # a link to where nothing was is not ours
     site = SITES[agent].user if one(values, "--project") is None else SITES[agent].project
     with contextlib.suppress(OSError):  # the first that has something else in it, or is a link, stays with all above
         for _ in range(site.count("/")):
@@ -149,10 +158,16 @@ def is_there(agent: str, text: str) -> bool:
 
 def status(agent: str, values: Values) -> dict[str, object]:
     file = file_of(agent, values)
-    text = read(file)
-    if text is None or not is_there(agent, text):
-        return row(agent, "not installed", file, True)
-    refusal = canary(agent, "--as-root" in text) or unasked(agent, values)
+    try:
+        text = read(file)
+        if text is None or not is_there(agent, text):
+            return row(agent, "not installed", file, True)
+    except (OSError, PlanError, NotSettings) as error:  # nor does the agent know, as a rule; the others are told of
+        why = error.what if isinstance(error, PlanError) else getattr(error, "strerror", "") or f"is not JSON: {error}"
+        return row(agent, f"not known: its settings cannot be read: {why}", file, False)
+    why = unread(text, agent)
+    refusal = f"{agent} knows plain JSON alone, and reads none of it: {why}" if why else ""
+    refusal = refusal or canary(agent, "--as-root" in text) or unasked(agent, values)
     return row(agent, f"installed; {refusal or 'a deny denies'}", file, not refusal)
 
 
@@ -228,7 +243,10 @@ def write(file: str, text: str) -> None:
     os.makedirs(os.path.dirname(file), exist_ok=True)
     real = os.path.realpath(file)  # a link to a file of dotfiles stays a link
     mode = os.stat(real).st_mode & 0o777 if os.path.exists(real) else 0o600
-    descriptor, temporary = tempfile.mkstemp(dir=os.path.dirname(real))
+    try:
+        descriptor, temporary = tempfile.mkstemp(dir=os.path.dirname(real))
+    except OSError as error:
+        raise PlanError(real, f"cannot be replaced: {error.strerror}", hint="nothing was changed") from None
     try:
         with open(descriptor, "w", encoding="utf-8", newline="") as target:
             target.write(text)

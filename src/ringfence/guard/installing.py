@@ -23,6 +23,7 @@ class Site(msgspec.Struct, frozen=True):
     path: tuple[str, ...] = ()  # empty: the whole file is ours
     more: tuple[tuple[str, ...], ...] = ()  # where the agent asks for worktrees
     blocks: bool = False  # the agent itself makes no call when a hook fails or is late
+    comments: bool = False  # it reads JSON with comments; else a file that has one is none to it, without a word
     note: str = ""
 
 
@@ -40,7 +41,7 @@ SITES = {
         ("hooks", "PreToolUse"),
         note="Codex runs a hook only after you trust it: start codex, type /hooks, and trust the one of ringfence",
     ),
-    "gemini": Site(".gemini/settings.json", ".gemini/settings.json", ("hooks", "BeforeTool")),
+    "gemini": Site(".gemini/settings.json", ".gemini/settings.json", ("hooks", "BeforeTool"), comments=True),
     "copilot": Site(".copilot/hooks/ringfence.json", ".github/hooks/ringfence.json", ("hooks", "preToolUse")),
     "cursor": Site(".cursor/hooks.json", ".cursor/hooks.json", ("hooks", "preToolUse"), blocks=True),
     "opencode": Site(".config/opencode/plugin/ringfence.js", ".opencode/plugin/ringfence.js", blocks=True),
@@ -154,6 +155,17 @@ def _without_one(text: str, agent: str, path: tuple[str, ...]) -> str:
         if not ours:
             return text
         text = jsonc.cut(text, ours[0])
+
+
+def unread(text: str, agent: str) -> str:
+    """Why an agent cannot read these settings, and so asks no hook that is in them; nothing where it can."""
+    if not SITES[agent].path or SITES[agent].comments:
+        return ""
+    try:
+        msgspec.json.decode(text.removeprefix("\ufeff") if agent == "claude" else text)
+    except msgspec.DecodeError as error:
+        return str(error)
+    return ""
 
 
 def has_hook(text: str, agent: str) -> bool:

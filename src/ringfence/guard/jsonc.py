@@ -51,6 +51,7 @@ def _value(text: str, at: int, depth: int = 0) -> tuple[Value, int]:
         return Value(at, found.end(), char), found.end()
     value = Value(at, at, char)
     closing = "}" if char == "{" else "]"
+    names: set[str] = set()
     at = _skip(text, at + 1)
     while text[at : at + 1] != closing:
         begins, key = at, ""
@@ -59,6 +60,9 @@ def _value(text: str, at: int, depth: int = 0) -> tuple[Value, int]:
             if name.kind != '"':
                 raise NotSettings(f"a name is missing at character {at}")
             key = msgspec.json.decode(text[name.start : name.end], type=str)
+            if key in names:  # an agent goes by the last, or takes none
+                raise NotSettings(f"{key!r} is there twice, the second at character {name.start}")
+            names.add(key)
             at = _skip(text, at)
             if text[at : at + 1] != ":":
                 raise NotSettings(f"a colon is missing at character {at}")

@@ -17,6 +17,7 @@ LAYERED = "into a private layer above the host's cache, which stays as it is"
 
 
 LOGS = "npm_config_logs_dir"  # npm writes them beside its cache, where they are hidden
+STORE = "pnpm_config_store_dir"  # untold, pnpm 12 takes no store on another mount, and makes one in node_modules
 
 
 class Cache(msgspec.Struct, frozen=True):
@@ -35,9 +36,11 @@ CACHES = (
     Cache("uv-tools", ".local/share/uv/tools", "UV_TOOL_DIR"),  # uvx wants a lock there
     Cache("pip", ".cache/pip", "PIP_CACHE_DIR"),
     Cache("poetry", ".cache/pypoetry", "POETRY_CACHE_DIR"),  # with its environments
+    Cache("pre-commit", ".cache/pre-commit", "PRE_COMMIT_HOME"),  # with its environments
     Cache("npm", ".npm/_cacache", "npm_config_cache"),
     Cache("npx", ".npm/_npx", ""),  # beside npm's, and led by its variable
     Cache("pnpm", ".local/share/pnpm/store", "PNPM_HOME"),  # it has its store there
+    Cache("pnpm-names", ".cache/pnpm", "pnpm_config_cache_dir"),  # what versions there are
     Cache("yarn", ".cache/yarn", ""),  # its variable would also move the cache that Yarn 2 and 3 have in the project
     Cache("yarn-berry", ".yarn/berry", "YARN_GLOBAL_FOLDER"),
     Cache("bun", ".bun/install/cache", "BUN_INSTALL_CACHE_DIR"),
@@ -127,6 +130,7 @@ def variables(shelf: Shelf, disk: Disk, chosen: list[Layered], temporary: str) -
     led = [cache for cache in CACHES if cache.variable and cache.name not in taken]
     found = {cache.variable: cache.value.format(f"{own}/{cache.name}") for cache in led}
     found[LOGS] = f"{own}/npm-logs"
+    found[STORE] = next((place.path for cache, place in chosen if cache.name == "pnpm"), f"{own}/pnpm/store")
     if "cargo" not in taken and not shelf.home:
         del found["CARGO_HOME"]  # without a home there is no toolchain to take away
     for cache in CACHES:

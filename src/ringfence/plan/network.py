@@ -199,13 +199,15 @@ def with_resolver(policy: Policy, directory: str) -> Policy:
 def retry_environment(policy: Policy, host: Host) -> dict[str, str]:
     """Where nothing can be reached nobody need try again: npm would for over a minute, before it takes its cache. Where
     some hosts can, it waits less before it does: no answer to a name or a connection ends it sooner, as it tries again
-    after every error of the system's."""
+    after every error of the system's. pnpm 11 and later do the same, and have variables of their own."""
     network = policy.network
     if network.open:
         return {}
     if network.allows_hosts or network.proxies or doors(policy, host):
-        return {"npm_config_fetch_retry_mintimeout": "1000", "npm_config_fetch_retry_maxtimeout": "3000"}
-    return dict.fromkeys(("npm_config_fetch_retries", "PIP_RETRIES", "UV_HTTP_RETRIES"), "0")
+        waits = {"fetch_retry_mintimeout": "1000", "fetch_retry_maxtimeout": "3000"}
+        return {f"{tool}_config_{name}": value for tool in ("npm", "pnpm") for name, value in waits.items()}
+    names = ("npm_config_fetch_retries", "pnpm_config_fetch_retries", "PIP_RETRIES", "UV_HTTP_RETRIES")
+    return dict.fromkeys(names, "0")
 
 
 def proxy_environment(policy: Policy, host: Host) -> dict[str, str]:
