@@ -135,8 +135,10 @@ PROTECTED = rows("""
     .config/mise.toml        mise runs what it names
     .config/mise.local.toml  mise runs what it names
     .miserc.toml             says which files mise reads
+    .miserc.local.toml       says which files mise reads
     .config/miserc.toml      says which files mise reads
     .tool-versions           mise runs what it names
+    .prototools              proto runs the plugins it names
     .rvmrc                   rvm runs it
     rust-toolchain           prompts run what it names
     rust-toolchain.toml      prompts run what it names
@@ -195,6 +197,8 @@ PROTECTED = rows("""
     .continue                agents start the servers it names
     opencode.json            agents start the servers it names
     opencode.jsonc           agents start the servers it names
+    tui.json                 agents run the plugins it names
+    tui.jsonc                agents run the plugins it names
     kilo.json                agents start the servers it names
     kilo.jsonc               agents start the servers it names
     crush.json               agents start the servers it names
