@@ -69,11 +69,12 @@ def _says_so(place: str, name: str) -> bool:
 
 def run_by_prompts(found: Collection[str]) -> tuple[str, ...]:
     """What the next prompt of a shell may run, or have the terminal do, before anybody has read that it is there: such
-    work itself, or in a git directory, and its HEAD."""
+    work itself, or in a git directory, and its HEAD; and versions by a path, which `taken` tells of."""
     places = [place for path in found for place in (path, *(f"{path}/{name}" for name in _BEGUN))]
     begun = [place for place in places if any(_says_so(place, name) for name in _SHOWN)]
     heads = (place if os.path.basename(place) == "HEAD" else f"{place}/HEAD" for place in found)
-    return (*begun, *filter(_is_odd_head, heads))
+    versions = (place for place in found if place.endswith(("-version", "-versions", "/.nvmrc")))
+    return (*begun, *filter(_is_odd_head, heads), *filter(os.path.isfile, versions))
 
 
 def _is_odd_head(head: str) -> bool:

@@ -24,7 +24,7 @@ import msgspec
 from ..model import BUILT_IN, Gap, Need, Origin, Outcome, PlanError, Refused
 from .gitfiles import facts_of, gone_to, is_new, pointed_at, whole
 from .links import ABSENT, led_to
-from .lookout import Listing, Listings, told_since
+from .lookout import TAKEN, Listing, Listings, told_since
 from .repository import NOWHERE, directories, linked_worktree, opened, submodule
 
 MOST_ENTRIES, PATIENT = 500_000, 5.0  # seconds, for whoever wants it moved out of the way
@@ -146,12 +146,11 @@ def scan(
         top = listings.of(workspace, _read, seen)
     except PermissionError:
         pass
-    except ABSENT:
+    except OSError as error:
+        left += [workspace] * (not isinstance(error, ABSENT))
         return ()
-    except OSError:
-        left.append(workspace)
-        return ()
-    if top is not None and not (top.below or top.has_git or top.is_repository or top.links):
+    chosen = (top is not None and top.taken) or "MISE_ENV" in os.environ or "MISE_AUTO_ENV" in os.environ
+    if top is not None and not (top.below or top.has_git or top.is_repository or top.links or chosen):
         return ()
     until = Until(seconds)
     since, of_files = told_since(workspace, since)
@@ -161,6 +160,10 @@ def scan(
     others = _repositories(workspace, top, listings, until, left)
     repositories = list(dict.fromkeys((*([first] * first.startswith(f"{workspace}/")), *others)))
     found, gits = list[str](), list[str]()
+    if chosen:
+        from .taken import taken
+
+        found += taken(workspace, top.taken if top else (), of_files, os.environ)
     for count, path in enumerate(repositories):
         if not until.is_for_more():
             left += repositories[count:]
@@ -326,7 +329,7 @@ def _read(path: str) -> Listing:
                 below.append(entry.name)
             elif entry.is_symlink() and (_is_for_skills(f"{path}/{entry.name}") or _leads_into_git(entry.path)):
                 links.append(entry.name)
-    return Listing(tuple(below), ".git" in names, _is_repository(names), tuple(links), len(names))
+    return Listing(tuple(below), ".git" in names, _is_repository(names), tuple(links), len(names), TAKEN & names)
 
 
 def _is_for_skills(path: str) -> bool:
