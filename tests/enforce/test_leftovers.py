@@ -653,6 +653,27 @@ def test_a_resolution_of_a_file_is_nothing_odd(workspace: Path) -> None:
     assert left(f"{workspace}/.git", 0) == []
 
 
+def test_a_rebase_whose_options_write_an_index_elsewhere(workspace: Path) -> None:
+    (workspace / "../theirs").write_text("precious\n")
+    git(workspace, "checkout", "-q", "-b", "side")
+    for name in ("a", "b"):
+        (workspace / name).write_text("a\n")
+        git(workspace, "add", name)
+        git(workspace, "commit", "-q", "-m", name)
+    git(workspace, "checkout", "-q", "main")
+    git(workspace, "commit", "-q", "--allow-empty", "-m", "m")
+    git(workspace, "checkout", "-q", "side")
+    todo = ("-c", "sequence.editor=sed -i 1ibreak")
+    git(workspace, *todo, "rebase", "-i", "-s", "resolve", "-X", "ours", "-X", "find-renames=50%", "main")
+    assert left(f"{workspace}/.git", 0) == [], "a rebase that was only begun"
+    (workspace / ".git/rebase-merge/strategy_opts").write_text(" --index-output=../theirs\n")
+    found = left(f"{workspace}/.git", 0)
+    git(workspace, "rebase", "--continue")
+
+    assert (workspace / "../theirs").read_bytes().startswith(b"DIRC"), "the plant must be able to harm"
+    assert found == [f"{workspace}/.git/rebase-merge"]
+
+
 def test_patches_whose_options_write_elsewhere(workspace: Path) -> None:
     for text in ("two\n", "three\n"):
         (workspace / "file").write_text(text)

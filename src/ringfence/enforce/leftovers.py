@@ -26,6 +26,11 @@ _RUNS = {
     "opts": re.compile(
         rb"(?im)^(?![^\S\n]*(?:strategy = " + _STRATEGY + rb"|strategy-option = [\w=%-]+)[^\S\n]*$).*strategy",
     ),
+    # Of a strategy that is a script `git read-tree` has them, which writes an index where one of them says.
+    "strategy_opts": re.compile(
+        rb"(?s)\A(?!(?:\s*'?--(?:ours|theirs|patience|histogram|minimal|(?:no-)?renormalize|no-renames|ignore-[a-z-]+"
+        rb"|(?:diff-algorithm|find-renames|rename-threshold|subtree)(?:=[\w./%-]*)?)'?)*\s*\Z)"
+    ),
     "apply-opt": re.compile(rb"--b"),  # build-fake-ancestor=, the one that names a file to write
     # How far it is, and of what branch: git's own prompt for shells shows both as they are. The shell expands the one,
     # and the terminal obeys what is no letter in the other. Of two bytes those that begin more than a line: a branch
