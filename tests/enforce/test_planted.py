@@ -813,7 +813,7 @@ def test_a_configuration_that_came_while_it_was_held_is_reported_and_not_moved(
     assert quarantine(found) == ()
 
 
-@pytest.mark.parametrize("name", ["lazygit.yml", "glab-cli/config.yml"])
+@pytest.mark.parametrize("name", ["lazygit.yml", "glab-cli/config.yml", "sl/config"])
 def test_what_other_tools_run_of_a_repository_is_reported(workspace: Path, name: str) -> None:
     """lazygit shows each difference through the pager that is named there, glab a list."""
     where = nested(workspace) / ".git"

@@ -49,7 +49,7 @@ _ORDINARY = {
     "pull": "rebase ff",
     "init": "defaultbranch",
 }
-_OF_TOOLS = ("lazygit.yml", "glab-cli", "glab-cli/config.yml")  # what others that go by the repository run
+_OF_TOOLS = ("lazygit.yml", "glab-cli", "glab-cli/config.yml", "sl/config")  # what others that go by the repository run
 Paths = tuple[str, ...]
 Holds = Callable[[str], bool]
 _KEYS = {section: frozenset(keys.split()) for section, keys in _ORDINARY.items()}

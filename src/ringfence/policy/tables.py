@@ -96,6 +96,7 @@ PROTECTED = rows("""
     .git/lazygit.yml         lazygit runs what it names
     .lazygit.yml             lazygit runs what it names, in repositories below it
     .git/glab-cli            glab runs what it names
+    .git/sl/config           Sapling runs what it names
     HEAD                     without its .git git takes the directory itself for a repository
     .gitmodules              says where submodules come from
     .lfsconfig               says where large files are sent
