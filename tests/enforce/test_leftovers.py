@@ -738,6 +738,19 @@ def test_links_deep_in_a_git_directory(workspace: Path, plant: Callable[[Path], 
     assert found == later == (str(link),), "a directory takes what is in it along, as old as it is"
 
 
+@pytest.mark.parametrize("name", ["index", "packed-refs", "HEAD", "refs/heads/x", "logs/HEAD"])
+def test_a_pipe_at_which_a_later_git_waits_for_good(workspace: Path, name: str) -> None:
+    pipe = workspace / ".git" / name
+    pipe.unlink(missing_ok=True)
+    os.mkfifo(pipe)
+    found = searched(str(workspace), Outcome(Exited(0), (), (), 9.0), time.time_ns() - 10**9, moves=False)
+
+    assert found.planted == (str(pipe),)
+    assert pipe.exists() == (not name.endswith("HEAD")), "the next prompt would wait"
+    quarantine((str(pipe),))
+    assert not pipe.exists()
+
+
 @pytest.mark.needs_root
 @pytest.mark.parametrize(("owner", "odd"), [(0, False), (65534, True)])
 def test_what_another_user_has_closed_is_left_to_him(owner: int, odd: bool) -> None:

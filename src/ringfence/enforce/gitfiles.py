@@ -55,6 +55,12 @@ def facts_of(path: str) -> os.stat_result | None:
         return None
 
 
+def is_pipe(entry: "os.DirEntry[str]") -> bool:
+    if entry.is_file(follow_symlinks=False) or entry.is_dir(follow_symlinks=False):
+        return False
+    return stat.S_ISFIFO(getattr(facts_of(entry.path), "st_mode", 0))
+
+
 def is_new(path: str, since: int) -> bool:
     """Whether something has changed, or what a link leads to has."""
     facts = facts_of(path)

@@ -84,6 +84,8 @@ def run_by_prompts(found: Collection[str]) -> tuple[str, ...]:
 
 def _is_odd_head(head: str) -> bool:
     facts = facts_of(head)
+    if facts is not None and stat.S_ISFIFO(facts.st_mode):  # the prompt would wait for good
+        return True
     text = whole(head) if facts is not None and stat.S_ISREG(facts.st_mode) else b""
     return text is None or _CONTROLS.search(text) is not None
 

@@ -22,7 +22,7 @@ from typing import Any
 import msgspec
 
 from ..model import BUILT_IN, Gap, Need, Origin, Outcome, PlanError, Refused
-from .gitfiles import facts_of, gone_to, is_new, pointed_at, whole
+from .gitfiles import facts_of, gone_to, is_new, is_pipe, pointed_at, whole
 from .links import ABSENT, led_to
 from .lookout import TAKEN, Listing, Listings, told_since
 from .repository import NOWHERE, directories, linked_worktree, opened, submodule
@@ -263,9 +263,9 @@ def _links(
     held: str = NOWHERE,
 ) -> Iterator[str]:
     """New links in git directories. Git makes none there, but writes through one wherever it leads: reflogs, a commit's
-    message, packed refs, the index, the state of a rebase or a conflict. In directories where nobody has links, old
-    ones are told of too, for a directory that is moved there brings its own along. So are repositories in there: a
-    later run could move one into the workspace, and it would look old."""
+    message, packed refs, the index, the state of a rebase or a conflict; nor named pipes, at which it waits for good.
+    In directories where nobody has links, old ones are told of too, for a directory that is moved there brings its own
+    along. So are repositories in there: a later run could move one into the workspace, and it would look old."""
     queue, count = deque((path, since) for path in gits), 0
     tops = frozenset(path for path, _ in queue)
     while queue and (count < _LEAST or until.is_to_come()):
@@ -301,7 +301,7 @@ def _read_git(path: str) -> Listing:
     with opened(path) as listing:
         entries = list(listing)
     below = tuple(entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
-    links = tuple(entry.name for entry in entries if entry.is_symlink())
+    links = tuple(entry.name for entry in entries if entry.is_symlink() or is_pipe(entry))
     return Listing(below, False, _is_repository({entry.name for entry in entries}), links, len(entries))
 
 

@@ -16,7 +16,8 @@ def quarantine(paths: tuple[str, ...]) -> tuple[str, ...]:
     renamed: list[str] = []
     for path in paths:
         name = os.path.basename(path)
-        is_whole = name in (".git", *_STATES) or name in TAKEN or name.endswith(".toml") or os.path.islink(path)
+        is_odd = os.path.islink(path) or not (os.path.isdir(path) or os.path.isfile(path))
+        is_whole = name in (".git", *_STATES) or name in TAKEN or name.endswith(".toml") or is_odd
         if not is_whole:
             renamed += _moved(path, "HEAD")
         if is_whole or path.endswith(SKILLS):  # which may be a repository too
