@@ -349,11 +349,14 @@ def _repositories(
 ) -> Iterator[str]:
     """Every git directory below the top of the workspace, near the top first, until the time is over: the processor's,
     or everybody's. `top` is None when the workspace itself is closed to us."""
+    if top is None or top.has_git:
+        from .gitlinks import gitlinks
+
+        yield from gitlinks(workspace)
     if top is None or top.is_repository:
         yield workspace
     yield from (f"{workspace}/{name}" for name in (top.links if top else ()))
-    queue = deque(f"{workspace}/{name}" for name in top.below) if top else deque[str]()
-    entries = top.entries if top else 0
+    queue, entries = deque(f"{workspace}/{name}" for name in (top.below if top else ())), top.entries if top else 0
     while queue and entries < MOST_ENTRIES and until.is_to_come():
         path = queue.popleft()
         try:
