@@ -54,7 +54,7 @@ _RUN_LATER = lazy(
     r"|\.(?:claude|codex|gemini|cursor|pi|opencode)/[^/]*(?:\.(?:jsonc?|toml|env|sh|py|[cm]?[jt]s|sb)|sandbox[^/]*)|\.mcp\.json"
     r"|\.github/(?:hooks|copilot|extensions|agents|skills|mcp\.json|lsp\.json|github-app\.yml)|\.envrc"
     r"|(?:\.config/|\.)?mise(?:\.[^/]+)?\.toml|\.mise|\.config/mise|mise/(?:config(?:\.[^/]+)?\.toml|conf\.d)|\.rvmrc"
-    r"|rust-toolchain(?:\.toml)?|\.prototools"
+    r"|rust-toolchain(?:\.toml)?|\.prototools|\.(?:irb|pry|octave)rc|\.iex\.exs|\.ocamlinit|\.ghci"
     r"|(?:\.|\.config/)miserc(?:\.local)?\.toml|\.tool-versions|\.R(?:profile|environ)|\.dir-locals(?:-2)?\.el|\.ycm_extra_conf\.py"
     r"|\.(?:vscode|idea|zed|fleet|helix|devcontainer(?:\.json)?|n?vim(?:\.lua|rc)?|g?vimrc|exrc)"
     r"|\.(?:agents?|run|kilo|qoder|grok|devin|codebuddy|iflow|tabnine|mux|vibe|warp|kimi-code|crushrc)"

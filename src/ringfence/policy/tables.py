@@ -145,6 +145,12 @@ PROTECTED = rows("""
     rust-toolchain.toml      prompts run what it names
     .Rprofile                R runs it, and so do editors that open the directory
     .Renviron                says what R runs when it starts
+    .irbrc                   irb runs it
+    .pryrc                   pry runs it
+    .iex.exs                 iex runs it
+    .ocamlinit               ocaml runs it
+    .ghci                    ghci runs it, and so do editors that open the directory
+    .octaverc                octave runs it
     .ripgreprc               names a program that ripgrep runs
     .mcp.json                agents start the servers it names
     .vscode                  editors run its tasks
