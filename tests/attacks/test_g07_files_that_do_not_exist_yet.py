@@ -19,7 +19,8 @@ NAMES = (
     " .git/lazygit.yml .lazygit.yml .git/glab-cli/config.yml .devin/hooks.v1.json .codebuddy/settings.json"
     " .iflow/settings.json .tabnine/agent/settings.json .mux/init .vibe/config.toml .warp/.mcp.json"
     " .kimi-code/mcp.json .crush/crush.json .jj/repo/store/git/commondir .jj/repo/store/git_target"
-    " rust-toolchain rust-toolchain.toml"
+    " rust-toolchain rust-toolchain.toml tui.json tui.jsonc .miserc.local.toml .prototools .git/sl/config .irbrc"
+    " .pryrc .iex.exs .ocamlinit .ghci .octaverc"
 ).split()
 PROGRAM = """
 for name in NAMES:

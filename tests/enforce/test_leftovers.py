@@ -653,6 +653,27 @@ def test_a_resolution_of_a_file_is_nothing_odd(workspace: Path) -> None:
     assert left(f"{workspace}/.git", 0) == []
 
 
+def test_a_rebase_whose_options_write_an_index_elsewhere(workspace: Path) -> None:
+    (workspace / "../theirs").write_text("precious\n")
+    git(workspace, "checkout", "-q", "-b", "side")
+    for name in ("a", "b"):
+        (workspace / name).write_text("a\n")
+        git(workspace, "add", name)
+        git(workspace, "commit", "-q", "-m", name)
+    git(workspace, "checkout", "-q", "main")
+    git(workspace, "commit", "-q", "--allow-empty", "-m", "m")
+    git(workspace, "checkout", "-q", "side")
+    todo = ("-c", "sequence.editor=sed -i 1ibreak")
+    git(workspace, *todo, "rebase", "-i", "-s", "resolve", "-X", "ours", "-X", "find-renames=50%", "main")
+    assert left(f"{workspace}/.git", 0) == [], "a rebase that was only begun"
+    (workspace / ".git/rebase-merge/strategy_opts").write_text(" --index-output=../theirs\n")
+    found = left(f"{workspace}/.git", 0)
+    git(workspace, "rebase", "--continue")
+
+    assert (workspace / "../theirs").read_bytes().startswith(b"DIRC"), "the plant must be able to harm"
+    assert found == [f"{workspace}/.git/rebase-merge"]
+
+
 def test_patches_whose_options_write_elsewhere(workspace: Path) -> None:
     for text in ("two\n", "three\n"):
         (workspace / "file").write_text(text)
@@ -717,6 +738,19 @@ def test_links_deep_in_a_git_directory(workspace: Path, plant: Callable[[Path], 
     assert found == later == (str(link),), "a directory takes what is in it along, as old as it is"
 
 
+@pytest.mark.parametrize("name", ["index", "packed-refs", "HEAD", "refs/heads/x", "logs/HEAD"])
+def test_a_pipe_at_which_a_later_git_waits_for_good(workspace: Path, name: str) -> None:
+    pipe = workspace / ".git" / name
+    pipe.unlink(missing_ok=True)
+    os.mkfifo(pipe)
+    found = searched(str(workspace), Outcome(Exited(0), (), (), 9.0), time.time_ns() - 10**9, moves=False)
+
+    assert found.planted == (str(pipe),)
+    assert pipe.exists() == (not name.endswith("HEAD")), "the next prompt would wait"
+    quarantine((str(pipe),))
+    assert not pipe.exists()
+
+
 @pytest.mark.needs_root
 @pytest.mark.parametrize(("owner", "odd"), [(0, False), (65534, True)])
 def test_what_another_user_has_closed_is_left_to_him(owner: int, odd: bool) -> None:
@@ -739,3 +773,50 @@ def test_what_another_user_has_closed_is_left_to_him(owner: int, odd: bool) -> N
                 os._exit(64)
 
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 3 * odd
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "told"),
+    [
+        (".node-version", "path:./evil\n", True),
+        (".nvmrc", "vpath:/ws/evil", True),
+        (".python-version", "3.12\n../../../ws/evil\n", True),
+        (".python-version", "3.12\n3.11.4/envs/x\n/usr/bin/python3.12\n", False),
+        (".nvmrc", "lts/iron\n", False),
+        (".env", "A=1\nexport NODE_OPTIONS='--max-old-space-size=4096 --require ./evil.js'\n", True),
+        (".env", "LD_PRELOAD=./evil.so", True),
+        (".env", "NODE_OPTIONS=--max-old-space-size=4096\nENV=test\nPYTHONPATH=src\nX=NODE_OPTIONS=-r\n", False),
+        ("bunfig.toml", 'preload = ["./evil.ts"]', True),
+        ("bunfig.toml", "[install]\nexact = true\n", False),
+        ("package.json", '{"devEngines": {"runtime": {"name": "node", "version": "path:./evil"}}}', True),
+        ("package.json", '{"scripts": {"test": "PATH=bin:x jest --path:x"}}', False),
+        ("mise.dev.toml", "", True),
+        (".config/mise.linux.local.toml", "", True),
+        ("mise.other.toml", "", False),
+    ],
+)
+def test_a_line_by_which_a_tool_runs_what_lies_there(
+    workspace: Path, monkeypatch: pytest.MonkeyPatch, name: str, text: str, told: bool
+) -> None:
+    monkeypatch.setenv("MISE_ENV", "dev,ci")
+    monkeypatch.setenv("MISE_AUTO_ENV", "1")
+    file = workspace / name
+    file.parent.mkdir(exist_ok=True)
+    file.write_text(text)
+    begun = time.time_ns() - 10**9
+
+    assert scan(str(workspace), begun, 5.0) == ((str(file),) if told else ())
+    assert scan(str(workspace), LATER, 5.0) == ()
+    assert quarantine((str(file),))
+    assert not file.exists()
+
+
+def test_a_version_by_a_path_is_moved_unasked_and_by_a_link_too(workspace: Path) -> None:
+    (workspace / "evil").write_text("path:./evil\n")
+    (workspace / ".node-version").symlink_to("evil")
+    (workspace / ".env").write_text("LD_PRELOAD=./evil.so\n")
+    outcome = searched(str(workspace), Outcome(Exited(0), (), (), 9.0), time.time_ns() - 10**9, moves=False)
+
+    assert set(outcome.planted) == {f"{workspace}/.env", f"{workspace}/.node-version"}
+    assert [path.partition(".quarantined")[0] for path in outcome.quarantined] == [f"{workspace}/.node-version"]
+    assert (workspace / ".env").exists()

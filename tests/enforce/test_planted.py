@@ -813,7 +813,7 @@ def test_a_configuration_that_came_while_it_was_held_is_reported_and_not_moved(
     assert quarantine(found) == ()
 
 
-@pytest.mark.parametrize("name", ["lazygit.yml", "glab-cli/config.yml"])
+@pytest.mark.parametrize("name", ["lazygit.yml", "glab-cli/config.yml", "sl/config"])
 def test_what_other_tools_run_of_a_repository_is_reported(workspace: Path, name: str) -> None:
     """lazygit shows each difference through the pager that is named there, glab a list."""
     where = nested(workspace) / ".git"
@@ -1247,3 +1247,50 @@ def test_a_hook_of_a_repository_that_came_to_be_the_workspaces_own_is_told_of(wo
     )  # fmt: skip
 
     assert outcome.planted == (f"{granted}/made/.git/hooks",)
+
+
+def link_to(where: Path, name: str, version: str = "2") -> None:
+    """A repository that runs a program, named by the index of another one as its submodule."""
+    (where / name).parent.mkdir(parents=True, exist_ok=True)
+    git(where, "init", "-q", name)
+    git(where / name, *WHO, "commit", "-q", "--allow-empty", "-m", "x")
+    git(where, "add", name)
+    git(where, "update-index", "--index-version", version)
+
+
+@pytest.mark.parametrize("version", ["2", "4"])
+@pytest.mark.parametrize("names", [["deep/er/sub"], ["deep/er/sub", "one/two/three"]])
+def test_no_number_of_directories_hides_where_git_goes_by_itself(
+    workspace: Path, names: list[str], version: str
+) -> None:
+    where = workspace
+    git(where, "init", "-q")
+    for name in names:
+        (where / "before").write_text("")
+        git(where, "add", ".")
+        link_to(where, name, version)
+        where /= name
+    for number in range(300):
+        (workspace / f"a{number}").mkdir()
+    begun = time.time_ns() - 10**7
+    git(where, "config", "core.fsmonitor", f"touch {workspace.parent}/pwned; false")
+    left: list[str] = []
+    found = scan(str(workspace), begun, 0.0, left=left)
+    git(workspace, "status")
+
+    assert (workspace.parent / "pwned").exists(), "the plant must be able to harm"
+    assert left != [], "the time must be too short for all"
+    assert found == (f"{where}/.git",)
+
+
+def test_an_index_with_more_repositories_than_anybody_has_is_told_of(workspace: Path) -> None:
+    git(workspace, "init", "-q")
+    (workspace / "f").write_text("")
+    git(workspace, "add", "f")
+    begun = time.time_ns() - 10**7
+    with open(workspace / ".git/index", "ab") as file:
+        file.write((b"x" * 20 + b"\0\0\xe0\0" + b"y" * 40) * 100_000)
+    started = time.thread_time()
+
+    assert f"{workspace}/.git/index" in scan(str(workspace), begun, 0.0)
+    assert time.thread_time() - started < 2

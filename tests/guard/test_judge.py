@@ -170,6 +170,7 @@ def test_a_name_with_a_star_is_looked_at_as_it_stands_too(root: Path, bounds: Bo
     (
         "sub/.claude/skills/x/SKILL.md sub/.opencode/tools/x.ts .codex/rules/x.rules .gemini/policies/x.toml mise.toml"
         " .github/extensions/x/extension.mjs .github/github-app.yml sub/.mise.toml"
+        " sub/tui.json .miserc.local.toml mise.linux.toml .config/mise.dev.local.toml mise/config.dev.toml"
     ).split(),
 )
 def test_what_agents_and_shells_run_later_is_asked_about(path: str, bounds: Bounds) -> None:

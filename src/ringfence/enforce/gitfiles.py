@@ -15,6 +15,7 @@ from .links import led_to
 
 _MOST = 1 << 16
 _MOST_SETTINGS = 1 << 22  # of one file, and of all
+MOST_INDEX, _LARGE = 1 << 28, 1 << 20
 _MOST_POINTER = 1 << 20  # of a `.git` file: git reads no more
 _PATH_MOST, _NAME_MOST = 4096, 255
 MOST_LINE = 2 * _PATH_MOST  # that names a path: to follow a longer one, name by name, takes seconds
@@ -38,6 +39,21 @@ def content(path: str, most: int = _MOST) -> bytes:
         os.close(fd)
 
 
+def as_written(path: str) -> bytes:
+    """An index. Git leaves no holes in one, and gives it no second name: many such would cost whoever makes them
+    nothing, and us hours."""
+    data = content(path, MOST_INDEX)
+    if len(data) <= _LARGE:
+        return data
+    fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        if os.fstat(fd).st_nlink > 1 or os.lseek(fd, 0, os.SEEK_HOLE) < len(data):
+            raise ValueError("not git's")
+    finally:
+        os.close(fd)
+    return data
+
+
 def whole(path: str) -> bytes | None:
     """All that a file says, nothing where there is none; None where git may read what we do not: a link, a long one, or
     one that a command has closed. Another's that is closed to us is to git, too: root's, with an umask of 077."""
@@ -53,6 +69,12 @@ def facts_of(path: str) -> os.stat_result | None:
         return os.lstat(path)
     except (OSError, ValueError):  # no path has a null in it
         return None
+
+
+def is_pipe(entry: "os.DirEntry[str]") -> bool:
+    if entry.is_file(follow_symlinks=False) or entry.is_dir(follow_symlinks=False):
+        return False
+    return stat.S_ISFIFO(getattr(facts_of(entry.path), "st_mode", 0))
 
 
 def is_new(path: str, since: int) -> bool:

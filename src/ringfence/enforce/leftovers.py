@@ -14,10 +14,10 @@ import struct
 from collections.abc import Collection, Iterator
 
 from ..model import PlanError
-from .gitfiles import content, facts_of, is_new, object_format, whole, work_tree
+from .gitfiles import as_written, facts_of, is_new, object_format, whole, work_tree
 
 _BEGUN = ("rebase-merge", "sequencer", "rebase-apply")
-_MOST_INDEX, _LARGE = 1 << 28, 1 << 20
+_MOST_INDEX = 1 << 28
 _STRATEGY = rb"(?:ort|recursive|resolve|octopus|ours|subtree)"  # another one is a program, by a path even
 # What `--continue` and its kin go by, and how what is in a file of it runs a program, or writes somewhere.
 _RUNS = {
@@ -25,6 +25,11 @@ _RUNS = {
     "strategy": re.compile(rb"\A(?!" + _STRATEGY + rb"?\s*\Z)"),
     "opts": re.compile(
         rb"(?im)^(?![^\S\n]*(?:strategy = " + _STRATEGY + rb"|strategy-option = [\w=%-]+)[^\S\n]*$).*strategy",
+    ),
+    # Of a strategy that is a script `git read-tree` has them, which writes an index where one of them says.
+    "strategy_opts": re.compile(
+        rb"(?s)\A(?!(?:\s*'?--(?:ours|theirs|patience|histogram|minimal|(?:no-)?renormalize|no-renames|ignore-[a-z-]+"
+        rb"|(?:diff-algorithm|find-renames|rename-threshold|subtree)(?:=[\w./%-]*)?)'?)*\s*\Z)"
     ),
     "apply-opt": re.compile(rb"--b"),  # build-fake-ancestor=, the one that names a file to write
     # How far it is, and of what branch: git's own prompt for shells shows both as they are. The shell expands the one,
@@ -69,15 +74,18 @@ def _says_so(place: str, name: str) -> bool:
 
 def run_by_prompts(found: Collection[str]) -> tuple[str, ...]:
     """What the next prompt of a shell may run, or have the terminal do, before anybody has read that it is there: such
-    work itself, or in a git directory, and its HEAD."""
+    work itself, or in a git directory, and its HEAD; and versions by a path, which `taken` tells of."""
     places = [place for path in found for place in (path, *(f"{path}/{name}" for name in _BEGUN))]
     begun = [place for place in places if any(_says_so(place, name) for name in _SHOWN)]
     heads = (place if os.path.basename(place) == "HEAD" else f"{place}/HEAD" for place in found)
-    return (*begun, *filter(_is_odd_head, heads))
+    versions = (place for place in found if place.endswith(("-version", "-versions", "/.nvmrc")))
+    return (*begun, *filter(_is_odd_head, heads), *filter(os.path.isfile, versions))
 
 
 def _is_odd_head(head: str) -> bool:
     facts = facts_of(head)
+    if facts is not None and stat.S_ISFIFO(facts.st_mode):  # the prompt would wait for good
+        return True
     text = whole(head) if facts is not None and stat.S_ISREG(facts.st_mode) else b""
     return text is None or _CONTROLS.search(text) is not None
 
@@ -113,50 +121,37 @@ def _has_odd_index(git: str, since: int) -> bool:
         return False
     try:
         size = 32 if object_format(git).lower() == "sha256" else 20
-        data = _as_written(f"{git}/index")
-        names = _names(data, size)
+        data = as_written(f"{git}/index")
+        names = names_in(data, size)
         # Only the one that is an extension names a file.
         starts = (found.end() + 4 for found in _LINK.finditer(data))
         named = (f"sharedindex.{data[start : start + size].hex()}" for start in starts)
         for count, shared in enumerate({name for name in named if name in parts}):
             if count:
                 raise ValueError("more than there is")
-            names += _names(_as_written(f"{git}/{shared}"), size)
+            names += names_in(as_written(f"{git}/{shared}"), size)
     except (IndexError, PlanError, ValueError, struct.error):
         return True
     return _ODD.search(b"\0".join(names)) is not None
 
 
-def _as_written(path: str) -> bytes:
-    """An index. Git leaves no holes in one, and gives it no second name: many such would cost whoever makes them
-    nothing, and us hours."""
-    data = content(path, _MOST_INDEX)
-    if len(data) <= _LARGE:
-        return data
-    fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    try:
-        if os.fstat(fd).st_nlink > 1 or os.lseek(fd, 0, os.SEEK_HOLE) < len(data):
-            raise ValueError("not git's")
-    finally:
-        os.close(fd)
-    return data
-
-
-def _names(data: bytes, size: int) -> list[bytes]:
-    """The paths in an index with object names of a size. What git writes has more bytes than its names, read twice, and
-    not a few for many long ones: each as the one before it, but for its end, or the same again by the table."""
+def names_in(data: bytes, size: int, mode: bytes = b"") -> list[bytes]:
+    """The paths in an index with object names of a size, of entries with a mode. What git writes has more bytes than
+    its names, read twice, and not a few for many long ones: each as the one before it, but for its end, or the same
+    again by the table."""
     names, left_over = list[bytes](), min(8 * len(data), _MOST_INDEX)
-    for name in _entries(data, size):
+    for name, place in _entries(data, size):
         left_over -= len(name)
         if left_over < 0:
             raise ValueError("a few bytes each, and long")
-        names.append(name)
+        if not mode or data.startswith(mode, place + 24):
+            names.append(name)
     return names
 
 
-def _entries(data: bytes, size: int) -> Iterator[bytes]:
-    """The path of each entry, from the beginning and from where a table says that others may begin to read: git does so
-    with many."""
+def _entries(data: bytes, size: int) -> Iterator[tuple[bytes, int]]:
+    """The path of each entry, and where it stands, from the beginning and from where a table says that others may begin
+    to read: git does so with many."""
     if not data:
         return
     version, count = struct.unpack_from(">II", data, 4)
@@ -171,7 +166,7 @@ def _entries(data: bytes, size: int) -> Iterator[bytes]:
             yield from _read(data, place, number, version, size)
 
 
-def _read(data: bytes, place: int, count: int, version: int, size: int) -> Iterator[bytes]:
+def _read(data: bytes, place: int, count: int, version: int, size: int) -> Iterator[tuple[bytes, int]]:
     name, flagged = b"", 40 + size
     for number in range(count):
         at = place + flagged
@@ -184,7 +179,7 @@ def _read(data: bytes, place: int, count: int, version: int, size: int) -> Itera
                 raise ValueError("shorter than nothing")
         end = data.index(0, start) if length == 0xFFF else start + length - same
         name = name[:same] + data[start:end]
-        yield name
+        yield name, place
         place = end + 1 if version > 3 else place + ((end - place + 8) & ~7)
 
 

@@ -210,6 +210,13 @@ class Lookout:
         return found
 
 
+TAKEN = frozenset(
+    """.env .nvmrc .node-version .python-version .python-versions .ruby-version .go-version .java-version .bun-version
+    .deno-version .zig-version .terraform-version .exenv-version bunfig.toml package.json""".split()
+)
+"""Names by which a later tool may run something: see `taken`."""
+
+
 class Listing(NamedTuple):
     """What of a directory's names a search for repositories goes by."""
 
@@ -218,6 +225,7 @@ class Listing(NamedTuple):
     is_repository: bool  # itself, without a directory of that name
     links: tuple[str, ...]  # those that lead into a git directory, or to skills
     entries: int
+    taken: frozenset[str] = frozenset()  # those of TAKEN
 
 
 class Listings:

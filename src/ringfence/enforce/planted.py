@@ -22,9 +22,9 @@ from typing import Any
 import msgspec
 
 from ..model import BUILT_IN, Gap, Need, Origin, Outcome, PlanError, Refused
-from .gitfiles import facts_of, gone_to, is_new, pointed_at, whole
+from .gitfiles import facts_of, gone_to, is_new, is_pipe, pointed_at, whole
 from .links import ABSENT, led_to
-from .lookout import Listing, Listings, told_since
+from .lookout import TAKEN, Listing, Listings, told_since
 from .repository import NOWHERE, directories, linked_worktree, opened, submodule
 
 MOST_ENTRIES, PATIENT = 500_000, 5.0  # seconds, for whoever wants it moved out of the way
@@ -49,7 +49,7 @@ _ORDINARY = {
     "pull": "rebase ff",
     "init": "defaultbranch",
 }
-_OF_TOOLS = ("lazygit.yml", "glab-cli", "glab-cli/config.yml")  # what others that go by the repository run
+_OF_TOOLS = ("lazygit.yml", "glab-cli", "glab-cli/config.yml", "sl/config")  # what others that go by the repository run
 Paths = tuple[str, ...]
 Holds = Callable[[str], bool]
 _KEYS = {section: frozenset(keys.split()) for section, keys in _ORDINARY.items()}
@@ -146,12 +146,11 @@ def scan(
         top = listings.of(workspace, _read, seen)
     except PermissionError:
         pass
-    except ABSENT:
+    except OSError as error:
+        left += [workspace] * (not isinstance(error, ABSENT))
         return ()
-    except OSError:
-        left.append(workspace)
-        return ()
-    if top is not None and not (top.below or top.has_git or top.is_repository or top.links):
+    chosen = (top is not None and top.taken) or "MISE_ENV" in os.environ or "MISE_AUTO_ENV" in os.environ
+    if top is not None and not (top.below or top.has_git or top.is_repository or top.links or chosen):
         return ()
     until = Until(seconds)
     since, of_files = told_since(workspace, since)
@@ -161,6 +160,10 @@ def scan(
     others = _repositories(workspace, top, listings, until, left)
     repositories = list(dict.fromkeys((*([first] * first.startswith(f"{workspace}/")), *others)))
     found, gits = list[str](), list[str]()
+    if chosen:
+        from .taken import taken
+
+        found += taken(workspace, top.taken if top else (), of_files, os.environ)
     for count, path in enumerate(repositories):
         if not until.is_for_more():
             left += repositories[count:]
@@ -260,9 +263,9 @@ def _links(
     held: str = NOWHERE,
 ) -> Iterator[str]:
     """New links in git directories. Git makes none there, but writes through one wherever it leads: reflogs, a commit's
-    message, packed refs, the index, the state of a rebase or a conflict. In directories where nobody has links, old
-    ones are told of too, for a directory that is moved there brings its own along. So are repositories in there: a
-    later run could move one into the workspace, and it would look old."""
+    message, packed refs, the index, the state of a rebase or a conflict; nor named pipes, at which it waits for good.
+    In directories where nobody has links, old ones are told of too, for a directory that is moved there brings its own
+    along. So are repositories in there: a later run could move one into the workspace, and it would look old."""
     queue, count = deque((path, since) for path in gits), 0
     tops = frozenset(path for path, _ in queue)
     while queue and (count < _LEAST or until.is_to_come()):
@@ -298,7 +301,7 @@ def _read_git(path: str) -> Listing:
     with opened(path) as listing:
         entries = list(listing)
     below = tuple(entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
-    links = tuple(entry.name for entry in entries if entry.is_symlink())
+    links = tuple(entry.name for entry in entries if entry.is_symlink() or is_pipe(entry))
     return Listing(below, False, _is_repository({entry.name for entry in entries}), links, len(entries))
 
 
@@ -326,7 +329,7 @@ def _read(path: str) -> Listing:
                 below.append(entry.name)
             elif entry.is_symlink() and (_is_for_skills(f"{path}/{entry.name}") or _leads_into_git(entry.path)):
                 links.append(entry.name)
-    return Listing(tuple(below), ".git" in names, _is_repository(names), tuple(links), len(names))
+    return Listing(tuple(below), ".git" in names, _is_repository(names), tuple(links), len(names), TAKEN & names)
 
 
 def _is_for_skills(path: str) -> bool:
@@ -346,11 +349,14 @@ def _repositories(
 ) -> Iterator[str]:
     """Every git directory below the top of the workspace, near the top first, until the time is over: the processor's,
     or everybody's. `top` is None when the workspace itself is closed to us."""
+    if top is None or top.has_git:
+        from .gitlinks import gitlinks
+
+        yield from gitlinks(workspace)
     if top is None or top.is_repository:
         yield workspace
     yield from (f"{workspace}/{name}" for name in (top.links if top else ()))
-    queue = deque(f"{workspace}/{name}" for name in top.below) if top else deque[str]()
-    entries = top.entries if top else 0
+    queue, entries = deque(f"{workspace}/{name}" for name in (top.below if top else ())), top.entries if top else 0
     while queue and entries < MOST_ENTRIES and until.is_to_come():
         path = queue.popleft()
         try:

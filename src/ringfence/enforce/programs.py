@@ -27,7 +27,7 @@ _BY_PROGRAM = "ext::"
 # What is kept of a git directory in the workspace that is not called .git.
 _KEPT = tuple(
     """config hooks config.worktree commondir modules info/attributes objects/info/alternates remotes branches gitweb
-    pid lazygit.yml glab-cli""".split()
+    pid lazygit.yml glab-cli sl/config""".split()
 )
 HOOKS = tuple(
     """applypatch-msg pre-applypatch post-applypatch pre-commit pre-merge-commit prepare-commit-msg commit-msg

@@ -2,6 +2,7 @@
 
 import os
 
+from .lookout import TAKEN
 from .planted import SKILLS
 
 SUFFIX = ".quarantined"
@@ -14,7 +15,9 @@ def quarantine(paths: tuple[str, ...]) -> tuple[str, ...]:
     names."""
     renamed: list[str] = []
     for path in paths:
-        is_whole = os.path.basename(path) in (".git", *_STATES) or os.path.islink(path)
+        name = os.path.basename(path)
+        is_odd = os.path.islink(path) or not (os.path.isdir(path) or os.path.isfile(path))
+        is_whole = name in (".git", *_STATES) or name in TAKEN or name.endswith(".toml") or is_odd
         if not is_whole:
             renamed += _moved(path, "HEAD")
         if is_whole or path.endswith(SKILLS):  # which may be a repository too

@@ -30,7 +30,7 @@ PRIVATE = ("/tmp", "/var/tmp", view.SHM)
 _WORKTREE = ("commondir", "config.worktree", "gitdir")
 _MODULE = (
     *("config", "config.worktree", "hooks", "commondir", "info/attributes", "objects/info/alternates"),
-    *("remotes", "branches", "gitweb", "pid", "lazygit.yml", "glab-cli"),
+    *("remotes", "branches", "gitweb", "pid", "lazygit.yml", "glab-cli", "sl/config"),
 )
 # What all worktrees of a repository share is none of these: objects, refs, rr-cache, logs, packed-refs (and its lock),
 # worktrees.

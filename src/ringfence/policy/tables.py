@@ -96,6 +96,7 @@ PROTECTED = rows("""
     .git/lazygit.yml         lazygit runs what it names
     .lazygit.yml             lazygit runs what it names, in repositories below it
     .git/glab-cli            glab runs what it names
+    .git/sl/config           Sapling runs what it names
     HEAD                     without its .git git takes the directory itself for a repository
     .gitmodules              says where submodules come from
     .lfsconfig               says where large files are sent
@@ -135,13 +136,21 @@ PROTECTED = rows("""
     .config/mise.toml        mise runs what it names
     .config/mise.local.toml  mise runs what it names
     .miserc.toml             says which files mise reads
+    .miserc.local.toml       says which files mise reads
     .config/miserc.toml      says which files mise reads
     .tool-versions           mise runs what it names
+    .prototools              proto runs the plugins it names
     .rvmrc                   rvm runs it
     rust-toolchain           prompts run what it names
     rust-toolchain.toml      prompts run what it names
     .Rprofile                R runs it, and so do editors that open the directory
     .Renviron                says what R runs when it starts
+    .irbrc                   irb runs it
+    .pryrc                   pry runs it
+    .iex.exs                 iex runs it
+    .ocamlinit               ocaml runs it
+    .ghci                    ghci runs it, and so do editors that open the directory
+    .octaverc                octave runs it
     .ripgreprc               names a program that ripgrep runs
     .mcp.json                agents start the servers it names
     .vscode                  editors run its tasks
@@ -195,6 +204,8 @@ PROTECTED = rows("""
     .continue                agents start the servers it names
     opencode.json            agents start the servers it names
     opencode.jsonc           agents start the servers it names
+    tui.json                 agents run the plugins it names
+    tui.jsonc                agents run the plugins it names
     kilo.json                agents start the servers it names
     kilo.jsonc               agents start the servers it names
     crush.json               agents start the servers it names

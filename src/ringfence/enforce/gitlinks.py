@@ -1,0 +1,64 @@
+"""Where `git status` and a prompt go by themselves from a repository: into those that its index names, and theirs. They
+are looked at before others, so that no number of directories around one hides it.
+
+The bytes of a mode are looked for in the whole index, and what stands there is taken for an entry: to read all of a
+large one would take longer than most runs. What is none names nothing that is there.
+"""
+
+import os
+import struct
+from collections import deque
+from collections.abc import Iterator
+
+from .gitfiles import MOST_INDEX, as_written, facts_of, gone_to
+
+_MODE, _AT = b"\0\0\xe0\0", 24  # of a repository, and where in an entry
+_MOST, _MOST_NAME = 4096, 4096
+_SIZES = (20, 32)  # of an object's name
+
+
+def gitlinks(workspace: str) -> Iterator[str]:
+    """The `.git` of each repository that a later git goes into, near ones first; and an index that names too many, or
+    that git did not write."""
+    waiting, seen, tried, left_over = deque([workspace]), {workspace}, 0, MOST_INDEX
+    while waiting:
+        top = waiting.popleft()
+        index = f"{gone_to(f'{top}/.git') or f'{top}/.git'}/index"
+        try:
+            data = as_written(index)
+        except ValueError:
+            yield index
+            continue
+        left_over -= len(data)
+        for name in _named(data):
+            tried += 1
+            if tried > _MOST or left_over < 0:
+                yield index
+                return
+            place = os.path.normpath(f"{top}/{os.fsdecode(name)}")
+            if place in seen or not place.startswith(f"{workspace}/") or facts_of(f"{place}/.git") is None:
+                continue
+            seen.add(place)
+            waiting.append(place)
+            yield f"{place}/.git"
+
+
+def _named(data: bytes) -> Iterator[bytes]:
+    """The names in an index that may be those of repositories."""
+    found = data.find(_MODE)
+    if found >= 0 and data[4:8] == b"\0\0\0\4":  # each as the one before it, but for its end
+        from .leftovers import names_in
+
+        for size in _SIZES:
+            try:
+                yield from names_in(data, size, _MODE)
+            except (IndexError, ValueError, struct.error):  # told of as such where it is new
+                continue
+        return
+    while found >= 0:
+        for size in _SIZES:
+            flags = found - _AT + 40 + size
+            start = flags + (4 if flags < len(data) and data[flags] & 0x40 else 2)
+            end = data.find(b"\0", start, start + _MOST_NAME)
+            yield data[start : max(start, end)]
+        found = data.find(_MODE, found + 1)

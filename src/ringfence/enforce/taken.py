@@ -1,0 +1,39 @@
+"""Files at the top of a workspace that are the command's to write, and by some line of which a tool of the user's runs
+what lies in the workspace: at the next prompt of a shell, or when an agent starts. A run that wrote one is told of.
+
+The path of a version is what mise puts before PATH, without asking (2026.9, seen). Node's options, the loader's and
+git's programs are what an agent hands on that reads `.env` (Qwen Code 0.24, seen), or direnv. A Bun that is a part of a
+program loads what `bunfig.toml` names (pi until August 2026, by its makers). What environments mise has its variables
+say.
+"""
+
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping
+
+from .gitfiles import content, is_new
+from .links import led_to
+
+_MOST = 1 << 20
+_PATH = rb"path:|\.\./"
+_SAYS = {
+    ".env": rb"(?m)^\s*(?:export\s+)?(?:(?:LD|DYLD)_\w+|BASH_ENV|PROMPT_COMMAND|PYTHONSTARTUP|PERL5OPT|RUBYOPT|LESSOPEN"
+    rb"|GIT_(?:SSH|SSH_COMMAND|EXTERNAL_DIFF|PAGER|EDITOR|SEQUENCE_EDITOR|ASKPASS|EXEC_PATH|PROXY_COMMAND|CONFIG\w*)"
+    rb"|AIDER_\w*CMD\w*|NODE_OPTIONS(?=.*(?:-r\b|--require|--import|loader)))\s*[=:]",
+    "bunfig.toml": rb"\bpreload\b",
+    "package.json": rb'"(?:[\w.-]+@)?path:',
+}
+_PLATFORMS = "linux unix linux-x64 linux-arm64 macos macos-x64 macos-arm64"
+_OF_ENVIRONMENT = ("mise.{}.toml", ".mise.{}.toml", ".config/mise.{}.toml", "mise/config.{}.toml")
+
+
+def taken(workspace: str, names: Iterable[str], since: int, environ: Mapping[str, str]) -> Iterator[str]:
+    """Which of these names say that something is run; and what mise reads in the environments that were chosen."""
+    for path in (f"{workspace}/{name}" for name in sorted(names)):
+        if is_new(path, since) and re.search(_SAYS.get(os.path.basename(path), _PATH), content(led_to(path), _MOST)):
+            yield path
+    chosen = environ.get("MISE_ENV", "").split(",")
+    chosen += _PLATFORMS.split() if environ.get("MISE_AUTO_ENV", "0") not in ("", "0", "false") else []
+    for name in (f"{env.strip()}{end}" for env in chosen if env.strip() for end in ("", ".local")):
+        paths = (f"{workspace}/{form.format(name)}" for form in _OF_ENVIRONMENT)
+        yield from (path for path in paths if is_new(path, since))
