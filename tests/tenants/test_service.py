@@ -112,7 +112,7 @@ def test_a_run_is_cancelled(client: Client, home: str, place: tuple[Hosting, Liv
     assert becomes(True, uid)
     assert client.ask("DELETE", f"{home}/runs/{run['run']}")[0] == 202
     _, ended = events(client, f"{home}/runs/{run['run']}")
-    assert ended
+    assert ended["error"] == {"code": "cancelled", "message": "it was cancelled"}
     assert becomes(False, uid)
 
 

@@ -197,8 +197,9 @@ class Runs:
         self._tell(run.tenant)
         try:
             ended = await self._follow(run, request)
-        except Trouble as error:
-            ended = {"error": {"code": error.code, "message": str(error)}}
+        except Trouble as error:  # who was told to end it is gone without a word, and that is no trouble of ours
+            code, message = ("cancelled", "it was cancelled") if run.is_cancelled else (error.code, str(error))
+            ended = {"error": {"code": code, "message": message}}
         finally:
             run.steward, run.ended = None, ended
             run.questions.clear()
