@@ -174,6 +174,73 @@ def test_a_person_answers_and_the_paused_command_goes_on(
         until(lambda: target not in browser.text("main") or _missing("it is still there"), 10)
 
 
+# What lies under the finger, where the first question's last answer but one was, as soon as anything there changed.
+UNDER = """
+const button = document.querySelector("form.question button[value=always]").getBoundingClientRect();
+const place = [button.left + button.width / 2, button.top + button.height / 2];
+const look = () => document.elementFromPoint(...place)?.closest("button")?.id ?? "";
+window.under = [look()];
+const seen = () => window.under.push(look());
+new MutationObserver(seen).observe(document.querySelector("#questions"), { childList: true });
+return window.under[0];
+"""
+
+
+def test_a_question_does_not_slide_under_the_finger(browser: Browser, place: Place) -> None:
+    """The command ends who asked first, just before it is answered: what asked next stands there then."""
+    for name in ("first", "next"):
+        (place.shared / name).write_text("twelve\n")
+        (place.shared / name).chmod(0o644)
+    asks = f"cat {place.shared}/first & first=$!; sleep 1; cat {place.shared}/next & "
+    run(browser, place, f"sh -c '{asks} while [ ! -e slide ]; do sleep 0.05; done; kill -9 $first; wait'", ask=True)
+    browser.reads(f"read {place.shared}/next", "#questions")
+    settled = "return [...document.querySelectorAll('form.question')].every((form) => !form.inert)"
+    until(lambda: browser.run(settled) or _missing("inert"), 5)
+    first = browser.run(UNDER)
+    assert first.endswith("-always")
+    Path(place.hosting.base, place.name, "user/src/slide").touch()
+    browser.reads("1 waiting", "#questions")
+    moved = browser.run("return document.querySelector('form.question button[value=always]').id")
+    assert moved != first
+    assert moved not in browser.run("return window.under")[:2]
+    until(lambda: not browser.run("return document.querySelector('[moved]')") or _missing("moved"), 5)
+    browser.click("button[value=deny]")
+    browser.reads("exit 0", "#facts")
+
+
+def test_a_question_that_is_there_when_the_page_comes_waits_too(browser: Browser, place: Place) -> None:
+    """Who answered one by pressing twice would answer the next with it, for that stands in its place."""
+    (place.shared / "early").write_text("twelve\n")
+    (place.shared / "early").chmod(0o644)
+    run(browser, place, f"cat {place.shared}/early", ask=True)
+    browser.reads(f"read {place.shared}/early", "#questions")
+    look = "window.early = [...document.querySelectorAll('form.question')].map((form) => form.inert)"
+    source = f"addEventListener('DOMContentLoaded', () => {{ {look} }})"
+    browser.tell("Page.addScriptToEvaluateOnNewDocument", {"source": source})
+    browser.go(browser.url)
+    assert browser.run("return window.early") == [True]
+    until(lambda: not browser.run("return document.querySelector('form.question').inert") or _missing("inert"), 5)
+    browser.click("button[value=deny]")
+    browser.reads("exit 1", "#facts")
+
+
+def test_many_tabs_at_once(browser: Browser, place: Place) -> None:
+    """A browser has six connections to one place, and a run that goes on is watched on two."""
+    run(browser, place, "sh -c 'echo up; while [ ! -e tabs ]; do sleep 0.05; done; echo down'")
+    browser.reads("up", "#output")
+    watched = browser.url
+    with browser.tabs() as more:
+        for _ in range(6):
+            more()
+            browser.go(watched)
+            browser.reads("up", "#output")
+    browser.reads("up", "#output")
+    Path(place.hosting.base, place.name, "user/src/tabs").touch()
+    browser.reads("down", "#output")
+    browser.reads("exit 0", "#facts")
+    assert browser.text("#output").split() == ["up", "down"]
+
+
 def test_a_list_that_is_watched_changes_by_itself(browser: Browser, place: Place) -> None:
     browser.go(place.origin + place.home)
     browser.find("#runs")
