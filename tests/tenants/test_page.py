@@ -224,6 +224,70 @@ def test_a_question_that_is_there_when_the_page_comes_waits_too(browser: Browser
     browser.reads("exit 1", "#facts")
 
 
+EARLY = """
+const begun = {};
+window.early = [];
+const look = () => { for (const form of document.querySelectorAll("form.question")) {
+    begun[form.action] ??= performance.now();
+    if (performance.now() - begun[form.action] < 500) window.early.push(form.inert);
+} };
+new MutationObserver(look).observe(document.querySelector("#questions"), { childList: true });
+"""
+
+
+def test_a_question_waits_though_another_comes(browser: Browser, place: Place) -> None:
+    """All forms are made anew then, and the one that had just come took answers at once."""
+    for name in ("one", "two"):
+        (place.shared / name).write_text("twelve\n")
+        (place.shared / name).chmod(0o644)
+    asks = f"cat {place.shared}/one & sleep 0.3; cat {place.shared}/two & wait"
+    run(browser, place, f"sh -c 'while [ ! -e both ]; do sleep 0.05; done; {asks}'", ask=True)
+    browser.find("#questions")
+    browser.run(EARLY)
+    Path(place.hosting.base, place.name, "user/src/both").touch()
+    browser.reads("2 waiting", "#questions")
+    assert set(browser.run("return window.early")) == {True}
+    for left in ("1 waiting", "No question waits"):
+        until(lambda: not browser.run("return document.querySelector('[inert], [moved]')") or _missing("inert"), 5)
+        browser.click("button[value=deny]")
+        browser.reads(left, "#questions") if "1" in left else browser.reads("exit 0", "#facts")
+
+
+FETCHED = "return performance.getEntriesByType('resource').some((one) => one.initiatorType === 'xmlhttprequest')"
+
+
+def test_a_page_that_is_watched_says_when_one_is_logged_out(browser: Browser, place: Place) -> None:
+    """It stood there as if it were so, for whatever the stream then said was no stream."""
+    browser.go(place.origin + place.home)
+    until(lambda: browser.run(FETCHED) or _missing("not watched yet"), 5)
+    [cookie] = browser.tell("Network.getCookies", {})["cookies"]
+    left = place.ask("POST", "/logout", {}, Origin=place.origin, Cookie=f"{cookie['name']}={cookie['value']}")
+    assert left[0] == 303
+    browser.type("#field-account", "alice")
+    browser.type("#field-password", PASSWORD + ENTER)
+    browser.reads("No question waits")
+    assert all("text/event-stream" in complaint for complaint in browser.complaints())
+
+
+TOO_OFTEN = """
+const real = Object.getOwnPropertyDescriptor(XMLHttpRequest.prototype, "status");
+window.told = 0;
+const get = function () { return window.told++ ? real.get.call(this) : 429; };
+Object.defineProperty(XMLHttpRequest.prototype, "status", { get });
+"""
+
+
+def test_who_is_told_that_it_is_too_often_still_watches(browser: Browser, place: Place) -> None:
+    """As where a program of the same account asks all the time: the page was one of that trouble then, for good."""
+    browser.go(place.origin + place.home)
+    until(lambda: browser.run(FETCHED) or _missing("not watched yet"), 5)
+    browser.run(TOO_OFTEN)
+    form = {"command": "echo much-asked"}
+    place.ask("POST", f"{place.home}/runs", form, Origin=place.origin, Cookie=place.visit())
+    browser.reads("echo much-asked", "#runs")
+    assert browser.run("return window.told") > 1  # the page is the same one
+
+
 def test_many_tabs_at_once(browser: Browser, place: Place) -> None:
     """A browser has six connections to one place, and a run that goes on is watched on two."""
     run(browser, place, "sh -c 'echo up; while [ ! -e tabs ]; do sleep 0.05; done; echo down'")

@@ -4,10 +4,22 @@
 
 const plain = (text) => text.replace(/\x1b\[[0-9;?]{0,64}[ -/]{0,8}[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)/g, "");
 
+let waiting = 0;
+function soon(wait) {
+  waiting ||= setTimeout(refresh, wait);
+}
+
+const LATER = 5000; // for who is told that it is too often, or finds nobody
 function refresh() {
+  waiting = 0;
   const asked = new XMLHttpRequest(); // which gives a document, where a parser of strings would be a way in for scripts
   asked.responseType = "document";
-  asked.onload = () => (asked.status === 200 && asked.response ? show(asked.response) : location.reload());
+  asked.onload = () => {
+    if (asked.status === 429 || asked.status >= 500) soon(LATER);
+    else if (asked.status === 200 && asked.response?.querySelector("[data-live]")) show(asked.response);
+    else location.reload(); // to log in, for one; what stands here is not true any more
+  };
+  asked.onerror = () => soon(LATER);
   asked.open("GET", location.href);
   asked.send();
 }
@@ -22,21 +34,32 @@ function show(fresh) {
     if (focused) (document.getElementById(focused) ?? document.querySelector("h1")).focus();
   }
   for (const form of questions()) {
-    if (!before.has(form.action)) settle(form);
+    if (!before.has(form.action)) settle(form, "inert");
     else if (before.get(form.action) !== height(form)) settle(form, "moved"); // the keyboard is where it was
   }
+  calm();
 }
 
 const questions = () => [...document.querySelectorAll("form.question")];
 const height = (form) => form.getBoundingClientRect().top;
 
 // A question that has just come takes no answer for a moment, and one that has taken another's place none of a finger:
-// who was about to press something else did not mean it. A command decides when its questions come, and when they go.
-function settle(form, how = "inert") {
-  form.toggleAttribute(how, true);
-  setTimeout(() => form.toggleAttribute(how, false), 700);
+// who was about to press something else did not mean it. A command decides when its questions come, and when they go; and
+// each makes the forms of all of them anew.
+const until = { inert: new Map(), moved: new Map() };
+function settle(form, how) {
+  until[how].set(form.action, performance.now() + 700);
 }
-questions().forEach((form) => settle(form)); // who pressed twice meant what was there before
+function calm() {
+  for (const form of questions())
+    for (const [how, ends] of Object.entries(until)) {
+      const left = (ends.get(form.action) ?? 0) - performance.now();
+      form.toggleAttribute(how, left > 0);
+      if (left > 0) setTimeout(calm, left);
+    }
+}
+for (const form of questions()) settle(form, "inert"); // who pressed twice meant what was there before
+calm();
 
 // The rule that is shown is the rule that would be stored.
 document.addEventListener("change", (event) => {
@@ -47,37 +70,33 @@ document.addEventListener("change", (event) => {
 // A browser has six connections to us, for all its tabs: one that nobody looks at gives back what it has.
 function listen(address, acts) {
   const url = new URL(address, location.href);
-  let source;
+  let source, over;
   const turn = () => {
     source?.close();
-    if (document.hidden) return;
+    if (document.hidden || over) return;
     source = new EventSource(url);
+    source.onerror = () => {
+      if (source.readyState !== EventSource.CLOSED) return; // it tries again by itself
+      soon(200);
+      setTimeout(turn, LATER);
+    };
     for (const [name, act] of Object.entries(acts))
       source.addEventListener(name, (event) => {
         if (event.lastEventId) url.searchParams.set("after", event.lastEventId);
         act(event);
       });
   };
-  const close = () => {
-    document.removeEventListener("visibilitychange", turn);
-    source?.close();
-  };
   document.addEventListener("visibilitychange", turn);
   addEventListener("pagehide", () => source?.close());
   turn();
-  return close;
+  return () => {
+    over = true;
+    source.close();
+  };
 }
 
 const live = document.querySelector("[data-changes]");
-if (live) {
-  let waiting = 0;
-  listen(live.dataset.changes, {
-    changed: () => {
-      clearTimeout(waiting);
-      waiting = setTimeout(refresh, 50);
-    },
-  });
-}
+if (live) listen(live.dataset.changes, { changed: () => soon(200) });
 
 const output = document.querySelector("[data-events]");
 if (output) {
