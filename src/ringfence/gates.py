@@ -10,10 +10,11 @@ import msgspec
 
 from . import plan
 from .enforce import Launch, write_new
-from .model import Denial, Enforcement, Host, LaunchError, Network, ParentProxy, Policy
+from .model import Denial, Enforcement, Host, LaunchError, Network, ParentProxy, Policy, Verdict
 from .network.start import Gate, listen_at, listen_on, port_of
 
 DIALLED = "was dialled"
+_HERE = ("localhost", "127.0.0.1", "::1")
 _Ids = tuple[int, int] | None
 _gates: dict[_Ids, Gate] = {}
 _lock = _thread.allocate_lock()
@@ -76,7 +77,7 @@ class Passage:
         self.reached: tuple[str, ...] = ()  # the hosts that were dialled, once the run is over
         self._listeners: dict[int, int] = {}
         try:
-            self._network = with_parent(policy.network, environ)
+            self._network = with_parent(policy.network, environ, asks=questions >= 0)
             self._gate = _gate(ids)
             for port in dict.fromkeys(policy.network.forwards):
                 self._listeners[port] = _listen(port)
@@ -135,9 +136,11 @@ class Passage:
         return self._told
 
 
-def with_parent(network: Network, environ: Mapping[str, str]) -> Network:
-    """The network with the caller's own proxy to dial through, where the policy names none."""
-    if network.parent != ParentProxy():
+def with_parent(network: Network, environ: Mapping[str, str], asks: bool = False) -> Network:
+    """The network with the caller's own proxy to dial through, where the policy names none. Who is allowed this machine
+    alone, and cannot be granted more, never dials through one: what the variables say is nobody's matter then."""
+    away = any(rule.verdict is Verdict.ALLOW and rule.host not in _HERE for rule in network.hosts)
+    if network.parent != ParentProxy() or not (away or asks):
         return network
 
     def first(*names: str) -> str:

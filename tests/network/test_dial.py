@@ -222,7 +222,7 @@ def test_what_a_parent_proxy_is_told_is_what_its_url_spells(scheme: str, answer:
     ],
 )
 def test_no_proxy_is_read_as_other_programs_read_it(host: str, entries: str, is_direct: bool) -> None:
-    network = with_parent(allowing(), {"https_proxy": "proxy.test:3128", "NO_PROXY": entries})
+    network = with_parent(allowing("a.test"), {"https_proxy": "proxy.test:3128", "NO_PROXY": entries})
 
     async def parent(dialler: Dialler) -> str:
         return dialler.parent_for(host, 443)
@@ -636,10 +636,30 @@ def test_a_name_is_resolved_once_in_a_moment_and_what_is_remembered_is_bounded(
 def test_a_variable_names_a_proxy_or_nothing_runs(said: str, where: str) -> None:
     """Whoever connected waited for an answer without end, and a proxy of TLS was told the password in plain words."""
     try:
-        found = with_parent(allowing(), {"HTTPS_PROXY": said}).parent.https
+        found = with_parent(allowing("a.test"), {"HTTPS_PROXY": said}).parent.https
     except LaunchError as error:
         found = str(error).removeprefix("HTTPS_PROXY: names no proxy that can be dialled through: ")
     assert found == where  # and not the password
+
+
+@pytest.mark.parametrize(
+    ("network", "asks", "is_read"),
+    [
+        (allowing(), False, False),
+        (allowing(6379, "127.0.0.1:5432", "[::1]:80", denied=("a.test",)), False, False),
+        (allowing(6379), True, True),  # a person may grant another host yet
+        (allowing(6379, "a.test"), False, True),
+        (allowing("*.a.test"), False, True),
+    ],
+)
+def test_who_is_allowed_this_machine_alone_needs_no_proxy(network: Network, asks: bool, is_read: bool) -> None:
+    """What a variable says that nobody dials through is no reason to refuse a run with a database of this machine."""
+    try:
+        with_parent(network, {"HTTPS_PROXY": "https://proxy.test"}, asks)
+    except LaunchError:
+        assert is_read
+    else:
+        assert not is_read
 
 
 def test_a_parent_proxy_is_looked_for_at_every_address_of_its_name() -> None:

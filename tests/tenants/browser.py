@@ -108,6 +108,26 @@ class Browser:
         if where:
             Path(where, f"{name}.png").write_bytes(base64.b64decode(self._ask("GET", "/screenshot")))
 
+    @contextlib.contextmanager
+    def tabs(self) -> Iterator[Callable[[], None]]:
+        """More tabs, each before the others, until the first is again."""
+        first = self._ask("GET", "/window")
+        made = []
+
+        def one() -> None:
+            made.append(self._ask("POST", "/window/new", {"type": "tab"})["handle"])
+            self._ask("POST", "/window", {"handle": made[-1]})
+            self.tell("Page.bringToFront", {})
+
+        try:
+            yield one
+        finally:
+            for handle in made:
+                self._ask("POST", "/window", {"handle": handle})
+                self._ask("DELETE", "/window")
+            self._ask("POST", "/window", {"handle": first})
+            self.tell("Page.bringToFront", {})
+
     def close(self) -> None:
         self._ask("DELETE", "")
 

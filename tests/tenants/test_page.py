@@ -174,6 +174,137 @@ def test_a_person_answers_and_the_paused_command_goes_on(
         until(lambda: target not in browser.text("main") or _missing("it is still there"), 10)
 
 
+# What lies under the finger, where the first question's last answer but one was, as soon as anything there changed.
+UNDER = """
+const button = document.querySelector("form.question button[value=always]").getBoundingClientRect();
+const place = [button.left + button.width / 2, button.top + button.height / 2];
+const look = () => document.elementFromPoint(...place)?.closest("button")?.id ?? "";
+window.under = [look()];
+const seen = () => window.under.push(look());
+new MutationObserver(seen).observe(document.querySelector("#questions"), { childList: true });
+return window.under[0];
+"""
+
+
+def test_a_question_does_not_slide_under_the_finger(browser: Browser, place: Place) -> None:
+    """The command ends who asked first, just before it is answered: what asked next stands there then."""
+    for name in ("first", "next"):
+        (place.shared / name).write_text("twelve\n")
+        (place.shared / name).chmod(0o644)
+    asks = f"cat {place.shared}/first & first=$!; sleep 1; cat {place.shared}/next & "
+    run(browser, place, f"sh -c '{asks} while [ ! -e slide ]; do sleep 0.05; done; kill -9 $first; wait'", ask=True)
+    browser.reads(f"read {place.shared}/next", "#questions")
+    settled = "return [...document.querySelectorAll('form.question')].every((form) => !form.inert)"
+    until(lambda: browser.run(settled) or _missing("inert"), 5)
+    first = browser.run(UNDER)
+    assert first.endswith("-always")
+    Path(place.hosting.base, place.name, "user/src/slide").touch()
+    browser.reads("1 waiting", "#questions")
+    moved = browser.run("return document.querySelector('form.question button[value=always]').id")
+    assert moved != first
+    assert moved not in browser.run("return window.under")[:2]
+    until(lambda: not browser.run("return document.querySelector('[moved]')") or _missing("moved"), 5)
+    browser.click("button[value=deny]")
+    browser.reads("exit 0", "#facts")
+
+
+def test_a_question_that_is_there_when_the_page_comes_waits_too(browser: Browser, place: Place) -> None:
+    """Who answered one by pressing twice would answer the next with it, for that stands in its place."""
+    (place.shared / "early").write_text("twelve\n")
+    (place.shared / "early").chmod(0o644)
+    run(browser, place, f"cat {place.shared}/early", ask=True)
+    browser.reads(f"read {place.shared}/early", "#questions")
+    look = "window.early = [...document.querySelectorAll('form.question')].map((form) => form.inert)"
+    source = f"addEventListener('DOMContentLoaded', () => {{ {look} }})"
+    browser.tell("Page.addScriptToEvaluateOnNewDocument", {"source": source})
+    browser.go(browser.url)
+    assert browser.run("return window.early") == [True]
+    until(lambda: not browser.run("return document.querySelector('form.question').inert") or _missing("inert"), 5)
+    browser.click("button[value=deny]")
+    browser.reads("exit 1", "#facts")
+
+
+EARLY = """
+const begun = {};
+window.early = [];
+const look = () => { for (const form of document.querySelectorAll("form.question")) {
+    begun[form.action] ??= performance.now();
+    if (performance.now() - begun[form.action] < 500) window.early.push(form.inert);
+} };
+new MutationObserver(look).observe(document.querySelector("#questions"), { childList: true });
+"""
+
+
+def test_a_question_waits_though_another_comes(browser: Browser, place: Place) -> None:
+    """All forms are made anew then, and the one that had just come took answers at once."""
+    for name in ("one", "two"):
+        (place.shared / name).write_text("twelve\n")
+        (place.shared / name).chmod(0o644)
+    asks = f"cat {place.shared}/one & sleep 0.3; cat {place.shared}/two & wait"
+    run(browser, place, f"sh -c 'while [ ! -e both ]; do sleep 0.05; done; {asks}'", ask=True)
+    browser.find("#questions")
+    browser.run(EARLY)
+    Path(place.hosting.base, place.name, "user/src/both").touch()
+    browser.reads("2 waiting", "#questions")
+    assert set(browser.run("return window.early")) == {True}
+    for left in ("1 waiting", "No question waits"):
+        until(lambda: not browser.run("return document.querySelector('[inert], [moved]')") or _missing("inert"), 5)
+        browser.click("button[value=deny]")
+        browser.reads(left, "#questions") if "1" in left else browser.reads("exit 0", "#facts")
+
+
+FETCHED = "return performance.getEntriesByType('resource').some((one) => one.initiatorType === 'xmlhttprequest')"
+
+
+def test_a_page_that_is_watched_says_when_one_is_logged_out(browser: Browser, place: Place) -> None:
+    """It stood there as if it were so, for whatever the stream then said was no stream."""
+    browser.go(place.origin + place.home)
+    until(lambda: browser.run(FETCHED) or _missing("not watched yet"), 5)
+    [cookie] = browser.tell("Network.getCookies", {})["cookies"]
+    left = place.ask("POST", "/logout", {}, Origin=place.origin, Cookie=f"{cookie['name']}={cookie['value']}")
+    assert left[0] == 303
+    browser.type("#field-account", "alice")
+    browser.type("#field-password", PASSWORD + ENTER)
+    browser.reads("No question waits")
+    assert all("text/event-stream" in complaint for complaint in browser.complaints())
+
+
+TOO_OFTEN = """
+const real = Object.getOwnPropertyDescriptor(XMLHttpRequest.prototype, "status");
+window.told = 0;
+const get = function () { return window.told++ ? real.get.call(this) : 429; };
+Object.defineProperty(XMLHttpRequest.prototype, "status", { get });
+"""
+
+
+def test_who_is_told_that_it_is_too_often_still_watches(browser: Browser, place: Place) -> None:
+    """As where a program of the same account asks all the time: the page was one of that trouble then, for good."""
+    browser.go(place.origin + place.home)
+    until(lambda: browser.run(FETCHED) or _missing("not watched yet"), 5)
+    browser.run(TOO_OFTEN)
+    form = {"command": "echo much-asked"}
+    place.ask("POST", f"{place.home}/runs", form, Origin=place.origin, Cookie=place.visit())
+    browser.reads("echo much-asked", "#runs")
+    assert browser.run("return window.told") > 1  # the page is the same one
+
+
+def test_many_tabs_at_once(browser: Browser, place: Place) -> None:
+    """A browser has six connections to one place, and a run that goes on is watched on two."""
+    run(browser, place, "sh -c 'echo up; while [ ! -e tabs ]; do sleep 0.05; done; echo down'")
+    browser.reads("up", "#output")
+    watched = browser.url
+    with browser.tabs() as more:
+        for _ in range(6):
+            more()
+            browser.go(watched)
+            browser.reads("up", "#output")
+    browser.reads("up", "#output")
+    Path(place.hosting.base, place.name, "user/src/tabs").touch()
+    browser.reads("down", "#output")
+    browser.reads("exit 0", "#facts")
+    assert browser.text("#output").split() == ["up", "down"]
+
+
 def test_a_list_that_is_watched_changes_by_itself(browser: Browser, place: Place) -> None:
     browser.go(place.origin + place.home)
     browser.find("#runs")

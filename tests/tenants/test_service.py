@@ -112,7 +112,7 @@ def test_a_run_is_cancelled(client: Client, home: str, place: tuple[Hosting, Liv
     assert becomes(True, uid)
     assert client.ask("DELETE", f"{home}/runs/{run['run']}")[0] == 202
     _, ended = events(client, f"{home}/runs/{run['run']}")
-    assert ended
+    assert ended["error"] == {"code": "cancelled", "message": "it was cancelled"}
     assert becomes(False, uid)
 
 
@@ -131,6 +131,28 @@ def test_a_run_is_cancelled_before_it_has_begun(hosting: Hosting) -> None:
             spawner.process.send_signal(signal.SIGCONT)
         assert events(client, f"{base}/{run}")[1]["error"]["code"] == "cancelled"  # type: ignore[index]
         assert not mark.exists()
+
+
+def test_who_may_have_one_run_has_one_after_a_question_too(hosting: Hosting) -> None:
+    """Who answered it waits for the next for 20 s, and was counted for that long as the run that there may be; and the
+    page, which asks before each run, was one of that trouble while one went on."""
+    name = hosting.create("a", limits={"runs": 1}).name
+    base = f"/api/workspaces/{name}"
+    with served(hosting) as spawner, living(spawner, {"alice": (name,)}) as made:
+        client = Client(made.path)
+        client.log_in("alice")
+        for _ in range(2):
+            assert client.ask("GET", f"{base}/files")[0] == 200
+            run = client.ask("POST", f"{base}/runs", data={"argv": ["echo", "hi"]})[1]["run"]
+            assert events(client, f"{base}/runs/{run}")[0]["stdout"] == "hi\n"
+        client.ask("GET", f"{base}/files")
+        run = client.ask("POST", f"{base}/runs", data={"argv": ["sh", "-c", "echo up; sleep 100"]})[1]["run"]
+        assert becomes(True, str(hosting.registry.find(name).uid))
+        other = client.ask("POST", f"{base}/runs", data={"argv": ["echo", "hi"]})[1]["run"]
+        assert events(client, f"{base}/runs/{other}")[1]["error"]["code"] == "tenant_failed"  # type: ignore[index]
+        client.token, cookie = "", f"Cookie: __Host-ringfence={visited(made, 'alice')}"
+        status, page = client.raw("GET", f"/w/{name}", "-H", cookie)
+        assert (status, "running" in page) == (200, True)
 
 
 def test_nothing_of_anothers_is_opened_by_any_request(client: Client, place: tuple[Hosting, Living]) -> None:

@@ -124,11 +124,12 @@ async def runs(service: Service, request: Request) -> Response:
 
 
 async def _active(service: Service, tenant: str) -> list[str]:
-    """The worktrees that a run can be in; a workspace that is no repository has none."""
+    """The worktrees that a run can be in; a workspace that is no repository has none, and where the tenant has as many
+    runs as it may nobody is left to look."""
     try:
         found = shaped(await service.spawning.errand(tenant, do="worktrees"), Worktrees)
     except Trouble as error:
-        if not error.code.startswith("worktree_"):
+        if not error.code.startswith(("worktree_", "tenant_failed")):
             raise
         return []
     return [one["slug"] for one in found["worktrees"] if one["state"] == "active"]

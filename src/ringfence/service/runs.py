@@ -197,8 +197,9 @@ class Runs:
         self._tell(run.tenant)
         try:
             ended = await self._follow(run, request)
-        except Trouble as error:
-            ended = {"error": {"code": error.code, "message": str(error)}}
+        except Trouble as error:  # who was told to end it is gone without a word, and that is no trouble of ours
+            code, message = ("cancelled", "it was cancelled") if run.is_cancelled else (error.code, str(error))
+            ended = {"error": {"code": code, "message": message}}
         finally:
             run.steward, run.ended = None, ended
             run.questions.clear()
@@ -207,7 +208,7 @@ class Runs:
             await self._end(run)
 
     async def _follow(self, run: Run, request: dict[str, object]) -> dict[str, object]:
-        steward = await self._spawning.hire(run.tenant)
+        steward = await self._hire(run.tenant)
         try:
             if run.is_cancelled:
                 raise Trouble("cancelled", "it was cancelled before it began")
@@ -226,6 +227,17 @@ class Runs:
         finally:
             steward.close()
         return LOST
+
+    async def _hire(self, tenant: str) -> Steward:
+        """Somebody to carry a run. Where a tenant has as many as it may, one may have answered a question just now, and
+        wait for the next: that is no run."""
+        try:
+            return await self._spawning.hire(tenant)
+        except Trouble as error:
+            waiting = self._spawning.waiting(tenant) if error.code == "tenant_failed" else None
+            if waiting is None:
+                raise
+            return waiting
 
     def _asked(self, run: Run, line: Any) -> str:
         """A line of docs/asking.md: a question, or what became of one. The name of one that nobody will be shown."""

@@ -138,12 +138,7 @@ class Spawning:
 
     async def _errand(self, tenant: str, request: dict[str, object]) -> dict[str, object]:
         while True:
-            waited = next((one for one in self._idle if one.tenant == tenant), None)
-            if waited is not None:
-                self._idle.remove(waited)
-                if waited.is_gone:  # it was sent away: whoever suspended a tenant did that
-                    waited.close()
-                    continue
+            waited = self.waiting(tenant)
             steward = waited or await self.hire(tenant)
             try:
                 answer = await steward.answer(request)
@@ -157,6 +152,15 @@ class Spawning:
             else:
                 self._keep(steward)
                 return _good(answer)
+
+    def waiting(self, tenant: str) -> "Steward | None":
+        """One of a tenant's who waits for the next question, and does no more."""
+        for steward in [one for one in self._idle if one.tenant == tenant]:
+            self._idle.remove(steward)
+            if not steward.is_gone:
+                return steward
+            steward.close()  # it was sent away: whoever suspended a tenant did that
+        return None
 
     def _keep(self, steward: "Steward") -> None:
         """Somebody may ask again in a moment; a new one costs a start of Python."""
