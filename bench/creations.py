@@ -1,9 +1,9 @@
 """What a new name costs: 20,000 files made in memory, an archive unpacked, and a checkout on disk, inside and bare.
 
 Each is timed by itself, the two taking turns; the medians of ROUNDS (argument, 5). Files in memory are made on one
-processor and on two, see processors.py. On disk each goes to a directory of its own, and nothing is taken away before the
-end: ext4 gives no number out again that became free in the last minutes, and looks for one that was free before, which
-took up to thirty times as long as the file.
+processor and on two, see processors.py. On disk each goes to a directory of its own, and nothing is taken away before
+the end: ext4 gives no number out again that became free in the last minutes, and to look for one that did not took up
+to thirty times as long as the file itself.
 """
 
 import itertools

@@ -193,7 +193,7 @@ for _ in range(500):
 print(ended)
 """
 
-# One makes file after file and then none for a while, in which orphans end: how many of these nobody has reaped by then.
+# One makes file after file and then none for a while, in which orphans end: how many of them nobody has reaped.
 ORPHANS = """
 import os, time
 def state(process):
