@@ -409,7 +409,7 @@ static void find_proc(void)
 
 /* Take one call from the listener and answer it. umask(), epoll_create(), those about threads and those that only wait for
  * their turn go on by themselves: nothing of them that matters can change meanwhile. */
-static void serve(int may_wait)
+static void serve(void)
 {
 	static struct seccomp_notif notice;
 	static const struct seccomp_notif nothing;
@@ -417,13 +417,8 @@ static void serve(int may_wait)
 	long answer;
 
 	notice = nothing;
-	if (may_wait)
-		listen_to_clock(1);
-	answer = CALL(ioctl, LISTENER, SECCOMP_IOCTL_NOTIF_RECV, P(&notice), 0, 0);
-	if (may_wait)
-		listen_to_clock(0);
-	if (answer)
-		return; /* whoever asked is gone, or our clock beats */
+	if (CALL(ioctl, LISTENER, SECCOMP_IOCTL_NOTIF_RECV, P(&notice), 0, 0))
+		return; /* whoever asked is gone */
 	asked.thread = notice.pid;
 	if (notice.pid != handing.kept || is_about_processors(notice.data.nr))
 		let_go();

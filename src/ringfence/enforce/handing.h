@@ -43,29 +43,10 @@ static struct {
 	uint32_t born;                 /* the last number that was given to anybody when we last looked, */
 	long births;                   /* and where to look; -1 is nowhere */
 	uint32_t looks;                /* so often it is looked again: somebody may have been about to be born */
-	int64_t beat;                  /* so often our clock beats: while somebody is kept, and while it is looked */
-	volatile int has_beaten;       /* by its signal */
-	int has_asked;                 /* since the last beat, who is kept */
+	long beat;                     /* while somebody is kept, and while it is looked; -1 is none yet */
+	int has_asked;                 /* since the last one, who is kept */
 	uint64_t until;                /* nobody is bound by us before then: somebody has asked or said where others run */
-	uint64_t deaf;                 /* what we do not hear while we wait: everything, but for our clock when we have one */
-} handing = {.deaf = ~0UL};
-
-/* Hear our clock, or nothing again. It is heard only where it ends a wait: a descriptor that is just being handed in when a
- * signal comes is not, and the caller is answered 0 by the kernel. */
-static void listen_to_clock(int is_heard)
-{
-	const uint64_t all = ~0UL;
-
-	CALL(rt_sigprocmask, SIG_SETMASK_, P(is_heard ? &handing.deaf : &all), 0, 8, 0);
-}
-
-/* Have our clock beat so often from now on: again and again, for one beat may come before the wait that it is to end. 0 is not at all. */
-static long set_timer(int64_t each)
-{
-	const int64_t often[4] = {each / 1000000000, each % 1000000000 / 1000, each / 1000000000, each % 1000000000 / 1000};
-
-	return CALL(setitimer, 0 /* ITIMER_REAL */, P(often), 0, 0, 0);
-}
+} handing = {.beat = -1};
 
 static uint64_t clock_ns(void)
 {
@@ -181,8 +162,15 @@ static void unbind_born(void)
 /* Hear a beat so often: the clock of a poll would have to be set for each call, which costs as much as a tenth of it. */
 static long set_beat(int64_t each)
 {
-	handing.beat = each;
-	return set_timer(each);
+	const int64_t often[4] = {0, each, 0, each};
+
+	if (handing.beat < 0 && each) {
+		const long fd = CALL(timerfd_create, 1 /* monotonic */, 02004000 /* TFD_CLOEXEC | TFD_NONBLOCK */, 0, 0, 0);
+
+		handing.beat = fd < 0 ? -1 : CALL(fcntl, fd, F_DUPFD_CLOEXEC, HELD_FROM, 0, 0);
+		close_fd(fd);
+	}
+	return CALL(timerfd_settime, handing.beat, 0, P(often), 0, 0);
 }
 
 /* Stay on this processor for a while. */
@@ -217,9 +205,6 @@ static void let_go(void)
  * fork, and what it forks has no number until the end. */
 static void hear_beat(void)
 {
-	handing.has_beaten = 0;
-	if (!handing.beat) /* it was the end of a wait */
-		return;
 	if (handing.kept && handing.has_asked) {
 		handing.has_asked = 0;
 		return;

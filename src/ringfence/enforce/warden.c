@@ -315,21 +315,18 @@ static int may_trace(void)
 	return !warden.alone && !CALL(capget, P(&header), P(held), 0, 0, 0) && held[0].permitted >> CAP_SYS_PTRACE & 1;
 }
 
-static void hear_clock(int number)
-{
-	(void)number;
-	handing.has_beaten = 1;
-}
+static void hear_nothing(int number) { (void)number; }
 
 /* The clock that ends our own waits: a signal that is taken, or the call would go on. */
 static long set_clock(void)
 {
+	uint64_t others = ~(1UL << (SIGALRM_ - 1));
 	struct {
 		void (*handler)(int);
 		uint64_t flags;
 		void (*restorer)(void);
 		uint64_t mask;
-	} action = {.handler = hear_clock, .mask = ~0UL};
+	} action = {.handler = hear_nothing, .mask = ~0UL};
 	long answer;
 
 #if defined(__x86_64__)
@@ -339,9 +336,7 @@ static long set_clock(void)
 	action.restorer = end_of_signal;
 #endif
 	answer = CALL(rt_sigaction, SIGALRM_, P(&action), 0, 8, 0);
-	if (!answer)
-		handing.deaf = ~(1UL << (SIGALRM_ - 1));
-	return answer;
+	return answer ? answer : CALL(rt_sigprocmask, SIG_SETMASK_, P(&others), 0, 8, 0);
 }
 #if defined(__x86_64__)
 __asm__(".text\nend_of_signal:\n\tmov $15,%eax\n\tsyscall\n"); /* rt_sigreturn */
@@ -360,8 +355,8 @@ static long allow_own(void)
 		ALLOW(fchdir), ALLOW(recvmsg), ALLOW(connect), ALLOW(listen), ALLOW(accept4), ALLOW(getsockopt), ALLOW(getsockname),
 		ALLOW(setsockopt), ALLOW(sendto), ALLOW(sendmsg), ALLOW(socket), ALLOW(fstatfs),
 		ALLOW(getdents64), ALLOW(epoll_ctl), ALLOW(chdir), ALLOW(getcwd),
-		ALLOW(clock_gettime), ALLOW(getcpu), ALLOW(sched_getaffinity), ALLOW(sched_setaffinity),
-		ALLOW(setitimer), ALLOW(rt_sigprocmask), ALLOW(rt_sigreturn), ALLOW(pread64), ALLOW(truncate), ALLOW(fchmod), ALLOW(fchmodat), ALLOW(fchown),
+		ALLOW(clock_gettime), ALLOW(timerfd_create), ALLOW(timerfd_settime), ALLOW(getcpu), ALLOW(sched_getaffinity), ALLOW(sched_setaffinity),
+		ALLOW(setitimer), ALLOW(rt_sigreturn), ALLOW(pread64), ALLOW(truncate), ALLOW(fchmod), ALLOW(fchmodat), ALLOW(fchown),
 		ALLOW(fchownat), ALLOW(utimensat), ALLOW(setxattr), ALLOW(fsetxattr), ALLOW(removexattr), ALLOW(fremovexattr),
 		ALLOW(getrandom), WATCHER,
 	};
@@ -472,7 +467,8 @@ static long watch(void)
 {
 	/* Of the leash its end alone matters: bubblewrap says things on it. */
 	struct polled watched[] = {{STATUS_AT, POLLIN_, 0}, {LEASH_AT, 0, 0}, {SIGNALS_AT, POLLIN_, 0}, {LISTENER, POLLIN_, 0},
-				   {GATE_AT, POLLIN_, 0}, {QUESTIONS_AT, POLLIN_, 0}};
+				   {GATE_AT, POLLIN_, 0}, {QUESTIONS_AT, POLLIN_, 0}, {-1, POLLIN_, 0}};
+	struct polled *beat = &watched[QUESTIONS_AT + 1];
 	uint32_t turn = 0;
 	uint8_t taken[128];
 
@@ -488,17 +484,16 @@ static long watch(void)
 			watched[GATE_AT].fd = -1;
 		if (questions.channel < 0)
 			watched[QUESTIONS_AT].fd = -1;
-		if (handing.has_beaten)
-			hear_beat();
-		else if (handing.kept && !waits && !asks) {
-			serve(1); /* without a poll, which takes as long as a tenth of the call: the others are heard at the next beat */
-			continue;
-		}
-		found = CALL(ppoll, P(watched), sizeof(watched) / sizeof(watched[0]), P(waits || asks ? tick : NULL), P(&handing.deaf), 8);
+		beat->fd = (int)handing.beat;
+		found = CALL(ppoll, P(watched), sizeof(watched) / sizeof(watched[0]), P(waits || asks ? tick : NULL), 0, 8);
 		if (found == -EINTR_)
 			continue;
 		if (found < 0)
 			return found;
+		if (beat->found) {
+			CALL(read, beat->fd, P(taken), 8, 0, 0);
+			hear_beat();
+		}
 		if (waits && (!found || !(++turn % 64))) {
 			look_after_waits();
 			look_after_connections();
@@ -520,7 +515,7 @@ static long watch(void)
 		if (watched[LISTENER].found & POLLIN_ && warden.hand < 0) {
 			if (warden.is_open)
 				shut_in_at_last();
-			serve(0);
+			serve();
 		}
 		else if (watched[LISTENER].found && warden.hand >= 0)
 			watched[LISTENER].fd = take_over();
