@@ -118,10 +118,12 @@ def named(walk: Walk, call: Call, words: list[Field]) -> None:
     """Words that become a part of a file's name."""
     for index, word in enumerate(words):
         option, equals, value = word.text.partition("=")
-        value = value if equals else words[index + 1].text if index + 1 < len(words) else ""
-        if call.name == "format-patch" and option.startswith("--suf") and "/" in value:
+        after = word if equals else words[index + 1] if index + 1 < len(words) else word
+        leads = "/" in (value if equals else after.text) or not after.known
+        if call.name == "format-patch" and option.startswith("--suf") and leads:
             walk.doubt("git format-patch is told the ending of a name that may lead elsewhere")
-    if call.name == "symbolic-ref" and not all(_REF.match(word.text) for word in operands(call, ["-m"])):
+    refs = operands(call, ["-m"]) if call.name == "symbolic-ref" else []
+    if not all(_REF.match(word.text) and (word.known or walk.bounds.held) for word in refs):
         walk.doubt("git symbolic-ref writes what may be no reference")
     if call.name in ("apply", "am"):
         from .fetching import patched  # few lines need it
@@ -216,6 +218,8 @@ _VALUES = {
 
 def _values(name: str, words: list[Field]) -> set[int]:
     """Which words are the message, author or such of the option before them, and no option for the next one."""
+    if name == "stash" and {"list", "show"}.intersection(word.text for word in words):
+        name = "log"  # to which -m is a flag
     taken, options = set[int](), _VALUES.get(name, ())
     for index, word in enumerate(words[:-1]):
         if word.text in options and index not in taken:
