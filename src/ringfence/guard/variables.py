@@ -39,6 +39,11 @@ _STEERS = lazy(
     r"|TCL_LIBRARY|TCLLIBPATH|VALGRIND_LIB|TEXMF\w*|(?:NIX|NUGET|PYENV|RBENV|ASDF|NODENV|CABAL|STACK|OPAM|SPARK|PYSPARK|NVCC|GH|GLAB|SYSTEMD)_\w+"
     r"|NIXPKGS_\w+|OPAM\w+|OCAML(?:PATH|FIND_CONF)|GHC(?:_ENVIRONMENT|_PACKAGE_PATH|RTS)|SWIFT_EXEC|TOOLCHAINS|JAVAC?|JAR|M2|CUDA_PATH"
     r"|TRITON_PTXAS_PATH|TEXTDOMAIN\w*|(?:COMPILE|LINK|PREPROCESS|LEX|YACC|LINT)\.\w+|OUTPUT_OPTION|BLDSHARED|LDCXXSHARED|MAILCAPS|PSQLRC|PGSERVICEFILE|PGSYSCONFDIR|GOVCS"
+    r"|GCC_(?:ROOT|COMPARE_DEBUG)|BINUTILS_ROOT|PIGZ|PATCH_GET|MORE|\w*MALLOC_CONF|QLOGDIR|HUGO\w+|LEIN_\w+|KUBERC|KUBECTL_\w+"
+    r"|PS_(?:FORMAT|PERSONALITY)|CMD_ENV|I_WANT_A_BROKEN_PS|SSLEAY_CONF|(?i:p?npm_config_\w+|yarn_\w+)"
+    # To MSBuild every variable is a property, whatever its case.
+    r"|(?i:(?:pre|post)(?:build|link|clean)event|custom(?:before|after)\w+|(?:before|after)\w*targets"
+    r"|directory(?:build|packages|solution)\w+path|\w+tool(?:path|exe)|(?:csc|vbc|fsc)tool\w+)"
     r"|RAKEOPT|TERRAFORM_CONFIG|GSS_\w+|\w+(?:TOOL|DOC)IZE"
     # To zsh: where it looks, what it calls, and what it takes for its arguments.
     r"|cdpath|dirstack|fpath|module_path|MODULE_PATH|histchars|HISTCHARS|argv|(?:READ)?NULLCMD|TMPPREFIX|(?:chpwd|zshexit|precmd|preexec|periodic|zshaddhistory)_functions"
