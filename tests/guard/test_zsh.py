@@ -29,6 +29,8 @@ from ringfence.judging import bounds_of
         ("((path=1)); ls", "((number=1)); ls"),
         ("read -t \"$(echo 'a[$(>../made)]')\" x <<< a", 'read -t "$wait" x <<< a'),
         ("read -rn \"$(echo 'a[$(>../made)]')\" x <<< a", "read -rn 1 x <<< a"),
+        ("PPID+='path[$(>../made)]'", "PPID+=1; total+=a"),
+        ("status+=$(echo 'path[$(>../made)]')", "status=$(cat a.txt); total+=$status"),
         ("coproc echo; read -rp \"$(echo 'a[$(>../made)]')\" x", 'read -rp "$prompt" x'),
     ],
 )

@@ -37,7 +37,7 @@ from .syntax import (
     While,
     Word,
 )
-from .variables import ZSH_CALLS, Values, added, concern, handed_on, listed, only_adds
+from .variables import ZSH_ADDS, ZSH_CALLS, Values, added, computes, concern, handed_on, listed, only_adds
 from .words import Unreadable
 
 MOST_STEPS = 1500  # a line that takes more is a program, and is asked about
@@ -329,6 +329,9 @@ class Walk(Values):
                 self.evaluated(found[1], found[1], shell)
             self.expander(shell).fields(element)
         if assignment.more:
+            computes(self, name, value)
+            if name in ZSH_ADDS and not self.bounds.held and not (value or "?").isdigit():
+                self.doubt(f"zsh counts what is added to {name}, and that may run commands")
             before = shell.variables.get(name)
             value = before + value if before is not None and value is not None else None
         if name == "IFS" and command == "read":

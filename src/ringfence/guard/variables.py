@@ -106,6 +106,8 @@ _ZSH_COUNTED = frozenset(
     "COLUMNS LINES SHLVL UID EUID GID EGID ERRNO FUNCNEST HISTSIZE SAVEHIST KEYTIMEOUT LISTMAX MAILCHECK "
     "TRY_BLOCK_ERROR TRY_BLOCK_INTERRUPT ZLE_RPROMPT_INDENT".split()
 )
+# Numbers that cannot be set: zsh counts what it shall add to them, and says so afterwards.
+ZSH_ADDS = frozenset("ARGC PPID TTYIDLE ZSH_SUBSHELL status".split())
 _COUNTS = frozenset("printf exit logout return break continue shift".split())
 _NUMBERS = lazy(r"%[^%a-zA-Z]*[*diouxXeEfFgGaA]")
 _RESULT = lazy(r"\"?(?:\$\(\((?:[^()]|\([^()]*\))*\)\)|\$\{#\w+(?:\[[@*]\])?\})\"?\Z")
@@ -141,10 +143,14 @@ def _may_be_text(name: str, shell: Shell) -> bool:
     return _is_text(name, shell) or (_ZSH_FILLED.match(name) is not None and not shell.is_number(name))
 
 
-def concern(walk: Touches, name: str, value: str | None, shell: Shell) -> None:
-    """Say what an assignment of this variable may lead to."""
+def computes(walk: Touches, name: str, value: str | None) -> None:
     if value and not walk.bounds.held and _COMPUTES.match(value):
         walk.doubt(f"what {name} holds runs a command, where zsh counts it")
+
+
+def concern(walk: Touches, name: str, value: str | None, shell: Shell) -> None:
+    """Say what an assignment of this variable may lead to."""
+    computes(walk, name, value)
     walk.path_read = walk.path_read or (name == "path" and value is None)
     if name == "path" and value and not walk.bounds.held:  # which is PATH to zsh
         known = [walk.bounds.resolve(path) for path in walk.absolute(value, shell, "")] if shell.places else []
