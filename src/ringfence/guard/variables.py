@@ -40,7 +40,7 @@ _STEERS = lazy(
     r"|NIXPKGS_\w+|OPAM\w+|OCAML(?:PATH|FIND_CONF)|GHC(?:_ENVIRONMENT|_PACKAGE_PATH|RTS)|SWIFT_EXEC|TOOLCHAINS|JAVAC?|JAR|M2|CUDA_PATH"
     r"|TRITON_PTXAS_PATH|TEXTDOMAIN\w*|(?:COMPILE|LINK|PREPROCESS|LEX|YACC|LINT)\.\w+|OUTPUT_OPTION|BLDSHARED|LDCXXSHARED|MAILCAPS|PSQLRC|PGSERVICEFILE|PGSYSCONFDIR|GOVCS"
     r"|GCC_(?:ROOT|COMPARE_DEBUG)|BINUTILS_ROOT|PIGZ|PATCH_GET|MORE|\w*MALLOC_CONF|QLOGDIR|HUGO\w+|LEIN_\w+|KUBERC|KUBECTL_\w+"
-    r"|PS_(?:FORMAT|PERSONALITY)|CMD_ENV|I_WANT_A_BROKEN_PS|SSLEAY_CONF|(?i:p?npm_config_\w+|yarn_\w+)"
+    r"|PS_(?:FORMAT|PERSONALITY)|CMD_ENV|(?:LOCAL)?APPDATA|(?:USER|ALLUSERS)PROFILE|I_WANT_A_BROKEN_PS|SSLEAY_CONF|(?i:p?npm_config_\w+|yarn_\w+)"
     # To MSBuild every variable is a property, whatever its case.
     r"|(?i:(?:pre|post)(?:build|link|clean)event|custom(?:before|after)\w+|(?:before|after)\w*targets"
     r"|directory(?:build|packages|solution)\w+path|\w+tool(?:path|exe)|(?:csc|vbc|fsc)tool\w+)"
@@ -227,6 +227,7 @@ def emptied(walk: Touches, names: list[str]) -> None:
 
 _EXPANDS = lazy(r"\$[({]|`")
 _ENDS_COMMAND = lazy(r"[;|&<>\n]")
+_CALLED = {"DIFF": "diff", "CMP": "cmp"}  # as names of the shell they hold what is compared
 _OF_RULES = lazy(r"\w*(?:FLAGS|LIBS|LIBES|ARGS|_ARCH|_MACH|DEFS|OPTS?)\Z")
 
 
@@ -236,6 +237,8 @@ def handed_on(walk: Touches, name: str, value: str | None, shell: Shell) -> None
     long = value is not None and len(value) > LONGEST
     command = value is not None and (long or _ENDS_COMMAND.search(value) or LOADS.match(value))
     walk.handed = name if command else walk.handed
+    if name in _CALLED and value != _CALLED[name] and not walk.bounds.held:
+        walk.doubt(f"it hands on {name}, which zdiff and zcmp run")
     told = _OF_RULES.match(name) and (command or (value is None and not walk.bounds.held))
     if told or (value and _EXPANDS.search(value)):
         walk.doubt(f"it hands on {name}, and what that holds is a command to who puts it into one")
