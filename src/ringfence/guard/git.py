@@ -99,6 +99,8 @@ def git(walk: Walk, call: Call) -> None:
         strategy(walk, found, words)
     if name.text == "help" and any(re.match(r"-\w*w|--w", word.text) for word in words):
         walk.doubt("git help starts a browser")
+    if (walk.fed or walk.piped) and not walk.bounds.held and edits(name.text, [word.text for word in words]):
+        walk.doubt(f"git {name.text} starts an editor, which may take what it reads for commands")
     named(walk, found, words)
     special = _SPECIAL.get(name.text)
     if special is not None:
@@ -112,6 +114,42 @@ def git(walk: Walk, call: Call) -> None:
     shows = name.text == "stash" and [word.text for word in words[:1]] in (["list"], ["show"], ["drop"], ["clear"])
     if name.text in (*_LINKS, "submodule", "sparse-checkout") and not shows:
         walk.checked_out += [walk.stand(place) for place in trees]
+
+
+_EDITED = ("--edit", "--patch", "--interactive", "--continue")
+_SAID = lazy(r"-[A-Za-z]*[mFC]|--(?:mes|fil|reuse-m|no-edi|dry|fixup=(?!amend:|reword:)|squash=)")
+
+
+def edits(name: str, words: list[str]) -> bool:
+    """Whether a subcommand asks for a text, or which of several changes to take, and one answer is to edit them."""
+    if name in (
+        "rebase",
+        "merge",
+        "pull",
+        "cherry-pick",
+        "revert",
+        "am",
+        "stash",
+        "checkout",
+        "restore",
+        "reset",
+        "add",
+    ):
+        said = True
+    elif name in ("branch", "replace"):
+        said = not any(re.match(r"-e\Z|--e", word) for word in words)
+    elif name == "notes":
+        said = not {"add", "append", "edit"}.intersection(words) or any(map(_SAID.match, words))
+    elif name == "tag":
+        said = not any(re.match(r"-[A-Za-z]*[asu]|--(?:a|si|loc)", word) for word in words) or any(
+            map(_SAID.match, words)
+        )
+    elif name == "commit":
+        said = any(map(_SAID.match, words))
+    else:
+        return False
+    asks = (len(word) > 3 and any(one.startswith(word) for one in _EDITED) for word in words)
+    return not said or any(asks) or any(re.match(r"-[A-Za-z]*[eip]|--edit-", word) for word in words)
 
 
 def named(walk: Walk, call: Call, words: list[Field]) -> None:

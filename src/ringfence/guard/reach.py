@@ -265,6 +265,7 @@ class Walk(Values):
         return shell, shell
 
     def coprocess(self, node: Coprocess, shell: Shell) -> tuple[Shell, Shell]:
+        self.fed = True
         self.beside(node.body, shell)
         concern(self, node.name, None, shell)
         shell.assign(node.name, None)
@@ -359,6 +360,7 @@ class Walk(Values):
             raise TooLong
         for redirect in redirects:
             fails = fails or self.may_fail(redirect)
+            self.fed = self.fed or (redirect.operator[0] == "<" and redirect.target.raw != "/dev/null")
             if redirect.descriptor.startswith("{"):
                 concern(self, redirect.descriptor[1:-1], None, shell)
                 shell.assign(redirect.descriptor[1:-1], None)

@@ -300,6 +300,7 @@ class Values(Touches):
             return piece.text
         if isinstance(piece, Substitution):
             if piece.process:
+                self.fed = self.fed or piece.process == ">"
                 self.beside(piece.script, shell)
                 return "/dev/fd/63"
             self.feeds += 1
