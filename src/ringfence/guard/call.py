@@ -304,7 +304,7 @@ def declaring(options: str, local: bool = False) -> Callable[[Walk, list[Field],
         names = [name for name in (word.partition("=")[0].removesuffix("+") for word in words) if _NAME.match(name)]
         if options == EXPORT or any(re.match(r"-\w*x", word) for word in words):
             for name in names:
-                handed_on(walk, name, shell.variables.get(name), shell)
+                handed_on(walk, name, shell.variables.get(name), shell, lasting=True)
         if walk.locals and (local or "g" in options):  # local, declare and typeset
             odd = odd or [word for word in words if re.match(r"-\w*g", word)]  # what is local hides what is not
             walk.locals[-1].update(names)

@@ -72,6 +72,7 @@ class Touches:
         self.checked_out: list[str] = []  # and those in which git may have; it puts none into its own directory
         self.brought = False  # whether this line has fetched anything, under whatever name it keeps that
         self.strewn = ""  # what this line has fetched, unpacked or patched in, so that nobody has seen it
+        self.exports = set[str]()  # names that programs get from here on, whatever they hold by then
         self.fed = False  # whether the line itself, or a file, says what somebody reads from its input
         self.path_read = False  # whether `path`, by which zsh looks for programs, holds what nobody knows
         self.handed = ""  # which variable was handed on that may be a command to a rule of make

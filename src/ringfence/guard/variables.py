@@ -151,6 +151,8 @@ def computes(walk: Touches, name: str, value: str | None) -> None:
 def concern(walk: Touches, name: str, value: str | None, shell: Shell) -> None:
     """Say what an assignment of this variable may lead to."""
     computes(walk, name, value)
+    if name in walk.exports:
+        handed_on(walk, name, value, shell)
     walk.path_read = walk.path_read or (name == "path" and value is None)
     if name == "path" and value and not walk.bounds.held:  # which is PATH to zsh
         known = [walk.bounds.resolve(path) for path in walk.absolute(value, shell, "")] if shell.places else []
@@ -231,9 +233,10 @@ _CALLED = {"DIFF": "diff", "CMP": "cmp"}  # as names of the shell they hold what
 _OF_RULES = lazy(r"\w*(?:FLAGS|LIBS|LIBES|ARGS|_ARCH|_MACH|DEFS|OPTS?)\Z")
 
 
-def handed_on(walk: Touches, name: str, value: str | None, shell: Shell) -> None:
+def handed_on(walk: Touches, name: str, value: str | None, shell: Shell, lasting: bool = False) -> None:
     """A program gets this variable: whatever it is called, it may say where something is written. And make puts it into
     its rules, some of them by names that every make knows, and expands what it holds."""
+    walk.exports |= {name} if lasting else set()
     long = value is not None and len(value) > LONGEST
     command = value is not None and (long or _ENDS_COMMAND.search(value) or LOADS.match(value))
     walk.handed = name if command else walk.handed
