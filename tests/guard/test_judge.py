@@ -822,3 +822,20 @@ def test_the_reasons_are_the_same_in_every_process(root: Path) -> None:
     }
 
     assert len(told) == 1
+
+
+@pytest.mark.parametrize(
+    ("tool", "words", "expected"),
+    [
+        ("read_many_files", {"include": '["a.txt", "/etc/*"]'}, "deny"),
+        ("read_many_files", {"paths": '["a.txt"]'}, "allow"),
+        ("SendUserFile", {"files": ' ["/etc/x"]'}, "deny"),
+        ("Edit", {"file_path": '{"path": "../x"}'}, "deny"),
+        ("Write", {"file_path": "[id].tsx"}, "allow"),
+        ("Write", {"file_path": "[" * 5000 + "]" * 5000}, "allow"),  # a name, though no disk takes it
+    ],
+)
+def test_a_list_that_is_written_out_as_a_text_is_read_as_one(
+    tool: str, words: dict[str, object], expected: str, bounds: Bounds
+) -> None:
+    assert verdict(bounds, tool, **words) == expected

@@ -29,6 +29,11 @@ from ringfence.judging import bounds_of
         ("((path=1)); ls", "((number=1)); ls"),
         ("read -t \"$(echo 'a[$(>../made)]')\" x <<< a", 'read -t "$wait" x <<< a'),
         ("read -rn \"$(echo 'a[$(>../made)]')\" x <<< a", "read -rn 1 x <<< a"),
+        ("PPID+='path[$(>../made)]'", "PPID+=1; total+=a"),
+        ("status+=$(echo 'path[$(>../made)]')", "status=$(cat a.txt); total+=$status"),
+        ("cd +0 && touch ../made", "cd d && touch ../made"),
+        ("pushd d && cd -- -0 && touch ../made", "pushd d && cd ../1 && touch ../made"),
+        ("dirs .. && popd && touch made", "dirs -v +0; pushd d && popd && touch made"),
         ("coproc echo; read -rp \"$(echo 'a[$(>../made)]')\" x", 'read -rp "$prompt" x'),
     ],
 )

@@ -15,7 +15,7 @@ from .arguments import (
     told_by_the_line,
 )
 from .patterns import lazy
-from .places import enter, kill, limits, moved, options, settings
+from .places import enter, kill, limits, moved, numbered, options, settings, stack
 from .programs import ROWS, row
 from .reach import Walk
 from .state import MISSING, Field, Shell, merged
@@ -171,7 +171,7 @@ def change(walk: Walk, fields: list[Field], shell: Shell, stdin: Word | None) ->
             walk.doubt("it gives cd more than one target")
         if "CDPATH" in shell.variables:
             walk.doubt("it changes directory by CDPATH")
-        target = fields[0]
+        target = numbered(walk, fields[0])
         if walk.bounds.held and not target.known:
             return moved(shell, frozenset())  # what is done there the sandbox holds; from here on nobody knows where
         if walk.bounds.held:
@@ -304,7 +304,7 @@ def declaring(options: str, local: bool = False) -> Callable[[Walk, list[Field],
         names = [name for name in (word.partition("=")[0].removesuffix("+") for word in words) if _NAME.match(name)]
         if options == EXPORT or any(re.match(r"-\w*x", word) for word in words):
             for name in names:
-                handed_on(walk, name, shell.variables.get(name), shell)
+                handed_on(walk, name, shell.variables.get(name), shell, lasting=True)
         if walk.locals and (local or "g" in options):  # local, declare and typeset
             odd = odd or [word for word in words if re.match(r"-\w*g", word)]  # what is local hides what is not
             walk.locals[-1].update(names)
@@ -463,6 +463,7 @@ BUILTINS: dict[str, Handler] = {
     "cd": change,
     "pushd": push,
     "popd": pop,
+    "dirs": stack,
     "eval": evaluate,
     "source": source,
     ".": source,
@@ -481,8 +482,7 @@ BUILTINS: dict[str, Handler] = {
     "test": tests,
     "[": tests,
     "read": taking("adinNptu"),
-    "mapfile": taking("dnOsuCc"),
-    "readarray": taking("dnOsuCc"),
+    **dict.fromkeys(("mapfile", "readarray"), taking("dnOsuCc")),
     "getopts": taking(""),
     "export": declaring(EXPORT),
     "readonly": declaring(READONLY),
@@ -496,5 +496,5 @@ BUILTINS: dict[str, Handler] = {
     "jobs": jobs,
     "kill": kill,
     **dict.fromkeys(("alias", "unalias", "enable", "bind", "complete", "compgen", "compopt", "fc", "history"), odd),
-    **dict.fromkeys(": true false pwd type times fg bg disown umask dirs caller suspend logout help".split(), nothing),
+    **dict.fromkeys(": true false pwd type times fg bg disown umask caller suspend logout help".split(), nothing),
 }

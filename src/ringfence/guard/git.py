@@ -99,6 +99,8 @@ def git(walk: Walk, call: Call) -> None:
         strategy(walk, found, words)
     if name.text == "help" and any(re.match(r"-\w*w|--w", word.text) for word in words):
         walk.doubt("git help starts a browser")
+    if (walk.fed or walk.piped) and not walk.bounds.held and edits(name.text, [word.text for word in words]):
+        walk.doubt(f"git {name.text} starts an editor, which may take what it reads for commands")
     named(walk, found, words)
     special = _SPECIAL.get(name.text)
     if special is not None:
@@ -114,14 +116,52 @@ def git(walk: Walk, call: Call) -> None:
         walk.checked_out += [walk.stand(place) for place in trees]
 
 
+_EDITED = ("--edit", "--patch", "--interactive", "--continue")
+_SAID = lazy(r"-[A-Za-z]*[mFC]|--(?:mes|fil|reuse-m|no-edi|dry|fixup=(?!amend:|reword:)|squash=)")
+
+
+def edits(name: str, words: list[str]) -> bool:
+    """Whether a subcommand asks for a text, or which of several changes to take, and one answer is to edit them."""
+    if name in (
+        "rebase",
+        "merge",
+        "pull",
+        "cherry-pick",
+        "revert",
+        "am",
+        "stash",
+        "checkout",
+        "restore",
+        "reset",
+        "add",
+    ):
+        said = True
+    elif name in ("branch", "replace"):
+        said = not any(re.match(r"-e\Z|--e", word) for word in words)
+    elif name == "notes":
+        said = not {"add", "append", "edit"}.intersection(words) or any(map(_SAID.match, words))
+    elif name == "tag":
+        said = not any(re.match(r"-[A-Za-z]*[asu]|--(?:a|si|loc)", word) for word in words) or any(
+            map(_SAID.match, words)
+        )
+    elif name == "commit":
+        said = any(map(_SAID.match, words))
+    else:
+        return False
+    asks = (len(word) > 3 and any(one.startswith(word) for one in _EDITED) for word in words)
+    return not said or any(asks) or any(re.match(r"-[A-Za-z]*[eip]|--edit-", word) for word in words)
+
+
 def named(walk: Walk, call: Call, words: list[Field]) -> None:
     """Words that become a part of a file's name."""
     for index, word in enumerate(words):
         option, equals, value = word.text.partition("=")
-        value = value if equals else words[index + 1].text if index + 1 < len(words) else ""
-        if call.name == "format-patch" and option.startswith("--suf") and "/" in value:
+        after = word if equals else words[index + 1] if index + 1 < len(words) else word
+        leads = "/" in (value if equals else after.text) or not after.known
+        if call.name == "format-patch" and option.startswith("--suf") and leads:
             walk.doubt("git format-patch is told the ending of a name that may lead elsewhere")
-    if call.name == "symbolic-ref" and not all(_REF.match(word.text) for word in operands(call, ["-m"])):
+    refs = operands(call, ["-m"]) if call.name == "symbolic-ref" else []
+    if not all(_REF.match(word.text) and (word.known or walk.bounds.held) for word in refs):
         walk.doubt("git symbolic-ref writes what may be no reference")
     if call.name in ("apply", "am"):
         from .fetching import patched  # few lines need it
@@ -216,6 +256,8 @@ _VALUES = {
 
 def _values(name: str, words: list[Field]) -> set[int]:
     """Which words are the message, author or such of the option before them, and no option for the next one."""
+    if name == "stash" and {"list", "show"}.intersection(word.text for word in words):
+        name = "log"  # to which -m is a flag
     taken, options = set[int](), _VALUES.get(name, ())
     for index, word in enumerate(words[:-1]):
         if word.text in options and index not in taken:

@@ -162,6 +162,9 @@ def file(call: ToolCall, bounds: Bounds, access: Access, lists_not: bool) -> Jud
     given = {name: call.input[name] for name in PATHS if name in call.input}
     listed = [value for name in MANY if (value := call.input.get(name))]
     many = [one for value in listed for one in (value if isinstance(value, list) else [value])]
+    many += [
+        name for one in many if isinstance(one, str) and one.lstrip()[:1] in _WRITTEN for name in _written_out(one)
+    ]
     if call.tool.lower() in PATTERNED:
         many.append(call.input.get("pattern", ""))
     inner = [one[name] for one in _parts(call.input) for name in one if name.lower().endswith(_LIKE_PATH)]
@@ -277,6 +280,22 @@ def readings(path: str) -> set[str]:
     return once.union(*map(_read_otherwise, once)) - {path}
 
 
+_WRITTEN = ("[", "{", '"')  # by which a text begins that holds others
+
+
+def _written_out(path: str) -> list[str]:
+    """The texts of a list that a model has written out as one text: some agents read that as the list."""
+    try:
+        waiting, found = [msgspec.json.decode(path)], list[str]()
+    except (msgspec.MsgspecError, RecursionError):
+        return []
+    while waiting and len(found) <= MOST_PATHS:
+        one = waiting.pop()
+        found += [one] if isinstance(one, str) else []
+        waiting += one if isinstance(one, list) else one.values() if isinstance(one, dict) else []
+    return found if len(found) <= MOST_PATHS else ["/"]
+
+
 def _read_otherwise(path: str) -> set[str]:
     """What else agents take a path for: some cut blanks off, or make odd ones plain, some decode letters, and to some
     `..` takes away the name before it, to the kernel what that leads to."""
@@ -294,6 +313,8 @@ def _read_otherwise(path: str) -> set[str]:
         others |= {re.sub(r"\\(.)", r"\1", path), path.replace("\\", "/")}
     if "%" in path:
         others |= {re.sub(r"%([0-9A-Fa-f]{2})", lambda found: chr(int(found[1], 16)), path)}
+    if path.lstrip()[:1] in _WRITTEN:
+        others |= set(_written_out(path))
     others |= {posixpath.normpath(other) for other in (path, *others) if ".." in other}
     return {other for other in others if other not in ("", path) and "\0" not in other}
 

@@ -59,6 +59,19 @@ def moved(shell: Shell, places: frozenset[str], walk: Walk | None = None) -> tup
     return entered, shell
 
 
+def numbered(walk: Walk, field: Field) -> Field:
+    """`cd +1`: to bash a directory of that name."""
+    if re.fullmatch(r"[-+]\d+", field.text) and not walk.bounds.held:
+        walk.doubt(f"zsh takes {field.shown!r} for a place on its stack")
+    return field
+
+
+def stack(walk: Walk, fields: list[Field], shell: Shell, stdin: Word | None) -> None:
+    """`dirs`: to zsh a directory that it is told is one to which popd leads."""
+    if not walk.bounds.held and any(not re.fullmatch(r"[-+]\w+", field.text) for field in fields):
+        walk.doubt("zsh keeps what dirs is told, and goes there later")
+
+
 def settings(walk: Walk, fields: list[Field], shell: Shell, stdin: Word | None) -> None:
     words = list(fields)
     while words and words[0].known and re.match(r"[-+].", words[0].text) and words[0].text != "--":

@@ -93,7 +93,7 @@ ROWS: dict[str, str] = {
     "split": "-dxeuz -a:n -b:n -C:n -l:n -n:n -t:n --filter=q --suffix-length=n --bytes=n --lines=n --number=n "
     "--line-bytes=n --numeric-suffixes? --hex-suffixes? --additional-suffix=n --verbose --elide-empty-files @rn !split",
     "csplit": "-ksz -f:w -b:n -n:n --prefix=w --suffix-format=n --digits=n --keep-files --quiet --silent @rn !csplit",
-    "sdiff": "-o:w --output=w --diff-program=q -w:n -I:n + @r",
+    "sdiff": "-o:q --output=q --diff-program=q -w:n -I:n + @r",
     "diff3": "--diff-program=q + @r",
     **dict.fromkeys(("zcmp", "zdiff"), "--__cmp=q + @r"),
     "fallocate": "-cdnpvxz -l:n -o:n --length=n --offset=n --keep-size --punch-hole --zero-range --dig-holes @w",

@@ -37,7 +37,7 @@ from .syntax import (
     While,
     Word,
 )
-from .variables import ZSH_CALLS, Values, added, concern, handed_on, listed, only_adds
+from .variables import ZSH_ADDS, ZSH_CALLS, Values, added, computes, concern, handed_on, listed, only_adds
 from .words import Unreadable
 
 MOST_STEPS = 1500  # a line that takes more is a program, and is asked about
@@ -265,6 +265,7 @@ class Walk(Values):
         return shell, shell
 
     def coprocess(self, node: Coprocess, shell: Shell) -> tuple[Shell, Shell]:
+        self.fed = True
         self.beside(node.body, shell)
         concern(self, node.name, None, shell)
         shell.assign(node.name, None)
@@ -329,6 +330,9 @@ class Walk(Values):
                 self.evaluated(found[1], found[1], shell)
             self.expander(shell).fields(element)
         if assignment.more:
+            computes(self, name, value)
+            if name in ZSH_ADDS and not self.bounds.held and not (value or "?").isdigit():
+                self.doubt(f"zsh counts what is added to {name}, and that may run commands")
             before = shell.variables.get(name)
             value = before + value if before is not None and value is not None else None
         if name == "IFS" and command == "read":
@@ -356,6 +360,7 @@ class Walk(Values):
             raise TooLong
         for redirect in redirects:
             fails = fails or self.may_fail(redirect)
+            self.fed = self.fed or (redirect.operator[0] == "<" and redirect.target.raw != "/dev/null")
             if redirect.descriptor.startswith("{"):
                 concern(self, redirect.descriptor[1:-1], None, shell)
                 shell.assign(redirect.descriptor[1:-1], None)

@@ -358,7 +358,8 @@ def shows(walk: Walk, call: Call) -> None:
         for before, word in itertools.pairwise((" ", *filter(None, words)))
         if word.isalpha() and before[-1] not in "oOUptk"
     ]
-    listed = any("env" in value.text for value in call.values("-o", "-O", "--format"))
+    listed = any("env" in value.text or not value.known for value in call.values("-o", "-O", "--format"))
+    listed = listed or any(not field.known and not field.digits for field in call.operands)
     if not walk.bounds.held and (listed or call.has("-E") or any("e" in word for word in letters)):
         walk.doubt("ps shows what other processes have in their environment")
 

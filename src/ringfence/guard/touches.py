@@ -28,9 +28,15 @@ _ANOTHERS = lazy(r"~[A-Za-z_]")  # somebody's home, and not the user's own
 _IN_CODE = frozenset(("sed", "awk", "perl", "ruby"))  # to whom strokes and dots are more than paths
 _FROM_FILE = lazy(r"(?:\A|[=;])[@<]\Z")
 _ENCODED = frozenset(("--data-urlencode", "--url-query", "--variable"))  # which have a name before the file's
+# Whose value curl takes for a file behind an `@`, and one of a form behind a name, too.
+_SENT = lazy(r"-\w*[dH]\Z|--(?:da(?!ta-raw)|js|url-q|header|proxy-h)[\w-]*\Z")
+_BARE = lazy(r"\"?\$(?:([A-Za-z]\w*)|\{([A-Za-z]\w*)\})\"?\Z")
+_FORM = lazy(r"-\w*F\Z|--fo(?!rm-s)[\w-]*\Z")
+_SHOWN = lazy(r"(?:-F|-X|--(?:file|contents|add-file|exclude-from)=?)\Z")  # by git, or kept
 _LOCAL = lazy(r"(?i)file:(?://[^/]*)?/")
 # Addresses in which curl reads letters by their numbers, or several in one.
 _SPELLED = lazy(r"(?is)(?:--url=)?[\"']?(?:file:.*[%\[{$`]|[^:/\s\"\[{]*[\[{][^/\s\"]*:/)")
+_IMPORTS = lazy(r"(?s)\b(?:import|include|search)\b.*\\")
 _BEHIND = lazy(r"/proc/[^/]+/(?:task/[^/]+/)?(?:root|cwd)/")  # whose links nobody can follow beforehand
 _RELATIVE = lazy(r"\bsqlite(?:\+\w+)?:///(?!/)")  # so begins an address whose path is none of the root's
 _PARTS = lazy(r"[\s=:,;|@\"'(){}]+")
@@ -66,6 +72,8 @@ class Touches:
         self.checked_out: list[str] = []  # and those in which git may have; it puts none into its own directory
         self.brought = False  # whether this line has fetched anything, under whatever name it keeps that
         self.strewn = ""  # what this line has fetched, unpacked or patched in, so that nobody has seen it
+        self.exports = set[str]()  # names that programs get from here on, whatever they hold by then
+        self.fed = False  # whether the line itself, or a file, says what somebody reads from its input
         self.path_read = False  # whether `path`, by which zsh looks for programs, holds what nobody knows
         self.handed = ""  # which variable was handed on that may be a command to a rule of make
         self.sought = ""  # whose number the line has asked for, if that is not a process of the project
@@ -143,6 +151,10 @@ class Touches:
             encoded = index and fields[index - 1].text in _ENCODED and field.text.endswith("@")
             if not field.known and name in ("curl", "wget") and (encoded or _FROM_FILE.search(field.text)):
                 self.doubt(f"{name} takes what it sends from {field.shown!r}, which is not known")
+            if not field.known and not self.bounds.held and not message:
+                self.begun(name, field, fields[index - 1].text if index else "", shell)
+            if name == "jq" and not self.bounds.held and _IMPORTS.search(text):
+                self.doubt(f"jq is told {field.shown!r}, and which file that is it spells out itself")
             if name == "curl" and not self.bounds.held and _SPELLED.match(text):
                 self.doubt(f"curl is told {field.shown!r}, and which file that is it spells out itself")
             if message or ("/" not in text and text != "..") or (not field.known and text == field.raw):
@@ -154,6 +166,23 @@ class Touches:
                 for part in {path, _PARTS.split(path, maxsplit=1)[0]} - {""}:
                     self.looked += 1
                     self.told_one(name, part, shell)
+
+    def begun(self, name: str, field: Field, before: str, shell: Shell) -> None:
+        """A word that is not known but for its beginning: a file that is sent or kept, or one below a directory where
+        not everything may be read. What a variable holds from outside the line was not chosen by it."""
+        bare = _BARE.match(field.raw)
+        text, curl = field.text, name == "curl" and (bare is None or (bare[1] or bare[2]) in shell.variables)
+        sent = _SENT.match(text or before) or _FORM.match(before) or _FORM.match(text)
+        local = (text or before == "--url") and "file:".startswith(text.lower())
+        if (curl and (sent or local)) or (name == "git" and _SHOWN.match(text or before)):
+            self.doubt(f"{name} may read the file {field.shown!r}, which is not known")
+        for path in itertools.islice(self.paths_in(field.text), MOST_PATHS):
+            head = path[: path.rfind("/") + 1]
+            if head[:1] == "/" or ".." in head.split("/"):
+                self.searches(head, field.shown, shell)
+                for real in map(self.bounds.resolve, self.absolute(head, shell, "")):
+                    if self.bounds.is_directory(real) and self.bounds.hides(real):
+                        self.doubt(f"{name} may read {field.shown!r}, below which not everything may be read")
 
     def told_one(self, name: str, path: str, shell: Shell) -> None:
         if path[0] == "~" and name == "jq":  # which takes it for the home itself

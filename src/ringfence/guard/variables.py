@@ -39,6 +39,11 @@ _STEERS = lazy(
     r"|TCL_LIBRARY|TCLLIBPATH|VALGRIND_LIB|TEXMF\w*|(?:NIX|NUGET|PYENV|RBENV|ASDF|NODENV|CABAL|STACK|OPAM|SPARK|PYSPARK|NVCC|GH|GLAB|SYSTEMD)_\w+"
     r"|NIXPKGS_\w+|OPAM\w+|OCAML(?:PATH|FIND_CONF)|GHC(?:_ENVIRONMENT|_PACKAGE_PATH|RTS)|SWIFT_EXEC|TOOLCHAINS|JAVAC?|JAR|M2|CUDA_PATH"
     r"|TRITON_PTXAS_PATH|TEXTDOMAIN\w*|(?:COMPILE|LINK|PREPROCESS|LEX|YACC|LINT)\.\w+|OUTPUT_OPTION|BLDSHARED|LDCXXSHARED|MAILCAPS|PSQLRC|PGSERVICEFILE|PGSYSCONFDIR|GOVCS"
+    r"|GCC_(?:ROOT|COMPARE_DEBUG)|BINUTILS_ROOT|PIGZ|PATCH_GET|MORE|\w*MALLOC_CONF|QLOGDIR|HUGO\w+|LEIN_\w+|KUBERC|KUBECTL_\w+"
+    r"|PS_(?:FORMAT|PERSONALITY)|CMD_ENV|(?:LOCAL)?APPDATA|(?:USER|ALLUSERS)PROFILE|I_WANT_A_BROKEN_PS|SSLEAY_CONF|(?i:p?npm_config_\w+|yarn_\w+)"
+    # To MSBuild every variable is a property, whatever its case.
+    r"|(?i:(?:pre|post)(?:build|link|clean)event|custom(?:before|after)\w+|(?:before|after)\w*targets"
+    r"|directory(?:build|packages|solution)\w+path|\w+tool(?:path|exe)|(?:csc|vbc|fsc)tool\w+)"
     r"|RAKEOPT|TERRAFORM_CONFIG|GSS_\w+|\w+(?:TOOL|DOC)IZE"
     # To zsh: where it looks, what it calls, and what it takes for its arguments.
     r"|cdpath|dirstack|fpath|module_path|MODULE_PATH|histchars|HISTCHARS|argv|(?:READ)?NULLCMD|TMPPREFIX|(?:chpwd|zshexit|precmd|preexec|periodic|zshaddhistory)_functions"
@@ -101,6 +106,8 @@ _ZSH_COUNTED = frozenset(
     "COLUMNS LINES SHLVL UID EUID GID EGID ERRNO FUNCNEST HISTSIZE SAVEHIST KEYTIMEOUT LISTMAX MAILCHECK "
     "TRY_BLOCK_ERROR TRY_BLOCK_INTERRUPT ZLE_RPROMPT_INDENT".split()
 )
+# Numbers that cannot be set: zsh counts what it shall add to them, and says so afterwards.
+ZSH_ADDS = frozenset("ARGC PPID TTYIDLE ZSH_SUBSHELL status".split())
 _COUNTS = frozenset("printf exit logout return break continue shift".split())
 _NUMBERS = lazy(r"%[^%a-zA-Z]*[*diouxXeEfFgGaA]")
 _RESULT = lazy(r"\"?(?:\$\(\((?:[^()]|\([^()]*\))*\)\)|\$\{#\w+(?:\[[@*]\])?\})\"?\Z")
@@ -136,10 +143,16 @@ def _may_be_text(name: str, shell: Shell) -> bool:
     return _is_text(name, shell) or (_ZSH_FILLED.match(name) is not None and not shell.is_number(name))
 
 
-def concern(walk: Touches, name: str, value: str | None, shell: Shell) -> None:
-    """Say what an assignment of this variable may lead to."""
+def computes(walk: Touches, name: str, value: str | None) -> None:
     if value and not walk.bounds.held and _COMPUTES.match(value):
         walk.doubt(f"what {name} holds runs a command, where zsh counts it")
+
+
+def concern(walk: Touches, name: str, value: str | None, shell: Shell) -> None:
+    """Say what an assignment of this variable may lead to."""
+    computes(walk, name, value)
+    if name in walk.exports:
+        handed_on(walk, name, value, shell)
     walk.path_read = walk.path_read or (name == "path" and value is None)
     if name == "path" and value and not walk.bounds.held:  # which is PATH to zsh
         known = [walk.bounds.resolve(path) for path in walk.absolute(value, shell, "")] if shell.places else []
@@ -216,15 +229,19 @@ def emptied(walk: Touches, names: list[str]) -> None:
 
 _EXPANDS = lazy(r"\$[({]|`")
 _ENDS_COMMAND = lazy(r"[;|&<>\n]")
+_CALLED = {"DIFF": "diff", "CMP": "cmp"}  # as names of the shell they hold what is compared
 _OF_RULES = lazy(r"\w*(?:FLAGS|LIBS|LIBES|ARGS|_ARCH|_MACH|DEFS|OPTS?)\Z")
 
 
-def handed_on(walk: Touches, name: str, value: str | None, shell: Shell) -> None:
+def handed_on(walk: Touches, name: str, value: str | None, shell: Shell, lasting: bool = False) -> None:
     """A program gets this variable: whatever it is called, it may say where something is written. And make puts it into
     its rules, some of them by names that every make knows, and expands what it holds."""
+    walk.exports |= {name} if lasting else set()
     long = value is not None and len(value) > LONGEST
     command = value is not None and (long or _ENDS_COMMAND.search(value) or LOADS.match(value))
     walk.handed = name if command else walk.handed
+    if name in _CALLED and value != _CALLED[name] and not walk.bounds.held:
+        walk.doubt(f"it hands on {name}, which zdiff and zcmp run")
     told = _OF_RULES.match(name) and (command or (value is None and not walk.bounds.held))
     if told or (value and _EXPANDS.search(value)):
         walk.doubt(f"it hands on {name}, and what that holds is a command to who puts it into one")
@@ -286,6 +303,7 @@ class Values(Touches):
             return piece.text
         if isinstance(piece, Substitution):
             if piece.process:
+                self.fed = self.fed or piece.process == ">"
                 self.beside(piece.script, shell)
                 return "/dev/fd/63"
             self.feeds += 1
