@@ -22,7 +22,7 @@ from owner import AS_OWNER, own
 
 import ringfence
 
-FILES = 20_000
+FILES, EACH = 20_000, 200  # so many in a directory
 NUMBERS = itertools.count()
 MAKE = """
 #include <fcntl.h>
@@ -40,13 +40,16 @@ int main(int argc, char **argv) {
 }
 """
 PYTHON = "import sys; [open(f'{sys.argv[1]}/made-{i}', 'w').close() for i in range(20000)]"
+CHECKOUT = "mkdir NEW && git --git-dir {}.git --work-tree NEW checkout -q main -- ."
 # Each with where it works: PLACE in memory, NEW on disk.
 ROWS = {
     "20,000 creations in memory, from Python": (f'python3 -c "{PYTHON}" PLACE', 2.5),
     "20,000 creations in memory, by touch": ("cd PLACE && seq -f made-%.0f 20000 | xargs touch", 2.5),
     "20,000 creations in memory, in C": ("./make PLACE 20000", 2.5),
-    "an archive of 20,000 files unpacked": ("mkdir NEW && tar xf many.tar -C NEW", 1.5),
-    "a checkout of 20,000 files": ("mkdir NEW && git --git-dir clone/.git --work-tree NEW checkout -q main -- .", 1.5),
+    "an archive of 20,000 empty files": ("mkdir NEW && tar xf empty.tar -C NEW", 1.5),
+    "the same, of 4 KiB each": ("mkdir NEW && tar xf full.tar -C NEW", 1.5),
+    "a checkout of 20,000 empty files": (CHECKOUT.format("empty"), 1.5),
+    "the same, of 4 KiB each (checkout)": (CHECKOUT.format("full"), 1.5),
 }
 
 
@@ -54,11 +57,19 @@ def prepare(workspace: Path) -> None:
     (workspace / "make.c").write_text(MAKE)
     script = f"""set -e
     cc -O2 -o make make.c
-    mkdir many; cd many; for d in $(seq 100); do mkdir $d; (cd $d; seq {FILES // 100} | xargs -n 200 touch); done; cd ..
-    tar cf many.tar many
-    git init -q -b empty clone; cd clone; git config user.name b; git config user.email b@example.org
-    git commit -q --allow-empty -m empty; git checkout -q -b main; mv ../many .; git add -A; git commit -q -m many
-    git checkout -q empty"""
+    head -c {4096 * EACH} /dev/urandom >blob
+    for d in $(seq {FILES // EACH}); do
+        mkdir -p empty/$d full/$d
+        (cd empty/$d; seq {EACH} | xargs touch)
+        (cd full/$d; split -b 4096 -a 3 ../../blob)
+    done
+    for kind in empty full; do
+        tar cf $kind.tar $kind
+        export GIT_DIR=$PWD/$kind.git GIT_WORK_TREE=$PWD/$kind
+        git init -q -b main
+        git add -A
+        git -c user.name=b -c user.email=b@example.org commit -q -m many
+    done"""
     subprocess.run(["sh", "-c", script], cwd=workspace, check=True)
     own(workspace)
 
