@@ -811,6 +811,30 @@ def test_a_line_by_which_a_tool_runs_what_lies_there(
     assert not file.exists()
 
 
+@pytest.mark.parametrize("kind", ["installed", "linked", "other", "none"])
+def test_what_pre_commit_runs_is_told_of_where_it_is_a_hook(workspace: Path, tmp_path: Path, kind: str) -> None:
+    subprocess.run(["git", "init", "-q", workspace], check=True)
+    hook = workspace / ".git/hooks/pre-push"
+    hook.parent.mkdir(exist_ok=True)
+    if kind in ("installed", "linked"):
+        hook.write_text("ARGS=(hook-impl --config=.pre-commit-config.yaml --hook-type=pre-push)\n")
+    if kind == "other":
+        hook.write_text("make test\n")
+    top = workspace
+    if kind == "linked":
+        who = ("-c", "user.name=n", "-c", "user.email=e", "-C", str(workspace))
+        subprocess.run(["git", *who, "commit", "-q", "--no-verify", "--allow-empty", "-m", "m"], check=True)
+        top = tmp_path / "linked"
+        subprocess.run(["git", "-C", workspace, "worktree", "add", "-q", top], check=True)
+    file = top / ".pre-commit-config.yaml"
+    file.write_text("repos: []\n")
+    begun = file.stat().st_ctime_ns
+
+    told = (str(file),) if kind in ("installed", "linked") else ()
+    assert tuple(path for path in scan(str(top), begun, 5.0) if path == str(file)) == told
+    assert scan(str(top), LATER, 5.0) == ()
+
+
 def test_a_version_by_a_path_is_moved_unasked_and_by_a_link_too(workspace: Path) -> None:
     (workspace / "evil").write_text("path:./evil\n")
     (workspace / ".node-version").symlink_to("evil")

@@ -325,3 +325,62 @@ def test_who_is_killed_while_git_works_is_followed_when_git_has_ended(repo: Path
     assert {name: data for name, data in files(repo).items() if not name.startswith(".git/")} == before
     assert git(repo, "status", "--porcelain") == ""
     assert is_sound(repo)
+
+
+KILLS = """#!/bin/sh
+case "$*" in
+*" -u "*) {git} "$@"; kill -9 $PPID ;;
+*) exec {git} "$@" ;;
+esac
+"""
+
+
+@pytest.mark.parametrize("was", ["file", "directory"])
+def test_what_took_the_place_of_a_directory_goes_back_whole(repo: Path, tmp_path: Path, was: str) -> None:
+    shapes = {"file": "echo d > d", "directory": "mkdir -p d/e; echo f > d/e/f; echo g > d/g"}
+    subprocess.run(shapes.pop(was), shell=True, cwd=repo, check=True)
+    git(repo, "add", "-A")
+    git(repo, "commit", "-qm", "second")
+    one = session(repo).start()
+    subprocess.run(f"rm -r d; {shapes.popitem()[1]}", shell=True, cwd=one.path, check=True)
+    one.end()
+    before = {name: data for name, data in files(repo).items() if not name.startswith(".git/")}
+    place = tmp_path / "bin"
+    place.mkdir()
+    (place / "git").write_text(KILLS.format(git=shutil.which("git")))
+    (place / "git").chmod(0o755)
+    child = os.fork()
+    if child == 0:
+        try:
+            os.environ["PATH"] = f"{place}:{os.environ['PATH']}"
+            one.merge()
+        finally:
+            os._exit(1)
+    assert os.waitpid(child, 0)[1] == signal.SIGKILL
+    assert git(repo, "status", "--porcelain") != ""
+    with opened(str(repo)) as found:
+        assert found.recovered == ("x: its merge was interrupted, and is undone",)
+    assert {name: data for name, data in files(repo).items() if not name.startswith(".git/")} == before
+    assert git(repo, "status", "--porcelain") == ""
+    one.merge()
+    assert git(repo, "status", "--porcelain") == ""
+
+
+def test_a_full_disk_leaves_no_lock_that_nobody_knows(repo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    one = session(repo).start()
+    Path(one.path, "a").write_text("theirs\n")
+    one.end()
+
+    def full(fd: int, *given: str) -> object:
+        if os.readlink(f"/proc/self/fd/{fd}").startswith(f"{repo}/.git/index"):
+            os.close(fd)
+            raise OSError(errno.ENOSPC, "no space left, says the test")
+        return open(fd, *given)
+
+    with monkeypatch.context() as patched:
+        patched.setattr("ringfence.workspace.git.open", full, raising=False)
+        with pytest.raises((RingfenceError, OSError)):
+            one.merge()
+    git(repo, "add", "-A")
+    one.merge()
+    assert (repo / "a").read_text() == "theirs\n"

@@ -441,6 +441,29 @@ def test_a_sparse_checkout_stays_sparse_and_whole(repo: Path) -> None:
     assert git(repo, "ls-tree", "-r", "--name-only", one.branch).splitlines() == [".gitignore", "a", "n", "sub/b"]
 
 
+@pytest.mark.parametrize("how", [("--cone", "in"), ("--no-cone", "in", ".gitignore")])
+def test_what_is_changed_outside_a_sparse_checkout_is_shown_and_kept(repo: Path, how: tuple[str, ...]) -> None:
+    (repo / "sub" / "c").write_text("c\n")
+    (repo / "in").mkdir()
+    (repo / "in" / "f").write_text("f\n")
+    git(repo, "add", "-A")
+    git(repo, "commit", "-qm", "second")
+    git(repo, "sparse-checkout", "set", *how)
+    one = session(repo).start()
+    shell(one, "mkdir -p sub/new; echo changed > sub/b; echo n > sub/new/n; echo l > sub/x.log; rm in/f; echo i > in/g")
+    shown = one.diff().decode()
+    assert [line for line in shown.splitlines() if line.startswith("diff")] == [
+        f"diff --git a/{path} b/{path}" for path in ("in/f", "in/g", "sub/b", "sub/new/n")
+    ]
+    with pytest.raises(SessionError) as caught:
+        one.merge()
+    assert caught.value.fault is Fault.DIRTY
+    assert one.end().ignored == 1
+    names = git(repo, "ls-tree", "-r", "--name-only", one.branch).splitlines()
+    assert names == [".gitignore", "a", "in/g", "sub/b", "sub/c", "sub/new/n"]
+    assert git(repo, "show", f"{one.branch}:sub/b") == "changed"
+
+
 def test_a_submodule_that_nobody_filled_is_kept_as_it_is(repo: Path, tmp_path: Path) -> None:
     git(tmp_path, "init", "-q", "lib")
     git(tmp_path / "lib", "commit", "-q", "--allow-empty", "-m", "lib")

@@ -212,7 +212,8 @@ class Lookout:
 
 TAKEN = frozenset(
     """.env .nvmrc .node-version .python-version .python-versions .ruby-version .go-version .java-version .bun-version
-    .deno-version .zig-version .terraform-version .exenv-version bunfig.toml package.json""".split()
+    .deno-version .zig-version .terraform-version .exenv-version bunfig.toml package.json
+    .pre-commit-config.yaml""".split()
 )
 """Names by which a later tool may run something: see `taken`."""
 

@@ -4,7 +4,8 @@ what lies in the workspace: at the next prompt of a shell, or when an agent star
 The path of a version is what mise puts before PATH, without asking (2026.9, seen). Node's options, the loader's and
 git's programs are what an agent hands on that reads `.env` (Qwen Code 0.24, seen), or direnv. A Bun that is a part of a
 program loads what `bunfig.toml` names (pi until August 2026, by its makers). What environments mise has its variables
-say.
+say. What pre-commit runs at the next commit is in a file that is the project's own; where it was installed as a hook, a
+change of that file is told of.
 """
 
 import os
@@ -13,6 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from .gitfiles import content, is_new
 from .links import led_to
+from .repository import linked_worktree, pointed_at
 
 _MOST = 1 << 20
 _PATH = rb"path:|\.\./"
@@ -23,6 +25,7 @@ _SAYS = {
     "bunfig.toml": rb"\bpreload\b",
     "package.json": rb'"(?:[\w.-]+@)?path:',
 }
+_BY_HOOKS = b".pre-commit-config.yaml"
 _PLATFORMS = "linux unix linux-x64 linux-arm64 macos macos-x64 macos-arm64"
 _OF_ENVIRONMENT = ("mise.{}.toml", ".mise.{}.toml", ".config/mise.{}.toml", "mise/config.{}.toml")
 
@@ -30,10 +33,23 @@ _OF_ENVIRONMENT = ("mise.{}.toml", ".mise.{}.toml", ".config/mise.{}.toml", "mis
 def taken(workspace: str, names: Iterable[str], since: int, environ: Mapping[str, str]) -> Iterator[str]:
     """Which of these names say that something is run; and what mise reads in the environments that were chosen."""
     for path in (f"{workspace}/{name}" for name in sorted(names)):
-        if is_new(path, since) and re.search(_SAYS.get(os.path.basename(path), _PATH), content(led_to(path), _MOST)):
+        if not is_new(path, since):
+            continue
+        if path.endswith("/" + _BY_HOOKS.decode()):
+            yield from [path] * _has_hook(workspace)
+        elif re.search(_SAYS.get(os.path.basename(path), _PATH), content(led_to(path), _MOST)):
             yield path
     chosen = environ.get("MISE_ENV", "").split(",")
     chosen += _PLATFORMS.split() if environ.get("MISE_AUTO_ENV", "0") not in ("", "0", "false") else []
     for name in (f"{env.strip()}{end}" for env in chosen if env.strip() for end in ("", ".local")):
         paths = (f"{workspace}/{form.format(name)}" for form in _OF_ENVIRONMENT)
         yield from (path for path in paths if is_new(path, since))
+
+
+def _has_hook(workspace: str) -> bool:
+    """Whether a hook of the repository goes by that file, as pre-commit writes it."""
+    from .programs import HOOKS
+
+    linked = linked_worktree(workspace)
+    git = linked[1] if linked else pointed_at(workspace) or f"{workspace}/.git"
+    return any(_BY_HOOKS in content(led_to(f"{git}/hooks/{name}")) for name in HOOKS)

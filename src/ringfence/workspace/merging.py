@@ -4,6 +4,7 @@ Only when there is a merge is it put in place: the files of the main working tre
 own two-way merge, which refuses to touch what is not committed; then the branch.
 """
 
+import errno
 import os
 
 import msgspec
@@ -111,12 +112,32 @@ AT_ONCE = 100  # paths on a line of git's, of 4 KiB at most each
 
 
 def _lock_index(ledger: Ledger) -> None:
+    """Git's own lock. It says at once that it is ours: an empty one, as a full disk or our death would leave it between
+    its making and its writing, nobody would take away."""
     try:
-        put_new(ledger.common, "index.lock", _LOCKED_BY_US)
-    except WorkspaceError:
+        _put_whole(ledger, "index.lock", _LOCKED_BY_US)
+    except (FileExistsError, WorkspaceError):
         place = f"{ledger.repository.common}/index.lock"
         hint = "another git is at work in the main tree; remove the file if none is"
         raise SessionError(Fault.LOCKED, place, "exists", hint) from None
+
+
+def _put_whole(ledger: Ledger, name: str, content: bytes) -> None:
+    _remove_new(ledger)
+    try:
+        put_new(ledger.common, _NEW_INDEX, content)
+        os.link(_NEW_INDEX, name, src_dir_fd=ledger.common, dst_dir_fd=ledger.common, follow_symlinks=False)
+    except OSError as error:
+        if error.errno not in (errno.EPERM, errno.EOPNOTSUPP):  # as file systems say it that have no links
+            raise
+        put_new(ledger.common, name, content)
+    finally:
+        _remove_new(ledger)
+
+
+def _remove_new(ledger: Ledger) -> None:
+    if paths.exists_beneath(ledger.common, _NEW_INDEX):  # left by an interruption
+        os.unlink(_NEW_INDEX, dir_fd=ledger.common)
 
 
 def _unlock_index(ledger: Ledger) -> None:
@@ -137,8 +158,7 @@ def _copy_index(ledger: Ledger, target: str) -> None:
 
 
 def _replace_index(ledger: Ledger, content: bytes, changed: int) -> None:
-    if paths.exists_beneath(ledger.common, _NEW_INDEX):  # left by an interruption
-        os.unlink(_NEW_INDEX, dir_fd=ledger.common)
+    _remove_new(ledger)
     fd = paths.open_beneath(ledger.common, _NEW_INDEX, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
     try:
         _write_all(fd, content)
@@ -212,16 +232,41 @@ def _restore(ledger: Ledger, old: str, changed: list[Change]) -> None:
     """Give back the old content to each file that has the new one, or that git took away and did not write yet."""
     top, index = ledger.repository.top, f"{ledger.place}/mirror/restore"
     now = _objects_of(ledger, [path for path, _, _ in changed])
-    back = [
-        (path, before)
-        for path, before, after in changed
-        if before != after and (now.get(path, "") == after or (before and path not in now))
-    ]
+    for path, before, after in changed:
+        if before != after and now.get(path, "") == after != "":
+            _remove(top, path)
+    # What had the place of a directory, or of a file, is gone now; what somebody else put there stays.
+    back = [path for path, before, after in changed if before and before != after and _is_free(top, path)]
     ledger.git.call("read-tree", old, worktree=top, index=index)
-    kept = b"".join(os.fsencode(path) + b"\0" for path, before in back if before)
-    ledger.git.call("checkout-index", "--force", "-z", "--stdin", data=kept, worktree=top, index=index)
-    for path, before in back:
-        if not before:
-            fd = paths.open_directory("/".join((top, *paths.names_below(path)[:-1])))
-            os.unlink(paths.names_below(path)[-1], dir_fd=fd)
+    kept = b"".join(os.fsencode(path) + b"\0" for path in back)
+    ledger.git.call("checkout-index", "-z", "--stdin", data=kept, worktree=top, index=index)
+
+
+def _remove(top: str, path: str) -> None:
+    """Remove a file, and with it the directories that nothing else is in, as git does."""
+    *above, name = paths.names_below(path)
+    fd = paths.open_directory("/".join((top, *above)))
+    try:
+        os.unlink(name, dir_fd=fd)
+    finally:
+        os.close(fd)
+    while above:
+        fd = paths.open_directory("/".join((top, *above[:-1])))
+        try:
+            os.rmdir(above.pop(), dir_fd=fd)
+        except OSError:  # something is in it
+            return
+        finally:
             os.close(fd)
+
+
+def _is_free(top: str, path: str) -> bool:
+    """Whether nothing stands at a path, and nothing but directories on the way to it."""
+    names = paths.names_below(path)
+    for count in range(1, len(names)):
+        place = "/".join((top, *names[:count]))
+        if not os.path.lexists(place):
+            return True
+        if os.path.islink(place) or not os.path.isdir(place):
+            return False
+    return not os.path.lexists(f"{top}/{path}")

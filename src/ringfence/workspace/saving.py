@@ -54,17 +54,26 @@ def tree_of_files(
 ) -> str:
     """The files of a worktree as a tree, in an index of our own. `environ` says where git puts the objects."""
 
-    def call(*words: str) -> bytes:
+    def call(*words: str, data: bytes = b"") -> bytes:
         index = f"{ledger.place}/mirror/saving"
-        return ledger.git.call(*words, worktree=session.worktree, index=index, environ=environ)
+        return ledger.git.call(*words, data=data, worktree=session.worktree, index=index, environ=environ)
 
     if head:
         call("read-tree", "-m", head)
-    call("add", "--all", *(["--force"] if with_ignored else []), "--", ".")
+    is_sparse = any(key == "core.sparsecheckout" for key, _ in ledger.git.settings)
+    call("add", "--update" if is_sparse else "--all", *(["--force"] if with_ignored else []), "--", ".")
+    if is_sparse:  # then git adds nothing outside the patterns; what is there counts, and what is not there stays
+        words = ("ls-files", "-z", "--modified", "--others", *(() if with_ignored else ("--exclude-standard",)))
+        found = (path for path in call(*words).split(b"\0")[:-1] if _is_there(session, path))
+        call("update-index", "--add", "--replace", "-z", "--stdin", data=b"".join(path + b"\0" for path in found))
     links = [one.path for one in session.dependencies if not one.copied and _is_our_link(ledger, session, one.path)]
     if links:
         call("update-index", "--force-remove", "--", *links)
     return call("write-tree").decode().strip()
+
+
+def _is_there(session: Session, path: bytes) -> bool:
+    return os.path.lexists(os.path.join(os.fsencode(session.worktree), path))
 
 
 def _is_our_link(ledger: Ledger, session: Session, path: str) -> bool:
