@@ -1294,3 +1294,36 @@ def test_an_index_with_more_repositories_than_anybody_has_is_told_of(workspace: 
 
     assert f"{workspace}/.git/index" in scan(str(workspace), begun, 0.0)
     assert time.thread_time() - started < 2
+
+
+def many_links(workspace: Path, count: int) -> list[Path]:
+    """An index that names many repositories, and their directories."""
+    git(workspace, "init", "-q")
+    names = [f"d{number:04}" for number in range(count)]
+    rows = "".join(f"160000 {'1' * 40}\t{name}\n" for name in names)
+    subprocess.run(["git", "update-index", "--index-info"], cwd=workspace, input=rows.encode(), check=True)
+    for name in names:
+        (workspace / name).mkdir()
+    return [workspace / name for name in names]
+
+
+@pytest.mark.parametrize("kind", ["holes", "one for all", "prefixes"])
+def test_indexes_that_cost_nothing_to_make_delay_no_run(workspace: Path, kind: str) -> None:
+    """They are looked into after each run, also of a workspace that has them for long."""
+    entry = struct.pack(">10I", *(0,) * 6, 0o160000, *(0,) * 3) + b"\1" * 20 + struct.pack(">H", 1) + b"\0x\0"
+    (workspace / "big").mkdir(parents=True)
+    if kind != "holes":
+        data = entry * ((24 << 20) // len(entry)) if kind == "prefixes" else b"x" * (24 << 20)
+        count = struct.pack(">II", 4, len(data) // len(entry)) if kind == "prefixes" else struct.pack(">II", 2, 0)
+        (workspace / "big/index").write_bytes(b"DIRC" + count + data)
+    for place in many_links(workspace, 300):
+        if kind == "holes":
+            (place / ".git").mkdir()
+            with open(place / ".git/index", "wb") as file:
+                file.truncate(1 << 28)
+        else:
+            (place / ".git").write_text("gitdir: ../big\n")
+    started = time.thread_time()
+    scan(str(workspace), 1 << 62, 0.0)
+
+    assert time.thread_time() - started < 3

@@ -9,17 +9,22 @@ import os
 import struct
 from collections import deque
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from .gitfiles import MOST_INDEX, as_written, facts_of, gone_to
+
+if TYPE_CHECKING:
+    from .planted import Until
 
 _MODE, _AT = b"\0\0\xe0\0", 24  # of a repository, and where in an entry
 _MOST, _MOST_NAME = 4096, 4096
 _SIZES = (20, 32)  # of an object's name
 
 
-def gitlinks(workspace: str) -> Iterator[str]:
+def gitlinks(workspace: str, until: "Until") -> Iterator[str]:
     """The `.git` of each repository that a later git goes into, near ones first; and an index that names too many, or
-    that git did not write."""
+    that git did not write. A thousand may go by one, so no more is read than a time and an amount; the search that
+    follows says what it did not reach."""
     waiting, seen, tried, left_over = deque([workspace]), {workspace}, 0, MOST_INDEX
     while waiting:
         top = waiting.popleft()
@@ -30,9 +35,9 @@ def gitlinks(workspace: str) -> Iterator[str]:
             yield index
             continue
         left_over -= len(data)
-        for name in _named(data):
+        for name in _named(data, until):
             tried += 1
-            if tried > _MOST or left_over < 0:
+            if tried > _MOST:
                 yield index
                 return
             place = os.path.normpath(f"{top}/{os.fsdecode(name)}")
@@ -41,9 +46,11 @@ def gitlinks(workspace: str) -> Iterator[str]:
             seen.add(place)
             waiting.append(place)
             yield f"{place}/.git"
+        if left_over < 0 or not until.is_for_more():
+            return
 
 
-def _named(data: bytes) -> Iterator[bytes]:
+def _named(data: bytes, until: "Until") -> Iterator[bytes]:
     """The names in an index that may be those of repositories."""
     found = data.find(_MODE)
     if found >= 0 and data[4:8] == b"\0\0\0\4":  # each as the one before it, but for its end
@@ -51,7 +58,7 @@ def _named(data: bytes) -> Iterator[bytes]:
 
         for size in _SIZES:
             try:
-                yield from names_in(data, size, _MODE)
+                yield from names_in(data, size, _MODE, until.is_for_more)
             except (IndexError, ValueError, struct.error):  # told of as such where it is new
                 continue
         return

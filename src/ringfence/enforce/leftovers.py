@@ -11,7 +11,7 @@ import os
 import re
 import stat
 import struct
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 
 from ..model import PlanError
 from .gitfiles import as_written, facts_of, is_new, object_format, whole, work_tree
@@ -135,14 +135,14 @@ def _has_odd_index(git: str, since: int) -> bool:
     return _ODD.search(b"\0".join(names)) is not None
 
 
-def names_in(data: bytes, size: int, mode: bytes = b"") -> list[bytes]:
+def names_in(data: bytes, size: int, mode: bytes = b"", goes_on: Callable[[], bool] | None = None) -> list[bytes]:
     """The paths in an index with object names of a size, of entries with a mode. What git writes has more bytes than
     its names, read twice, and not a few for many long ones: each as the one before it, but for its end, or the same
     again by the table."""
     names, left_over = list[bytes](), min(8 * len(data), _MOST_INDEX)
-    for name, place in _entries(data, size):
+    for number, (name, place) in enumerate(_entries(data, size)):
         left_over -= len(name)
-        if left_over < 0:
+        if left_over < 0 or (goes_on is not None and number % 10_000 == 0 and not goes_on()):
             raise ValueError("a few bytes each, and long")
         if not mode or data.startswith(mode, place + 24):
             names.append(name)
