@@ -5,6 +5,7 @@ The bytes of a mode are looked for in the whole index, and what stands there is 
 large one would take longer than most runs. What is none names nothing that is there.
 """
 
+import itertools
 import os
 import struct
 from collections import deque
@@ -12,6 +13,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from .gitfiles import MOST_INDEX, as_written, facts_of, gone_to
+from .leftovers import names_in, shared_part
 
 if TYPE_CHECKING:
     from .planted import Until
@@ -28,14 +30,18 @@ def gitlinks(workspace: str, until: "Until") -> Iterator[str]:
     waiting, seen, tried, left_over = deque([workspace]), {workspace}, 0, MOST_INDEX
     while waiting:
         top = waiting.popleft()
-        index = f"{gone_to(f'{top}/.git') or f'{top}/.git'}/index"
+        git = gone_to(f"{top}/.git") or f"{top}/.git"
+        index = f"{git}/index"
         try:
             data = as_written(index)
-        except ValueError:
+            shared = shared_part(git, data)
+        except (OSError, ValueError):
             yield index
             continue
-        left_over -= len(data)
-        for name in _named(data, until):
+        left_over -= len(data) + len(shared)
+        names = list(itertools.islice(_named(data, until), _MOST + 1))
+        # One without a name has it in the shared part, where it may have been a file.
+        for name in itertools.chain(names, _named(shared, until, b"" if b"" in names else _MODE)):
             tried += 1
             if tried > _MOST:
                 yield index
@@ -50,15 +56,13 @@ def gitlinks(workspace: str, until: "Until") -> Iterator[str]:
             return
 
 
-def _named(data: bytes, until: "Until") -> Iterator[bytes]:
+def _named(data: bytes, until: "Until", mode: bytes = _MODE) -> Iterator[bytes]:
     """The names in an index that may be those of repositories."""
     found = data.find(_MODE)
-    if found >= 0 and data[4:8] == b"\0\0\0\4":  # each as the one before it, but for its end
-        from .leftovers import names_in
-
+    if not mode or (found >= 0 and data[4:8] == b"\0\0\0\4"):  # each as the one before it, but for its end
         for size in _SIZES:
             try:
-                yield from names_in(data, size, _MODE, until.is_for_more)
+                yield from names_in(data, size, mode, until.is_for_more)
             except (IndexError, ValueError, struct.error):  # told of as such where it is new
                 continue
         return
