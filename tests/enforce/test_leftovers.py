@@ -18,6 +18,7 @@ from ringfence.enforce.leftovers import left, run_by_prompts
 from ringfence.enforce.planted import scan, searched
 from ringfence.enforce.quarantine import quarantine
 from ringfence.enforce.repository import repository_of
+from ringfence.enforce.taken import says_so
 from ringfence.model import Exited, Outcome
 
 GIT = {"PATH": os.environ["PATH"], "HOME": "/nonexistent", "GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_COUNT": "1"}
@@ -786,9 +787,18 @@ def test_what_another_user_has_closed_is_left_to_him(owner: int, odd: bool) -> N
         (".env", "A=1\nexport NODE_OPTIONS='--max-old-space-size=4096 --require ./evil.js'\n", True),
         (".env", "LD_PRELOAD=./evil.so", True),
         (".env", "NODE_OPTIONS=--max-old-space-size=4096\nENV=test\nPYTHONPATH=src\nX=NODE_OPTIONS=-r\n", False),
+        (".env", "A=1\rLD_PRELOAD=./evil.so", True),
+        (".env", "\ufeff\u00a0LD_PRELOAD\n=\n./evil.so", True),
+        (".env", "'GIT_SSH'=./evil", True),
+        (".env", "NODE_OPTIONS='--title=\nx --import ./evil.js'", True),
+        (".env", "NODE_OPTIONS=--openssl-config=evil", True),
+        (".env", "# LD_PRELOAD=x\nNODE_OPTIONS='--no-warnings --max-http-header-size=9'\nB=2\n", False),
+        (".env", "#" * (1 << 20) + "\nLD_PRELOAD=./evil.so", True),
         ("bunfig.toml", 'preload = ["./evil.ts"]', True),
+        ("bunfig.toml", '"pre\\u006coad" = ["./evil.ts"]', True),
         ("bunfig.toml", "[install]\nexact = true\n", False),
         ("package.json", '{"devEngines": {"runtime": {"name": "node", "version": "path:./evil"}}}', True),
+        ("package.json", '{"devEngines": {"runtime": {"name": "node", "version": "\\u0070ath:./evil"}}}', True),
         ("package.json", '{"scripts": {"test": "PATH=bin:x jest --path:x"}}', False),
         ("mise.dev.toml", "", True),
         (".config/mise.linux.local.toml", "", True),
@@ -833,6 +843,34 @@ def test_what_pre_commit_runs_is_told_of_where_it_is_a_hook(workspace: Path, tmp
     told = (str(file),) if kind in ("installed", "linked") else ()
     assert tuple(path for path in scan(str(top), begun, 5.0) if path == str(file)) == told
     assert scan(str(top), LATER, 5.0) == ()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "\n",
+        "\r",
+        "CMD",
+        "CMD ",
+        "NODE_OPTIONS= ",
+        "NODE_OPTIONS=--a",
+        "--a",
+        "LD_",
+        "'",
+        "export ",
+        "#\n",
+        'path:"',
+        "../",
+    ],
+)
+@pytest.mark.parametrize("before", ["", "AIDER_", "NODE_OPTIONS="])
+def test_no_text_makes_a_look_for_such_lines_long(text: str, before: str) -> None:
+    data = (before + text * (1 << 20)).encode()[: 1 << 20]
+    begun = time.thread_time()
+    for name in (".env", ".nvmrc", "bunfig.toml", "package.json"):
+        says_so(name, data)
+
+    assert time.thread_time() - begun < 5
 
 
 def test_a_version_by_a_path_is_moved_unasked_and_by_a_link_too(workspace: Path) -> None:

@@ -887,13 +887,14 @@ def test_it_ends_too_where_each_of_many_repositories_takes_long(workspace: Path,
     """The time was that for finding them: to look into four thousand, which a command makes in a second, took a
     minute."""
     git(workspace, "init", "-q")
+    entry = bytes(24) + struct.pack(">I", 0o100644) + bytes(36)
+    (workspace / "index").write_bytes((b"DIRC" + struct.pack(">II", 2, 14_000) + entry * 14_000).ljust(1 << 20, b"\0"))
     for number in range(500):
         own = workspace / place.format(number)
         own.mkdir(parents=True)
         (own / "HEAD").write_text("ref: refs/heads/main\n")
         (own / "commondir").write_text("../..\n")
-        (own / "index").write_bytes(b"DIRC" + struct.pack(">II", 2, 14_000))
-        os.truncate(own / "index", 1 << 20)
+        os.link(workspace / "index", own / "index")
     left: list[str] = []
     before = time.thread_time()
     scan(str(workspace), 0, 0.1, left=left)
@@ -1294,3 +1295,66 @@ def test_an_index_with_more_repositories_than_anybody_has_is_told_of(workspace: 
 
     assert f"{workspace}/.git/index" in scan(str(workspace), begun, 0.0)
     assert time.thread_time() - started < 2
+
+
+def many_links(workspace: Path, count: int) -> list[Path]:
+    """An index that names many repositories, and their directories."""
+    git(workspace, "init", "-q")
+    names = [f"d{number:04}" for number in range(count)]
+    rows = "".join(f"160000 {'1' * 40}\t{name}\n" for name in names)
+    subprocess.run(["git", "update-index", "--index-info"], cwd=workspace, input=rows.encode(), check=True)
+    for name in names:
+        (workspace / name).mkdir()
+    return [workspace / name for name in names]
+
+
+@pytest.mark.parametrize("kind", ["holes", "one for all", "prefixes"])
+def test_indexes_that_cost_nothing_to_make_delay_no_run(workspace: Path, kind: str) -> None:
+    """They are looked into after each run, also of a workspace that has them for long."""
+    entry = struct.pack(">10I", *(0,) * 6, 0o160000, *(0,) * 3) + b"\1" * 20 + struct.pack(">H", 1) + b"\0x\0"
+    (workspace / "big").mkdir(parents=True)
+    if kind != "holes":
+        data = entry * ((24 << 20) // len(entry)) if kind == "prefixes" else b"x" * (24 << 20)
+        count = struct.pack(">II", 4, len(data) // len(entry)) if kind == "prefixes" else struct.pack(">II", 2, 0)
+        (workspace / "big/index").write_bytes(b"DIRC" + count + data)
+    for place in many_links(workspace, 300):
+        if kind == "holes":
+            (place / ".git").mkdir()
+            with open(place / ".git/index", "wb") as file:
+                file.truncate(1 << 28)
+        else:
+            (place / ".git").write_text("gitdir: ../big\n")
+    started = time.thread_time()
+    scan(str(workspace), 1 << 62, 0.0)
+
+    assert time.thread_time() - started < 3
+
+
+@pytest.mark.parametrize("kind", ["split", "replaced", "mode"])
+def test_no_form_of_an_index_hides_where_git_goes_by_itself(workspace: Path, kind: str) -> None:
+    git(workspace, "init", "-q")
+    for number in range(300):
+        (workspace / f"a{number}").mkdir()
+    if kind == "replaced":  # its name is in the shared part, as a file's
+        (workspace / "deep/er").mkdir(parents=True)
+        (workspace / "deep/er/sub").write_text("")
+        git(workspace, "add", ".")
+        git(workspace, "config", "splitIndex.maxPercentChange", "100")
+        git(workspace, "update-index", "--split-index")
+        (workspace / "deep/er/sub").unlink()
+        time.sleep(0.05)
+    begun = time.time_ns() - 10**7
+    link_to(workspace, "deep/er/sub")
+    index = workspace / ".git/index"
+    if kind == "split":
+        git(workspace, "update-index", "--split-index")
+    if kind == "mode":  # git looks at some of its bits alone
+        place = index.read_bytes().index(b"deep/er/sub")
+        data = index.read_bytes()[: place - 36] + b"\xe1\xa4" + index.read_bytes()[place - 34 : -20]
+        index.write_bytes(data + hashlib.sha1(data).digest())
+    git(workspace / "deep/er/sub", "config", "core.fsmonitor", f"touch {workspace.parent}/pwned; false")
+    found = scan(str(workspace), begun, 0.0)
+    git(workspace, "status")
+
+    assert (workspace.parent / "pwned").exists(), "the plant must be able to harm"
+    assert found == ((f"{index}",) if kind == "mode" else (f"{workspace}/deep/er/sub/.git",))

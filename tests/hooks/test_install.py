@@ -141,7 +141,13 @@ def test_a_hook_of_an_older_place_is_replaced() -> None:
 
 
 # Of a name that is there twice an agent takes the last, and our hook stood in the first: it was called installed.
-NO_SETTINGS = [b"{broken", b'{"hooks": {}, "hooks": {"BeforeTool": []}}', b'{"x": "\xff"}']
+NO_SETTINGS = [
+    b"{broken",
+    b'{"hooks": {}, "hooks": {"BeforeTool": []}}',
+    b'{"x": "\xff"}',
+    b'{"a\\q": 1}',
+    b'{"x": 01}',
+]
 
 
 @pytest.mark.parametrize("text", NO_SETTINGS)

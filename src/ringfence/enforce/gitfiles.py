@@ -42,16 +42,17 @@ def content(path: str, most: int = _MOST) -> bytes:
 def as_written(path: str) -> bytes:
     """An index. Git leaves no holes in one, and gives it no second name: many such would cost whoever makes them
     nothing, and us hours."""
-    data = content(path, MOST_INDEX)
-    if len(data) <= _LARGE:
-        return data
+    size = getattr(facts_of(path), "st_size", 0)
+    if size <= _LARGE:
+        return content(path, _LARGE)
     fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    try:
-        if os.fstat(fd).st_nlink > 1 or os.lseek(fd, 0, os.SEEK_HOLE) < len(data):
+    try:  # before it is read
+        facts = os.fstat(fd)
+        if facts.st_nlink > 1 or os.lseek(fd, 0, os.SEEK_HOLE) < min(facts.st_size, MOST_INDEX):
             raise ValueError("not git's")
     finally:
         os.close(fd)
-    return data
+    return content(path, MOST_INDEX)
 
 
 def whole(path: str) -> bytes | None:

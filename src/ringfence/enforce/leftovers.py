@@ -11,7 +11,7 @@ import os
 import re
 import stat
 import struct
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 
 from ..model import PlanError
 from .gitfiles import as_written, facts_of, is_new, object_format, whole, work_tree
@@ -39,8 +39,10 @@ _RUNS = {
     "head-name": (_CONTROLS := re.compile(rb"[\0-\x09\x0b-\x1f\x7f]|\xc2[\x90\x98\x9b\x9d-\x9f]")),
 }
 _SHOWN = (*_COUNTS, "head-name")
-# Extensions of an index, and nothing of what follows: a name that ends like one may stand before it.
-_LINK, _TABLE = re.compile(rb"(?s)link(?=.{4})"), re.compile(rb"(?s)IEOT(?=.{4}\0\0\0\x01)")
+# An extension of an index, and nothing of what follows: a name that ends like one may stand before it.
+_TABLE = re.compile(rb"(?s)IEOT(?=.{4}\0\0\0\x01)")
+_SHARED, _MOST_SHARED = re.compile(r"sharedindex\.((?:[0-9a-f]{20}){2}|[0-9a-f]{64})"), 256
+_MODES = frozenset(struct.pack(">I", mode) for mode in (0o100644, 0o100755, 0o120000, 0o160000, 0o040000))
 # Git takes no such name from a tree or a person; on a disk of Windows the last is the git directory, too.
 _ODD = re.compile(rb"(?i)(?:\A|\0)/|(?:\A|[/\0])(?:\.\.|\.git|git~[0-9]+)(?:[/\0]|\Z)")
 
@@ -123,28 +125,39 @@ def _has_odd_index(git: str, since: int) -> bool:
         size = 32 if object_format(git).lower() == "sha256" else 20
         data = as_written(f"{git}/index")
         names = names_in(data, size)
-        # Only the one that is an extension names a file.
-        starts = (found.end() + 4 for found in _LINK.finditer(data))
-        named = (f"sharedindex.{data[start : start + size].hex()}" for start in starts)
-        for count, shared in enumerate({name for name in named if name in parts}):
-            if count:
-                raise ValueError("more than there is")
-            names += names_in(as_written(f"{git}/{shared}"), size)
+        names += names_in(shared_part(git, data), size)
     except (IndexError, PlanError, ValueError, struct.error):
         return True
     return _ODD.search(b"\0".join(names)) is not None
 
 
-def names_in(data: bytes, size: int, mode: bytes = b"") -> list[bytes]:
+def shared_part(git: str, data: bytes) -> bytes:
+    """What an index says to be the rest of it. Only the one that is an extension names a file."""
+    there = [_SHARED.fullmatch(name) for name in os.listdir(git)]
+    sums = [re.escape(bytes.fromhex(name[1])) for name in there if name]
+    if not sums:
+        return b""
+    if len(sums) > _MOST_SHARED:
+        raise ValueError("more than git leaves")
+    named = {found[1].hex() for found in re.finditer(rb"(?s)link(?=.{4}(" + b"|".join(sums) + rb"))", data)}
+    if len(named) > 1:
+        raise ValueError("more than there is")
+    return as_written(f"{git}/sharedindex.{named.pop()}") if named else b""
+
+
+def names_in(data: bytes, size: int, mode: bytes = b"", goes_on: Callable[[], bool] | None = None) -> list[bytes]:
     """The paths in an index with object names of a size, of entries with a mode. What git writes has more bytes than
     its names, read twice, and not a few for many long ones: each as the one before it, but for its end, or the same
     again by the table."""
     names, left_over = list[bytes](), min(8 * len(data), _MOST_INDEX)
-    for name, place in _entries(data, size):
+    for number, (name, place) in enumerate(_entries(data, size)):
         left_over -= len(name)
-        if left_over < 0:
+        if left_over < 0 or (goes_on is not None and number % 10_000 == 0 and not goes_on()):
             raise ValueError("a few bytes each, and long")
-        if not mode or data.startswith(mode, place + 24):
+        found = data[place + 24 : place + 28]
+        if found not in _MODES:
+            raise ValueError("git writes no such mode, and looks at some bits of it alone")
+        if not mode or found == mode:
             names.append(name)
     return names
 

@@ -352,7 +352,7 @@ def _repositories(
     if top is None or top.has_git:
         from .gitlinks import gitlinks
 
-        yield from gitlinks(workspace)
+        yield from gitlinks(workspace, until)
     if top is None or top.is_repository:
         yield workspace
     yield from (f"{workspace}/{name}" for name in (top.links if top else ()))

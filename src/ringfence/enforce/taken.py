@@ -17,13 +17,18 @@ from .links import led_to
 from .repository import linked_worktree, pointed_at
 
 _MOST = 1 << 20
-_PATH = rb"path:|\.\./"
+_PATH = r"path:|\.\./"
+_COMMENT, _SPELT = re.compile(r"(?m)^[ \t]*#.*"), re.compile(r"\\u(00[2-7][0-9a-fA-F])")
+# Whoever reads them goes on over lines, and takes blanks of every kind. That which is harmless says so on one line.
+_NAME, _ENDS = r"(?:^|(?<=[\s'\"\ufeff]))", r"['\"]?\s*[=:]"
+_OPTION = r"(?:--(?!require|import|\S*(?:loader|config|snapshot))[\w-]++(?:=[\w-]++)?+[ \t]*+)*+"
+_PLAIN = r"[ \t]*[=:][ \t]*['\"]?" + _OPTION + r"['\"]?[ \t]*$"
 _SAYS = {
-    ".env": rb"(?m)^\s*(?:export\s+)?(?:(?:LD|DYLD)_\w+|BASH_ENV|PROMPT_COMMAND|PYTHONSTARTUP|PERL5OPT|RUBYOPT|LESSOPEN"
-    rb"|GIT_(?:SSH|SSH_COMMAND|EXTERNAL_DIFF|PAGER|EDITOR|SEQUENCE_EDITOR|ASKPASS|EXEC_PATH|PROXY_COMMAND|CONFIG\w*)"
-    rb"|AIDER_\w*CMD\w*|NODE_OPTIONS(?=.*(?:-r\b|--require|--import|loader)))\s*[=:]",
-    "bunfig.toml": rb"\bpreload\b",
-    "package.json": rb'"(?:[\w.-]+@)?path:',
+    ".env": r"(?m)" + _NAME + r"(?:(?:LD|DYLD)_\w+|BASH_ENV|PROMPT_COMMAND|PYTHONSTARTUP|PERL5OPT|RUBYOPT|LESSOPEN"
+    r"|GIT_(?:SSH|SSH_COMMAND|EXTERNAL_DIFF|PAGER|EDITOR|SEQUENCE_EDITOR|ASKPASS|EXEC_PATH|PROXY_COMMAND|CONFIG\w*)"
+    r"|AIDER_(?=\w*CMD)\w+|NODE_OPTIONS(?!" + _PLAIN + r"))" + _ENDS,
+    "bunfig.toml": r"\bpreload\b|\\",  # which may spell it
+    "package.json": r'"(?:[\w.-]+@)?path:',
 }
 _BY_HOOKS = b".pre-commit-config.yaml"
 _PLATFORMS = "linux unix linux-x64 linux-arm64 macos macos-x64 macos-arm64"
@@ -35,9 +40,10 @@ def taken(workspace: str, names: Iterable[str], since: int, environ: Mapping[str
     for path in (f"{workspace}/{name}" for name in sorted(names)):
         if not is_new(path, since):
             continue
-        if path.endswith("/" + _BY_HOOKS.decode()):
+        name = os.path.basename(path)
+        if name == _BY_HOOKS.decode():
             yield from [path] * _has_hook(workspace)
-        elif re.search(_SAYS.get(os.path.basename(path), _PATH), content(led_to(path), _MOST)):
+        elif says_so(name, content(led_to(path), _MOST + 1)):
             yield path
     chosen = environ.get("MISE_ENV", "").split(",")
     chosen += _PLATFORMS.split() if environ.get("MISE_AUTO_ENV", "0") not in ("", "0", "false") else []
@@ -53,3 +59,13 @@ def _has_hook(workspace: str) -> bool:
     linked = linked_worktree(workspace)
     git = linked[1] if linked else pointed_at(workspace) or f"{workspace}/.git"
     return any(_BY_HOOKS in content(led_to(f"{git}/hooks/{name}")) for name in HOOKS)
+
+
+def says_so(name: str, data: bytes) -> bool:
+    """Whether a file runs something; also one that is longer than anybody writes."""
+    text = "\n".join(data.decode("utf-8", "replace").splitlines())
+    if name == ".env":
+        text = _COMMENT.sub("", text)
+    elif name == "package.json":
+        text = _SPELT.sub(lambda found: chr(int(found[1], 16)), text)
+    return len(data) > _MOST or re.search(_SAYS.get(name, _PATH), text) is not None

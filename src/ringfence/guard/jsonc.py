@@ -48,6 +48,10 @@ def _value(text: str, at: int, depth: int = 0) -> tuple[Value, int]:
         found = _SCALAR.match(text, at)
         if found is None:
             raise NotSettings(f"{char!r} at character {at} begins no value")
+        try:  # as is_ours and others do, who want no other error
+            msgspec.json.decode(found[0])
+        except msgspec.DecodeError as error:
+            raise NotSettings(f"the value at character {at}: {error}") from None
         return Value(at, found.end(), char), found.end()
     value = Value(at, at, char)
     closing = "}" if char == "{" else "]"
