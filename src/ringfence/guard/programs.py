@@ -179,7 +179,10 @@ ROWS: dict[str, str] = {
     "--warc-cdx --post-file=r --post-data=n --body-file=r --use-askpass=q --rejected-log=w --hsts-file=w -t:n -T:n "
     "-w:n "
     "-U:n -Q:n -l:n -A:n -R:n -D:n -B:n -I:n -X:n --header=n --tries=n --timeout=n --user-agent=n --unlink=q "
-    "--default-page=w --input-metalink=q --certificate=r --private-key=r --ca-certificate=r + @n !wget",
+    "--default-page=w --input-metalink=q --certificate=r --private-key=r --ca-certificate=r "
+    # wget2, which is wget to some systems
+    "--plugin=q --local-plugin=q --plugin-dirs=q --gnupg-homedir=q --hpkp-file=w --ocsp-file=w --tls-session-file=w "
+    "--stats-dns=q --stats-ocsp=q --stats-server=q --stats-site=q --stats-tls=q --stats-all=q + @n !wget",
     # what runs other programs
     "env": "!env",
     "xargs": "!xargs",
