@@ -265,7 +265,15 @@ def unzip(walk: Walk, call: Call) -> None:
     unpacked(walk, call, call.values("-d") or [Field(".", raw=".")])
 
 
+_NEXT = lazy(r"(?s).+(?:\$|--|\s-)")  # behind an option of less in the same word: there begins the next
+
+
 def less(walk: Walk, call: Call) -> None:
+    for field in call.words if not walk.bounds.held else ():
+        name = field.text.partition("=")[0]
+        mixed = name != name.lower() and any(known.startswith(name.lower()) for known in call.row.long)
+        if name[:1] == "-" and (_NEXT.match(field.text[1:]) or (mixed and name[:2] == "--")):
+            walk.doubt(f"less may take {field.shown!r} for more than one option, or another")
     if any(field.text.startswith("+") and not re.fullmatch(r"\+[FGg\d]*", field.text) for field in call.operands):
         walk.doubt("less is told commands")
 
@@ -296,7 +304,8 @@ _ZIP = lazy(r"-(?:-.*|(?!.*TT)[0-9rqjmvgykoXcJzueTfD@]+|r?FS[0-9rqjy]*|FF|ll|lf|
 def zip_up(walk: Walk, call: Call) -> None:
     if not all(_ZIP.match(field.text) for field in call.words if field.known and field.text[:1] == "-"):
         walk.doubt("which of its words zip takes for the archive is not known")
-    if call.has("-m", "-T", "-TT", "-@") or (call.has("-l") and call.has("-f")):  # -lf is the name of a log
+    log = call.has("-l") and call.has("-f")  # -lf is its name
+    if log or call.has("-m", "--move", "-T", "--test", "-TT", "-@"):
         walk.doubt("zip removes files, runs a test, or takes names from its input")
 
 

@@ -221,14 +221,14 @@ _SCOPED = frozenset("npm npx yarn pnpm bun bunx turbo nx lerna".split())  # @sco
 # Tools that run the files they are given.
 _EXECUTORS = frozenset(
     "make gmake ninja rake rspec ant gradle mocha jest vitest ava tap phpunit pytest mix sbt lein gulp grunt go "
-    "coverage unittest doctest cmake ctest tox nox bazel cypress playwright".split()
+    "coverage unittest doctest cmake ctest tox nox bazel cypress playwright bison yacc flex".split()
 )
 
 
 # Options whose value, as the next word, is a file that the tool goes by.
 _GUIDE = lazy(
     r"--?(?:[\w.-]*-)?(?:config[\w-]*|rcfile|rc|settings|defaults|options|require|import|plugins?|preset|template|init-file|parser"
-    r"|reporters?|formatter|bootstrap|(?:mri-)?script|(?:native|cross)-file|processorpath|processor-path|project-file|workspace|init|loader|include)\Z"
+    r"|reporters?|format(?:ter)?|bootstrap|rulesdir|resolve-plugins-relative-to|custom-syntax|(?:mri-)?script|(?:native|cross)-file|processorpath|processor-path|project-file|workspace|init|loader|include)\Z"
 )
 _GUIDES = {
     "mvn": "-s -gs -t -f --file",
@@ -237,6 +237,8 @@ _GUIDES = {
     "eslint": "-c -f",
     "jest": "-c",
     "webpack": "-c -r",
+    "tailwindcss": "-c",
+    "vite": "-c",
     "mocha": "-r",
     "rspec": "-O -r",
     "rubocop": "-c -r",
@@ -247,7 +249,7 @@ _GUIDES = {
     "golangci-lint": "-c",
     "pdm": "-c",
     "bandit": "-c",
-    "tsc": "-p",
+    "tsc": "-p -b --p --b --project --build -project -build",
     "dotnet": "-s",
     "clang-tidy": "-p",
     "cppcheck": "--project",

@@ -139,7 +139,7 @@ def handler_of(name: str) -> tuple[bool, Callable[[Walk, Call], None]]:
 
 _HOMES = {
     "git": "git",
-    **dict.fromkeys(("xxd", "cache", "shows", "clock", "ends", "seeks", "device", "bundled"), "told"),
+    **dict.fromkeys(("xxd", "cache", "shows", "clock", "ends", "seeks", "device", "bundled", "serves"), "told"),
     **dict.fromkeys(("wget", "curl"), "fetching"),
     **dict.fromkeys(("sed", "awk", "sqlite", "find"), "languages"),
     **dict.fromkeys("env xargs shell python interpreter unknown after after1 lock watch sudo".split(), "others"),

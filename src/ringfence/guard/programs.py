@@ -23,7 +23,7 @@ colordiff shellcheck hadolint yamllint look tsort pr numfmt bc
 """
 SPEAKERS = """
 tr realpath basename dirname which whereis whoami id groups users uname uptime nproc free lscpu
-lsblk printenv tty locale getconf seq sleep yes factor expr pstree vmstat netstat ping dig host nslookup getent
+lsblk printenv tty locale getconf seq sleep yes factor expr pstree vmstat netstat ping dig host nslookup
 cal
 tput clear who w last uuidgen sync true false echo hostid logname pathchk lsmod sw_vers banner
 """
@@ -117,6 +117,7 @@ ROWS: dict[str, str] = {
     "--User=n --group=n --Group=n --tty=n --sid=n --quick-pid=n --cols=n --columns=n --width=n --rows=n --lines=n + @n "
     "!shows",
     "arch": "+ @q",  # macOS runs what follows
+    "getent": "-s:n --service=n + @n !serves",
     "hostname": "-F:q --file=q -b:q + @q",
     "tree": "-o:w -R:q + @r !bundled",
     "base64": "-o:w --output=w + @r",  # as macOS has it
@@ -179,7 +180,10 @@ ROWS: dict[str, str] = {
     "--warc-cdx --post-file=r --post-data=n --body-file=r --use-askpass=q --rejected-log=w --hsts-file=w -t:n -T:n "
     "-w:n "
     "-U:n -Q:n -l:n -A:n -R:n -D:n -B:n -I:n -X:n --header=n --tries=n --timeout=n --user-agent=n --unlink=q "
-    "--default-page=w --input-metalink=q --certificate=r --private-key=r --ca-certificate=r + @n !wget",
+    "--default-page=w --input-metalink=q --certificate=r --private-key=r --ca-certificate=r "
+    # wget2, which is wget to some systems
+    "--plugin=q --local-plugin=q --plugin-dirs=q --gnupg-homedir=q --hpkp-file=w --ocsp-file=w --tls-session-file=w "
+    "--stats-dns=q --stats-ocsp=q --stats-server=q --stats-site=q --stats-tls=q --stats-all=q + @n !wget",
     # what runs other programs
     "env": "!env",
     "xargs": "!xargs",

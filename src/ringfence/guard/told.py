@@ -364,7 +364,15 @@ def shows(walk: Walk, call: Call) -> None:
         walk.doubt("ps shows what other processes have in their environment")
 
 
+def serves(walk: Walk, call: Call) -> None:
+    """getent: the name of a service is a part of that of a library, which with a stroke in it may lie anywhere."""
+    odd = call.has("-s", "--service") or any(not field.known and field.may_be_option for field in call.operands)
+    if odd and not walk.bounds.held:
+        walk.doubt("getent may be told a service, and loads a library by its name")
+
+
 HANDLERS = {
+    "serves": serves,
     "cache": cache,
     "shows": shows,
     "clock": clock,

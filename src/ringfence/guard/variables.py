@@ -53,7 +53,7 @@ _STEERS = lazy(
 )
 # Options of a compiler or linker that name a program to run, or code to load.
 LOADS = lazy(
-    r".*(?:^|[\s=,:;\"'\[({])-{1,2}(?:f(?:pass-)?plugin\b|plugin\b|load(?:-pass-plugin)?\b|wrapper\b|specs?\b|B(?=[\s./\w])|fuse-ld=\.?/|pgm[A-Z]"
+    r".*(?:^|[\s=,:;\"'\[({])-{1,2}(?:f(?:pass-)?plugin\b|plug(?:in?)?\b|load(?:-pass-plugin)?\b|wrapper\b|specs?\b|B(?=[\s./\w])|fuse-ld=\.?/|pgm[A-Z]"
     r"|ld-path|use-ld|javaagent|agentpath|agentlib|Xplugin|Xcompiler-plugin|processor-?path|processor-module-path|tools-directory|ccc-install-dir"
     r"|error-handling-script|gcc-toolchain|gcc-install-dir)",
     re.DOTALL,
