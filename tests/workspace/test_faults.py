@@ -371,11 +371,11 @@ def test_a_full_disk_leaves_no_lock_that_nobody_knows(repo: Path, monkeypatch: p
     Path(one.path, "a").write_text("theirs\n")
     one.end()
 
-    def full(fd: int, *given: str) -> object:
+    def full(fd: int, mode: str) -> object:
         if os.readlink(f"/proc/self/fd/{fd}").startswith(f"{repo}/.git/index"):
             os.close(fd)
             raise OSError(errno.ENOSPC, "no space left, says the test")
-        return open(fd, *given)
+        return open(fd, mode)
 
     with monkeypatch.context() as patched:
         patched.setattr("ringfence.workspace.git.open", full, raising=False)
