@@ -1,6 +1,9 @@
 """What somebody denies in /proc, and of the devices that every run has: no mount of a plan's holds that, for the run's
 own /proc comes over it. It was hidden in the plan, and open."""
 
+import resource
+from collections.abc import Iterator
+
 import pytest
 from tests.attacks.conftest import EVERY_WALL, ROOT, Field, Ground, Walls, backend
 
@@ -135,6 +138,16 @@ def test_where_no_warden_judges_it_the_launch_is_refused(field: Field, place: st
         field.run(field.ground(), ["true"], deny_read=(place,), inline=nested)
 
 
+@pytest.fixture
+def descriptors() -> Iterator[None]:
+    """One for each process that a pattern matches: where the first one reaps nobody there are more than a thousand."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    yield
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+@pytest.mark.usefixtures("descriptors")
 @pytest.mark.parametrize(
     ("flags", "place"),
     [
