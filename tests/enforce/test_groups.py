@@ -268,3 +268,13 @@ def test_a_group_below_ours_counts_too(
     assert cgroup.is_written_by(0, 0, False)
     monkeypatch.setattr(cgroup, "_found", {"pids": "here"})
     assert cgroup.is_written_by(8, 8, True), "what a run has of its own is the caller's"
+
+
+def test_groups_that_are_not_mounted_here_may_be_anybodys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cgroup, "_own_groups", lambda: {"": "/of/a/user"})
+    monkeypatch.setattr(cgroup, "ROOT", str(tmp_path))
+
+    assert cgroup.is_written_by(7, 7, False)
+    (tmp_path / "of/a/user").mkdir(parents=True)
+    (tmp_path / "of/a/user/cgroup.procs").touch()
+    assert not cgroup.is_written_by(7, 7, False)

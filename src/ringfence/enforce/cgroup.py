@@ -63,11 +63,13 @@ def _candidates(controller: str) -> list[str]:
 
 def is_written_by(uid: int, gid: int, is_caller: bool) -> bool:
     """Whether somebody may write our own groups, or any below: those that a control group namespace made here shows.
-    `is_caller`: it is us, and what a run has of its own is ours."""
-    if uid == 0 or (is_caller and _found):
+    `is_caller`: it is us, and what a run has of its own is ours. Of those that are mounted nowhere here
+    nobody can tell."""
+    groups = _own_directories()
+    if uid == 0 or (is_caller and _found) or (_own_groups() and not groups):
         return True
     gids = {gid, *(os.getgroups() if is_caller else ())}
-    return any(_may_write(top, uid, gids) for group in _own_directories() for top, _, _ in os.walk(group))
+    return any(_may_write(top, uid, gids) for group in groups for top, _, _ in os.walk(group))
 
 
 def _own_directories() -> list[str]:
