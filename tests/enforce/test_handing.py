@@ -311,7 +311,7 @@ def test_nobody_but_it_sees_that_a_caller_is_kept(
 
 
 @pytest.mark.parametrize("walls", WALLS)
-def test_no_fork_is_ended_by_a_signal(tmp_path: Path, walls: Walls, sanitized: Opened) -> None:
+def test_no_fork_is_ended_by_a_signal(tmp_path: Path, settled: None, walls: Walls, sanitized: Opened) -> None:
     out = printed(Judged(tmp_path), walls, FORKS, sanitized)
 
     assert out == "0\n"
@@ -320,7 +320,7 @@ def test_no_fork_is_ended_by_a_signal(tmp_path: Path, walls: Walls, sanitized: O
 @SITES
 @pytest.mark.parametrize("walls", WALLS)
 def test_nobody_who_is_born_of_who_is_kept_stays_bound(
-    tmp_path: Path, walls: Walls, site: type[Site], sanitized: Opened
+    tmp_path: Path, settled: None, walls: Walls, site: type[Site], sanitized: Opened
 ) -> None:
     place, program = site(tmp_path), BORN.replace("OPENED", OPENED[site])
     name, look, seen, ran = f"born-{os.getpid()}", tmp_path / "sub" / "look", [], list[Ran]()

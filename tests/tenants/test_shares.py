@@ -90,8 +90,9 @@ def test_what_another_has_and_does_is_not_seen(hosting: Hosting) -> None:
         working = begin(other.name, "sh", "-c", "touch up; exec sleep 100")
         wait(Path(hosting.base, other.name, "user", "src", "up").exists, "it works", 60)
         assert (seen(one.user), seen(other.user)) == (1, 0)
-        for path in Path("/sys/fs/cgroup").rglob(other.user):
-            path.chmod(0o755)
+        for path, _, _ in os.walk("/sys/fs/cgroup"):  # which passes over what goes meanwhile: others' groups
+            if os.path.basename(path) == other.user:
+                os.chmod(path, 0o755)
         assert seen(other.user) == 1
         assert client.ask("DELETE", working)[0] == 202
 
