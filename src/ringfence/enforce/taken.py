@@ -21,8 +21,9 @@ _PATH = r"path:|\.\./"
 _COMMENT, _SPELT = re.compile(r"(?m)^[ \t]*#.*"), re.compile(r"\\u(00[2-7][0-9a-fA-F])")
 # Whoever reads them goes on over lines, and takes blanks of every kind. That which is harmless says so on one line.
 _NAME, _ENDS = r"(?:^|(?<=[\s'\"\ufeff]))", r"['\"]?\s*[=:]"
-_OPTION = r"(?:--(?!require|import|\S*(?:loader|config|snapshot))[\w-]++(?:=[\w-]++)?+[ \t]*+)*+"
-_PLAIN = r"[ \t]*[=:][ \t]*['\"]?" + _OPTION + r"['\"]?[ \t]*$"
+_ENDED = r"['\"]?[ \t]*$"
+_OPTION = r"(?:--(?!require|import|\S*(?:loader|config|snapshot))[\w-]+(?:=[\w-]+)?(?:[ \t]+|(?=" + _ENDED + r")))*"
+_PLAIN = r"[ \t]*[=:][ \t]*['\"]?" + _OPTION + _ENDED
 _SAYS = {
     ".env": r"(?m)" + _NAME + r"(?:(?:LD|DYLD)_\w+|BASH_ENV|PROMPT_COMMAND|PYTHONSTARTUP|PERL5OPT|RUBYOPT|LESSOPEN"
     r"|GIT_(?:SSH|SSH_COMMAND|EXTERNAL_DIFF|PAGER|EDITOR|SEQUENCE_EDITOR|ASKPASS|EXEC_PATH|PROXY_COMMAND|CONFIG\w*)"
@@ -65,7 +66,7 @@ def says_so(name: str, data: bytes) -> bool:
     """Whether a file runs something; also one that is longer than anybody writes."""
     text = "\n".join(data.decode("utf-8", "replace").splitlines())
     if name == ".env":
-        text = _COMMENT.sub("", text)
+        text = re.sub(r"[ \t]+", " ", _COMMENT.sub("", text))  # or to go back over many takes hours
     elif name == "package.json":
         text = _SPELT.sub(lambda found: chr(int(found[1], 16)), text)
     return len(data) > _MOST or re.search(_SAYS.get(name, _PATH), text) is not None
