@@ -791,6 +791,7 @@ def test_what_another_user_has_closed_is_left_to_him(owner: int, odd: bool) -> N
         (".env", "\ufeff\u00a0LD_PRELOAD\n=\n./evil.so", True),
         (".env", "'GIT_SSH'=./evil", True),
         (".env", "NODE_OPTIONS='--title=\nx --import ./evil.js'", True),
+        (".env", "NODE_OPTIONS='--title=x \n--import ./evil.js'", True),
         (".env", "NODE_OPTIONS=--openssl-config=evil", True),
         (".env", "# LD_PRELOAD=x\nNODE_OPTIONS='--no-warnings --max-http-header-size=9'\nB=2\n", False),
         (".env", "#" * (1 << 20) + "\nLD_PRELOAD=./evil.so", True),

@@ -23,7 +23,7 @@ _COMMENT, _SPELT = re.compile(r"(?m)^[ \t]*#.*"), re.compile(r"\\u(00[2-7][0-9a-
 _NAME, _ENDS = r"(?:^|(?<=[\s'\"\ufeff]))", r"['\"]?\s*[=:]"
 _ENDED = r"['\"]?[ \t]*$"
 _OPTION = r"(?:--(?!require|import|\S*(?:loader|config|snapshot))[\w-]+(?:=[\w-]+)?(?:[ \t]+|(?=" + _ENDED + r")))*"
-_PLAIN = r"[ \t]*[=:][ \t]*['\"]?" + _OPTION + _ENDED
+_PLAIN = r"[ \t]*[=:][ \t]*(?P<quote>['\"]?)" + _OPTION + r"(?P=quote)[ \t]*$"
 _SAYS = {
     ".env": r"(?m)" + _NAME + r"(?:(?:LD|DYLD)_\w+|BASH_ENV|PROMPT_COMMAND|PYTHONSTARTUP|PERL5OPT|RUBYOPT|LESSOPEN"
     r"|GIT_(?:SSH|SSH_COMMAND|EXTERNAL_DIFF|PAGER|EDITOR|SEQUENCE_EDITOR|ASKPASS|EXEC_PATH|PROXY_COMMAND|CONFIG\w*)"
